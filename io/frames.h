@@ -1,0 +1,59 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vggt {
+
+enum class Fit { crop, pad };
+
+struct FrameOptions {
+  std::filesystem::path source;  // folder, video, text file listing paths, or .safetensors holding `images`
+  Fit fit = Fit::crop;
+  int width = 518;       // multiple of patch_size; crop: the width and the cap on the height; pad: the long side
+  int patch_size = 14;
+  std::optional<double> fps;     // videos; default 1 frame a second
+  std::optional<int> stride;     // videos: every n-th frame
+  std::optional<int> max_frames; // uniform over the sequence, the first kept
+  bool strict = false;           // an unreadable image is an error instead of a warning
+  int threads = 0;               // decoding threads; 0: one per core
+  std::size_t memory_budget_bytes = std::size_t{1} << 30;  // of source images in flight (at least one always is)
+};
+
+/// Where network pixels come from, centres at integers: x_o + 0.5 = (x_n + 0.5 - pad)/scale.
+/// "Original" is the upright image, after its EXIF orientation.
+struct PixelMap {
+  double scale_x = 1, scale_y = 1;  // network pixels per original pixel
+  double pad_x = 0, pad_y = 0;      // network pixels; negative where the image was cropped
+  double original_x(double network_x) const { return (network_x + 0.5 - pad_x) / scale_x - 0.5; }
+  double original_y(double network_y) const { return (network_y + 0.5 - pad_y) / scale_y - 0.5; }
+  double network_x(double original_x) const { return (original_x + 0.5) * scale_x + pad_x - 0.5; }
+  double network_y(double original_y) const { return (original_y + 0.5) * scale_y + pad_y - 0.5; }
+};
+
+/// One preprocessed frame: width × height of its FrameSet.
+struct Frame {
+  std::string file;        // as found; videos: "name.mp4#frame"; .safetensors: "name.safetensors#index"
+  double time_s = 0;       // seconds of the video, else the index in the sequence
+  int original_width = 0, original_height = 0;
+  PixelMap map;
+  std::vector<uint8_t> rgb;    // planes [3,H,W]
+  std::vector<float> pixels;   // planes [3,H,W] in [0,1], only from .safetensors (rgb is then their rounding)
+};
+
+struct FrameSet {
+  int width = 0, height = 0;   // network pixels, multiples of patch_size
+  std::vector<Frame> frames;   // at least one
+  std::vector<std::string> warnings;  // skipped files, one line each
+};
+
+/// Finds, decodes and preprocesses frames, on several threads within the memory budget.
+/// progress(done, total) is called from the calling thread and may throw to stop.
+/// Throws std::invalid_argument: no frames, only unreadable ones, an unreadable one with `strict`, bad options.
+FrameSet load_frames(const FrameOptions& options, const std::function<void(int done, int total)>& progress = {});
+
+}  // namespace vggt

@@ -1,0 +1,21 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+
+namespace vggt {
+
+/// What a stage of the model tells: progress (done of total, from 0 to total), or a named tensor.
+/// Stages: "patch_embed", "aggregator", "camera_head", "depth_head", "point_head", "track_head".
+struct StageReport {
+  std::string stage;
+  int64_t done = 0, total = 0;
+  std::string name;   // of the tensor, such as "frame_block.3"; empty for progress
+  at::Tensor tensor;  // undefined for progress
+};
+
+/// Sees every stage: parity tests, timing, progress. Stops the run by throwing.
+using Observer = std::function<void(const StageReport&)>;
+
+}  // namespace vggt

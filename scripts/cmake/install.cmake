@@ -1,0 +1,1 @@
+# package config: see scripts/cmake

@@ -1,0 +1,64 @@
+# vggt_torch: LibTorch as found in the Python wheel (or in VGGT_TORCH_DIR), and CUDA where it is wanted.
+# Torch's own package file asks for a CUDA toolkit even in a CPU build and sets the GPU architectures itself,
+# so the libraries are named here.
+set(VGGT_TORCH_DIR "" CACHE PATH "The folder of torch (with include/ and lib/); empty: ask Python")
+if(NOT VGGT_TORCH_DIR)
+  find_program(VGGT_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_CMAKE_FIND_ROOT_PATH)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
+    set(VGGT_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
+  endif()
+  execute_process(
+    COMMAND ${VGGT_PYTHON} -c
+            "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    OUTPUT_VARIABLE torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT torch_dir)
+    message(FATAL_ERROR "LibTorch not found: run scripts/bootstrap, or set VGGT_TORCH_DIR")
+  endif()
+  set(VGGT_TORCH_DIR ${torch_dir} CACHE PATH "" FORCE)
+endif()
+message(STATUS "LibTorch: ${VGGT_TORCH_DIR}")
+
+add_library(vggt_torch INTERFACE)
+set_target_properties(vggt_torch PROPERTIES EXPORT_NAME torch)
+target_include_directories(vggt_torch SYSTEM INTERFACE
+  $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include>
+  $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include/torch/csrc/api/include>)
+target_link_directories(vggt_torch INTERFACE $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/lib>)
+target_link_options(vggt_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${VGGT_TORCH_DIR}/lib>)
+target_link_libraries(vggt_torch INTERFACE torch torch_cpu c10 Threads::Threads)
+
+if(VGGT_CUDA)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE gpus OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE no_gpu)
+    if(no_gpu EQUAL 0 AND gpus MATCHES "^[0-9]+\\.[0-9]+")
+      string(REPLACE "\n" ";" gpus "${gpus}")
+      list(REMOVE_DUPLICATES gpus)
+      list(TRANSFORM gpus REPLACE "\\." "")
+      list(TRANSFORM gpus REPLACE "^90$" "90a")
+      set(CMAKE_CUDA_ARCHITECTURES ${gpus})
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+    endif()
+  endif()
+  message(STATUS "CUDA architectures: ${CMAKE_CUDA_ARCHITECTURES}")
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13.0 REQUIRED)
+  target_compile_definitions(vggt_torch INTERFACE VGGT_CUDA=1)
+  # Nothing refers to torch_cuda by symbol: its kernels register themselves when it is loaded.
+  target_link_options(vggt_torch INTERFACE LINKER:--no-as-needed)
+  target_link_libraries(vggt_torch INTERFACE torch_cuda c10_cuda CUDA::cudart)
+endif()
+
+# LibTorch's headers take most of a compile: one precompiled header serves every target that includes them.
+function(vggt_torch_pch target)
+  if(NOT TARGET vggt_pch)
+    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/vggt_pch.cpp CONTENT "")
+    add_library(vggt_pch OBJECT ${CMAKE_BINARY_DIR}/vggt_pch.cpp)
+    target_link_libraries(vggt_pch PRIVATE vggt_torch vggt_own)
+    target_precompile_headers(vggt_pch PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<ATen/ATen.h>>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM vggt_pch)
+endfunction()

@@ -1,0 +1,17 @@
+# vggt_own_code(target): what every target of ours is compiled with.
+add_library(vggt_own INTERFACE)
+target_compile_options(vggt_own INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings>)
+if(VGGT_SANITIZE)
+  target_compile_options(vggt_own INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${VGGT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined>)
+  target_link_options(vggt_own INTERFACE -fsanitize=${VGGT_SANITIZE})
+endif()
+set_target_properties(vggt_own PROPERTIES EXPORT_NAME own)
+
+function(vggt_own_code target)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:vggt_own>)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/vggt_recon>)
+endfunction()
