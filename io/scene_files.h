@@ -2,11 +2,11 @@
 #include <Eigen/Core>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "io/atomic_file.h"
 
 namespace vggt {
 
@@ -31,10 +31,6 @@ struct TumPose {
   double time_s = 0;
   Eigen::Matrix4d world_from_cam;
 };
-
-/// Writes a file through `body` to a temporary name beside it, then renames: a crash leaves the old file or the
-/// new one. Throws std::system_error naming the path if anything cannot be written.
-void write_atomically(const std::filesystem::path& path, const std::function<void(std::ostream&)>& body);
 
 void write_ply(const std::filesystem::path& path, const PointCloud& cloud);  // binary, x y z float, rgb uchar
 void write_cameras_json(const std::filesystem::path& path, const std::vector<SceneCamera>& cameras);
