@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/config.h"
@@ -16,40 +16,46 @@ struct TensorSource {
   std::function<at::Tensor(const std::string& name, at::ScalarType type, at::Device device)> load;
 };
 
-/// Hands tensors to the parts of the model by name and checks that names and shapes match exactly.
-/// Without a source it only records what the model would take (`taken`).
+/// Types that a part of the model computes in.
+struct ComputeTypes {
+  at::ScalarType operand;  // of matrix products and convolutions
+  at::ScalarType state;    // of the residual stream, norms, tokens: fp32, or fp64 in a float64 run
+};
+
+/// Hands tensors to the parts of the model by name and records what was asked for (`taken`).
+/// Without a source, or while loading is off, it only records: the parts then hold undefined tensors.
 class Binder {
  public:
-  Binder(const TensorSource* source, at::ScalarType compute_type, at::ScalarType state_type, at::Device device)
-      : source_(source), compute_type_(compute_type), state_type_(state_type), device_(device) {}
+  Binder(const TensorSource* source, ComputeTypes types, at::Device device)
+      : source_(source), types_(types), device_(device) {}
 
-  /// A tensor that enters a matrix product or convolution: loaded in the compute type.
+  /// A tensor that enters a matrix product or convolution.
   at::Tensor operand(const std::string& name, std::vector<int64_t> shape) {
-    return take(name, std::move(shape), compute_type_);
+    return take(name, std::move(shape), types_.operand);
   }
-  /// A tensor of norms, tokens, LayerScale: loaded in the state type (fp32, or fp64 in a float64 run).
+  /// A tensor of norms, tokens, LayerScale.
   at::Tensor state(const std::string& name, std::vector<int64_t> shape) {
-    return take(name, std::move(shape), state_type_);
+    return take(name, std::move(shape), types_.state);
   }
-  /// From here on (until called with true) tensors are checked but not loaded: heads that stay off.
+
+  /// A tensor that checkpoints hold and inference does not need.
+  void record(const std::string& name, std::vector<int64_t> shape);
+
   void set_loading(bool loading) { loading_ = loading; }
-
-  at::ScalarType compute_type() const { return compute_type_; }
-  at::ScalarType state_type() const { return state_type_; }
-  at::Device device() const { return device_; }
+  void set_types(ComputeTypes types) { types_ = types; }
   const TensorShapes& taken() const { return taken_; }
-
-  /// Throws std::invalid_argument listing every missing, misshapen and left-over tensor.
-  void check() const;
 
  private:
   at::Tensor take(const std::string& name, std::vector<int64_t> shape, at::ScalarType type);
 
   const TensorSource* source_;
-  at::ScalarType compute_type_, state_type_;
+  ComputeTypes types_;
   at::Device device_;
   bool loading_ = true;
   TensorShapes taken_;
 };
+
+/// Throws std::invalid_argument listing every missing, misshapen and left-over tensor.
+void check_shapes(const TensorShapes& expected, const TensorShapes& offered);
 
 }  // namespace vggt

@@ -12,10 +12,19 @@ struct StageReport {
   std::string stage;
   int64_t done = 0, total = 0;
   std::string name;   // of the tensor, such as "frame_block.3"; empty for progress
-  at::Tensor tensor;  // undefined for progress
+  at::Tensor tensor;  // undefined for progress; may be overwritten after the call returns
 };
 
 /// Sees every stage: parity tests, timing, progress. Stops the run by throwing.
 using Observer = std::function<void(const StageReport&)>;
+
+inline void report_progress(const Observer& observer, const std::string& stage, int64_t done, int64_t total) {
+  if (observer) observer({stage, done, total, {}, {}});
+}
+
+inline void report_tensor(const Observer& observer, const std::string& stage, const std::string& name,
+                          const at::Tensor& tensor) {
+  if (observer) observer({stage, 0, 0, name, tensor});
+}
 
 }  // namespace vggt

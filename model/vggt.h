@@ -73,10 +73,11 @@ class Vggt {
 
  private:
   struct Network;
+  friend TensorShapes expected_tensors(const Config& config, const Heads& heads);
   std::unique_ptr<Network> network_;
 };
 
-/// Names and shapes of every tensor of a model with these heads (for random weights).
+/// Names and shapes of every tensor of a model with these heads.
 TensorShapes expected_tensors(const Config& config, const Heads& heads);
 
 /// World points of a depth map: depth [F,H,W], extrinsic [F,3,4], intrinsic [F,3,3] -> [F,H,W,3].

@@ -3,6 +3,11 @@ add_library(vggt_own INTERFACE)
 target_compile_options(vggt_own INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 and 13 report std::string's own copies (GCC bugs 105651 and 105329).
+  target_compile_options(vggt_own INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds>)
+endif()
 if(VGGT_SANITIZE)
   target_compile_options(vggt_own INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${VGGT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined>)

@@ -1,0 +1,269 @@
+#include "model/vggt.h"
+
+#include <ATen/Context.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "model/aggregator.h"
+#include "model/camera_head.h"
+#include "model/dpt_head.h"
+#include "model/track_head.h"
+#ifdef VGGT_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
+
+namespace vggt {
+namespace {
+
+// Tokens that the patch embedder, and bytes that a dense head's largest maps, may take at once. More frames at a
+// time make neither faster; on the CPU fewer stay closer to the caches.
+constexpr int64_t kEmbedTokensCuda = 65536, kEmbedTokensCpu = 4096;
+constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{256} << 20;
+
+at::ScalarType operand_type(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return at::kDouble;
+    case Precision::bf16:
+      return at::kBFloat16;
+    case Precision::fp16:
+      return at::kHalf;
+    default:
+      return at::kFloat;
+  }
+}
+
+/// Types of the aggregator, and of the heads, which stay in fp32 operands as the reference runs them.
+ComputeTypes aggregator_types(Precision precision) {
+  return {operand_type(precision), precision == Precision::fp64 ? at::kDouble : at::kFloat};
+}
+ComputeTypes head_types(Precision precision) {
+  const at::ScalarType type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
+  return {type, type};
+}
+
+/// Sets for its lifetime whether fp32 products may use TF32: everywhere for tf32; with bf16 and fp16 in the
+/// convolutions of the heads, as PyTorch's defaults do; nowhere for fp32.
+class Tf32Guard {
+ public:
+  explicit Tf32Guard(Precision precision)
+      : blas_(at::globalContext().allowTF32CuBLAS()), cudnn_(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV)) {
+    const bool half = precision == Precision::bf16 || precision == Precision::fp16;
+    set(precision == Precision::tf32, half || precision == Precision::tf32);
+  }
+  ~Tf32Guard() { set(blas_, cudnn_); }
+  Tf32Guard(const Tf32Guard&) = delete;
+  Tf32Guard& operator=(const Tf32Guard&) = delete;
+
+ private:
+  static void set(bool blas, bool cudnn) {
+    at::globalContext().setAllowTF32CuBLAS(blas);
+    at::globalContext().setAllowTF32CuDNN(cudnn);
+  }
+  bool blas_, cudnn_;
+};
+
+void check_precision(const ModelOptions& options) {
+  const bool exact = options.precision == Precision::fp32 || options.precision == Precision::fp64;
+  if (options.device.is_cpu()) {
+    if (!exact) throw std::invalid_argument("the CPU runs in fp32; tf32, bf16 and fp16 need a GPU");
+    return;
+  }
+#ifdef VGGT_CUDA
+  if (!at::globalContext().hasCUDA()) throw std::invalid_argument("no CUDA device was found");
+  const int count = at::cuda::device_count();
+  if (options.device.has_index() && options.device.index() >= count) {
+    throw std::invalid_argument("device " + options.device.str() + ": there are " + std::to_string(count));
+  }
+  const auto index = options.device.has_index() ? options.device.index() : c10::DeviceIndex{0};
+  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(index);
+  if ((options.precision == Precision::tf32 || options.precision == Precision::bf16) && properties->major < 8) {
+    throw std::invalid_argument(std::string("tf32 and bf16 need compute capability 8.0; this is ") + properties->name);
+  }
+#else
+  throw std::invalid_argument("this build has no CUDA");
+#endif
+}
+
+DptHead::Kind depth_kind(const Config& config) { return {"depth_head", config.dpt_features, 2, 1, true}; }
+DptHead::Kind point_kind(const Config& config) { return {"point_head", config.dpt_features, 4, 1, true}; }
+
+}  // namespace
+
+struct Vggt::Network {
+  Network(Binder& bind, const Config& config_, const ModelOptions& options_)
+      : config(config_), options(options_) {
+    const Heads& heads = options.heads;
+    bind.set_types(aggregator_types(options.precision));
+    aggregator.emplace(bind, config);
+    bind.set_types(head_types(options.precision));
+    if (heads.camera) camera_head.emplace(bind, config);
+    if (heads.depth) depth_head.emplace(bind, config, depth_kind(config));
+    if (heads.points) point_head.emplace(bind, config, point_kind(config));
+    if (heads.tracks) track_head.emplace(bind, config);
+  }
+
+  std::vector<int64_t> picks() const;
+  int64_t embed_chunk(const FrameProvider& frames) const;
+  int64_t dense_chunk(const FrameProvider& frames) const;
+  void run_dense(const DptHead& head, bool is_depth, const LayerTokens& layers, const FrameProvider& frames,
+                 const Sink& sink, const Observer& observer) const;
+  void run_tracks(const LayerTokens& layers, const FrameProvider& frames, const at::Tensor& query_points,
+                  const Sink& sink, const Observer& observer) const;
+
+  Config config;
+  ModelOptions options;
+  std::optional<Aggregator> aggregator;
+  std::optional<CameraHead> camera_head;
+  std::optional<DptHead> depth_head, point_head;
+  std::optional<TrackHead> track_head;
+};
+
+namespace {
+
+/// Frames [first, first + count) of the four layers that the dense heads read.
+std::array<at::Tensor, 4> slice(const LayerTokens& layers, const Config& config, int64_t first, int64_t count) {
+  std::array<at::Tensor, 4> tokens;
+  for (size_t i = 0; i < 4; ++i) tokens[i] = layers.at(config.intermediate_layers[i]).narrow(0, first, count);
+  return tokens;
+}
+
+at::Tensor to_cpu(const at::Tensor& x) { return x.to(at::kCPU).contiguous(); }
+
+}  // namespace
+
+std::vector<int64_t> Vggt::Network::picks() const {
+  std::vector<int64_t> picks;
+  if (depth_head || point_head || track_head) {
+    picks.assign(config.intermediate_layers.begin(), config.intermediate_layers.end());
+  }
+  if (camera_head) picks.push_back(config.depth - 1);
+  return picks;
+}
+
+int64_t Vggt::Network::embed_chunk(const FrameProvider& frames) const {
+  if (options.frames_per_chunk > 0) return options.frames_per_chunk;
+  const int64_t tokens = config.special_tokens() +
+                         (frames.height / config.patch_size) * (frames.width / config.patch_size);
+  return std::max<int64_t>(1, (options.device.is_cpu() ? kEmbedTokensCpu : kEmbedTokensCuda) / tokens);
+}
+
+int64_t Vggt::Network::dense_chunk(const FrameProvider& frames) const {
+  if (options.frames_per_chunk > 0) return options.frames_per_chunk;
+  const int64_t bytes = frames.height * frames.width * config.dpt_features / 2 * 4;
+  return std::max<int64_t>(1, (options.device.is_cpu() ? kDenseBytesCpu : kDenseBytesCuda) / (4 * bytes));
+}
+
+void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const LayerTokens& layers,
+                              const FrameProvider& frames, const Sink& sink, const Observer& observer) const {
+  const int64_t S = frames.frames, chunk = dense_chunk(frames);
+  const std::string stage = is_depth ? "depth_head" : "point_head";
+  for (int64_t first = 0; first < S; first += chunk) {
+    report_progress(observer, stage, first, S);
+    const int64_t count = std::min(chunk, S - first);
+    const at::Tensor raw = head.forward(slice(layers, config, first, count), frames.height, frames.width);
+    const DenseOutput output = is_depth ? activate_depth(raw) : activate_points(raw);
+    DensePrediction prediction;
+    prediction.first_frame = first;
+    (is_depth ? prediction.depth : prediction.world_points) = to_cpu(output.values);
+    (is_depth ? prediction.depth_conf : prediction.world_points_conf) = to_cpu(output.confidence);
+    const auto& take = is_depth ? sink.depth : sink.points;
+    if (take) take(prediction);
+  }
+  report_progress(observer, stage, S, S);
+}
+
+void Vggt::Network::run_tracks(const LayerTokens& layers, const FrameProvider& frames,
+                               const at::Tensor& query_points, const Sink& sink, const Observer& observer) const {
+  const int64_t S = frames.frames, chunk = dense_chunk(frames);
+  at::Tensor features;  // [S,C,H/2,W/2]
+  for (int64_t first = 0; first < S; first += chunk) {
+    const int64_t count = std::min(chunk, S - first);
+    const at::Tensor part =
+        track_head->feature_extractor().forward(slice(layers, config, first, count), frames.height, frames.width);
+    if (!features.defined()) {
+      features = at::empty({S, part.size(1), part.size(2), part.size(3)}, part.options());
+    }
+    features.narrow(0, first, count).copy_(part);
+  }
+  const TrackHead::Tracks tracks = track_head->forward(features, query_points, observer);
+  if (sink.tracks) sink.tracks({to_cpu(tracks.track), to_cpu(tracks.vis), to_cpu(tracks.conf)});
+}
+
+Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions& options) {
+  check_precision(options);
+  const Heads present = heads_in(source.shapes);
+  const Heads& wanted = options.heads;
+  check_shapes(expected_tensors(config, present), source.shapes);
+  const auto need = [](bool want, bool have, const char* name) {
+    if (want && !have) throw std::invalid_argument(std::string("the weights have no ") + name + " head");
+  };
+  need(wanted.camera, present.camera, "camera");
+  need(wanted.depth, present.depth, "depth");
+  need(wanted.points, present.points, "points");
+  need(wanted.tracks, present.tracks, "tracks");
+  if (wanted == Heads{}) throw std::invalid_argument("no head is on: nothing to compute");
+  const c10::InferenceMode guard;
+  Binder bind(&source, aggregator_types(options.precision), options.device);
+  network_ = std::make_unique<Network>(bind, config, options);
+}
+
+Vggt::~Vggt() = default;
+Vggt::Vggt(Vggt&&) noexcept = default;
+
+const Config& Vggt::config() const { return network_->config; }
+
+void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+               const Observer& observer) {
+  const Network& net = *network_;
+  const int64_t patch = net.config.patch_size;
+  if (frames.frames < 1 || frames.height < patch || frames.width < patch || frames.height % patch != 0 ||
+      frames.width % patch != 0) {
+    throw std::invalid_argument("frames: expected at least one, with sides that are multiples of " +
+                                std::to_string(patch) + ", got " + std::to_string(frames.frames) + " of " +
+                                std::to_string(frames.width) + "x" + std::to_string(frames.height));
+  }
+  const bool with_tracks = net.track_head && query_points.defined() && query_points.size(0) > 0;
+  if (with_tracks && std::min(frames.height, frames.width) < net.track_head->min_frame_side()) {
+    throw std::invalid_argument("the tracker needs frames of at least " +
+                                std::to_string(net.track_head->min_frame_side()) + " pixels a side, got " +
+                                std::to_string(frames.width) + "x" + std::to_string(frames.height));
+  }
+  const c10::InferenceMode guard;
+  const Tf32Guard tf32(net.options.precision);
+  LayerTokens layers = net.aggregator->forward(frames, net.picks(), net.embed_chunk(frames), observer);
+  if (net.camera_head) {
+    const at::Tensor pose = to_cpu(net.camera_head->forward(layers.at(net.config.depth - 1), observer));
+    const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
+    if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
+  }
+  if (net.depth_head) net.run_dense(*net.depth_head, true, layers, frames, sink, observer);
+  if (net.point_head) net.run_dense(*net.point_head, false, layers, frames, sink, observer);
+  if (with_tracks) net.run_tracks(layers, frames, query_points, sink, observer);
+}
+
+TensorShapes expected_tensors(const Config& config, const Heads& heads) {
+  ModelOptions options;
+  options.heads = heads;
+  Binder bind(nullptr, aggregator_types(Precision::fp32), at::kCPU);
+  const Vggt::Network network(bind, config, options);
+  return bind.taken();
+}
+
+at::Tensor unproject(const at::Tensor& depth, const at::Tensor& extrinsic, const at::Tensor& intrinsic) {
+  const int64_t F = depth.size(0), H = depth.size(1), W = depth.size(2);
+  const auto scalar = [&](int row, int column) {
+    return intrinsic.select(1, row).select(1, column).view({F, 1, 1});
+  };
+  const at::Tensor u = at::arange(W, depth.options()).view({1, 1, W}), v = at::arange(H, depth.options()).view({1, H, 1});
+  const at::Tensor x = (u - scalar(0, 2)) * depth / scalar(0, 0), y = (v - scalar(1, 2)) * depth / scalar(1, 1);
+  const at::Tensor in_camera = at::stack({x, y, depth}, 3).view({F, H * W, 3});
+  const at::Tensor rotation = extrinsic.narrow(2, 0, 3);                         // [F,3,3] camera from world
+  const at::Tensor translation = extrinsic.select(2, 3).unsqueeze(1);            // [F,1,3]
+  return at::matmul(in_camera - translation, rotation).view({F, H, W, 3});       // rotationᵀ from the left
+}
+
+}  // namespace vggt

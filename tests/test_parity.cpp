@@ -1,0 +1,71 @@
+// Every stage of the model against tensors that the public PyTorch code made (fixtures/golden).
+#include <cstdlib>
+
+#include "tests/golden.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Tensors;
+
+constexpr double kStageLimit = 5e-6;   // PyTorch differs from itself by 1.3e-6 with another thread count
+constexpr double kMotionLimit = 1e-4;  // of track - query; PyTorch: 1.3e-5
+
+struct Case {
+  std::string weights, frames;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.weights << " on " << c.frames; }
+};
+
+fs::path find(const std::string& name) {
+  const fs::path fixture = fs::path(VGGT_FIXTURES) / "golden" / name;
+  return fs::exists(fixture) ? fixture : fs::path(VGGT_SOURCE_DIR) / ".." / "shared" / "golden" / name;
+}
+
+/// The error of one tensor, tracks measured by their motion, and its limit.
+void compare(const std::string& name, const at::Tensor& got, const at::Tensor& expected, const at::Tensor& query) {
+  ASSERT_EQ(got.sizes(), expected.sizes()) << name;
+  const bool is_track = name.starts_with("track.");
+  const double error = is_track ? testing::relative_error(got - query, expected - query)
+                                : testing::relative_error(got, expected);
+  EXPECT_LE(error, is_track ? kMotionLimit : kStageLimit) << name;
+}
+
+class Parity : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Parity, EveryStageEqualsPyTorch) {
+  const fs::path weights_path = find(GetParam().weights), frames_path = find(GetParam().frames);
+  if (!fs::exists(weights_path) || !fs::exists(frames_path)) {
+    GTEST_SKIP() << "needs the full golden files in ../shared/golden";
+  }
+  const WeightFile file = WeightFile::open(weights_path);
+  const TensorSource source = testing::source_of(file);
+  Tensors golden = testing::load_tensors(frames_path);
+  const at::Tensor images = golden.at("images");
+  const at::Tensor query = golden.contains("query_points") ? golden["query_points"] : at::Tensor();
+  golden.erase("images");
+  golden.erase("query_points");
+
+  ModelOptions options;
+  options.heads = heads_in(source.shapes);
+  options.heads.tracks = options.heads.tracks && query.defined();
+  Vggt model(read_config(file.config_json(), source.shapes), source, options);
+  for (const int64_t chunk : {0, 1}) {  // the result may not depend on how frames are cut into chunks
+    options.frames_per_chunk = chunk;
+    const Tensors got = testing::run_all(model, images, query);
+    for (const auto& [name, expected] : golden) {
+      ASSERT_TRUE(got.contains(name)) << name << " was not produced";
+      compare(name, got.at(name), expected, query);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Parity,
+                         ::testing::Values(Case{"nano/weights.ts", "nano/frames2_42x56.safetensors"},
+                                           Case{"nano/weights.pt", "nano/frames2_42x56.safetensors"},
+                                           Case{"nano/weights.safetensors", "nano/frames2_42x56.safetensors"},
+                                           Case{"mini/weights.safetensors", "mini/frames3_56x84.safetensors"},
+                                           Case{"mini/weights.safetensors", "mini/frame1_70x70.safetensors"}));
+
+}  // namespace
+}  // namespace vggt
