@@ -1,22 +1,10 @@
 # vggt_torch: LibTorch as found in the Python wheel (or in VGGT_TORCH_DIR), and CUDA where it is wanted.
 # Torch's own package file asks for a CUDA toolkit even in a CPU build and sets the GPU architectures itself,
 # so the libraries are named here.
-set(VGGT_TORCH_DIR "" CACHE PATH "The folder of torch (with include/ and lib/); empty: ask Python")
-if(NOT VGGT_TORCH_DIR)
-  find_program(VGGT_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_CMAKE_FIND_ROOT_PATH)
-  if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
-    set(VGGT_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
-  endif()
-  execute_process(
-    COMMAND ${VGGT_PYTHON} -c
-            "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
-    OUTPUT_VARIABLE torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(NOT torch_dir)
-    message(FATAL_ERROR "LibTorch not found: run scripts/bootstrap, or set VGGT_TORCH_DIR")
-  endif()
-  set(VGGT_TORCH_DIR ${torch_dir} CACHE PATH "" FORCE)
+if(NOT VGGT_PYTHON AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
+  set(VGGT_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
 endif()
-message(STATUS "LibTorch: ${VGGT_TORCH_DIR}")
+include(find_torch)
 
 add_library(vggt_torch INTERFACE)
 set_target_properties(vggt_torch PROPERTIES EXPORT_NAME torch)
@@ -24,7 +12,6 @@ target_include_directories(vggt_torch SYSTEM INTERFACE
   $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include>
   $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include/torch/csrc/api/include>)
 target_link_directories(vggt_torch INTERFACE $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/lib>)
-target_link_options(vggt_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${VGGT_TORCH_DIR}/lib>)
 target_link_libraries(vggt_torch INTERFACE torch torch_cpu c10 Threads::Threads)
 
 if(VGGT_CUDA)
@@ -42,6 +29,7 @@ if(VGGT_CUDA)
     endif()
   endif()
   message(STATUS "CUDA architectures: ${CMAKE_CUDA_ARCHITECTURES}")
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one that LibTorch uses too
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   enable_language(CUDA)

@@ -1,0 +1,10 @@
+# ccache, where it is installed, in front of the compilers.
+find_program(VGGT_CCACHE ccache)
+mark_as_advanced(VGGT_CCACHE)
+if(VGGT_CCACHE)
+  foreach(language CXX CUDA)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${VGGT_CCACHE})
+    endif()
+  endforeach()
+endif()
