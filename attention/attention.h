@@ -32,4 +32,11 @@ struct AttentionResult {
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionOptions& options = {});
 
+/// The state over the union of two disjoint sets of keys, from the states of the same queries over each.
+/// Associative and commutative; not idempotent: every (query, key) pair must be counted exactly once.
+AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b);
+
+/// out (in this type) and lse of a finished state.
+AttentionResult finalise_state(const AttentionResult& state, at::ScalarType type);
+
 }  // namespace vggt

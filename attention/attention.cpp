@@ -1,0 +1,105 @@
+#include "attention/attention.h"
+
+#include <cmath>
+
+#include "attention/cpu.h"
+#include "attention/fused.h"
+#include "attention/reference.h"
+#include "attention/result.h"
+
+namespace vggt {
+namespace {
+
+void check_tensors(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, "attention: expected q, k and v [B,A,N,D], got ",
+              q.sizes(), ", ", k.sizes(), ", ", v.sizes());
+  const bool fits = k.size(0) == q.size(0) && k.size(1) == q.size(1) && k.size(3) == q.size(3) &&
+                    v.sizes() == k.sizes() && q.size(3) > 0;
+  TORCH_CHECK(fits, "attention: expected q [B,A,Nq,D], k and v [B,A,Nk,D], got ", q.sizes(), ", ", k.sizes(), ", ",
+              v.sizes());
+  const auto type = q.scalar_type();
+  TORCH_CHECK(type == at::kDouble || type == at::kFloat || type == at::kBFloat16 || type == at::kHalf,
+              "attention: expected fp64, fp32, bf16 or fp16, got ", type);
+  TORCH_CHECK(k.scalar_type() == type && v.scalar_type() == type, "attention: expected one type, got ", type, ", ",
+              k.scalar_type(), ", ", v.scalar_type());
+  TORCH_CHECK(k.device() == q.device() && v.device() == q.device(), "attention: expected one device, got ",
+              q.device(), ", ", k.device(), ", ", v.device());
+  TORCH_CHECK(q.size(3) == 1 || (q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1),
+              "attention: expected a contiguous last dimension, got strides ", q.strides(), ", ", k.strides(), ", ",
+              v.strides());
+}
+
+void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name) {
+  TORCH_CHECK(offsets.scalar_type() == at::kLong && offsets.is_cpu() && offsets.dim() == 1 &&
+                  offsets.is_contiguous() && offsets.numel() > 0,
+              "attention: expected ", name, " to be a contiguous int64 CPU tensor [sequences + 1], got ",
+              offsets.toString(), " ", offsets.sizes());
+  const int64_t* o = offsets.const_data_ptr<int64_t>();
+  const int64_t last = offsets.numel() - 1;
+  TORCH_CHECK(o[0] == 0 && o[last] == tokens, "attention: expected ", name, " from 0 to ", tokens, ", got ", o[0],
+              " to ", o[last]);
+  for (int64_t i = 0; i < last; ++i) {
+    TORCH_CHECK(o[i] <= o[i + 1], "attention: expected ascending ", name, ", got ", o[i], " before ", o[i + 1]);
+  }
+}
+
+void check_options(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {
+  // Beyond these, the factors of the exponential leave the range of fp32.
+  TORCH_CHECK(options.scale == 0 || (std::abs(options.scale) > 1e-30 && std::abs(options.scale) < 1e30),
+              "attention: expected |scale| in (1e-30, 1e30), got ", options.scale);
+  TORCH_CHECK(options.q_offsets.defined() == options.k_offsets.defined(),
+              "attention: expected both q_offsets and k_offsets, or none");
+  if (!options.q_offsets.defined()) return;
+  TORCH_CHECK(q.size(0) == 1, "attention: expected B = 1 with packed sequences, got ", q.size(0));
+  check_offsets(options.q_offsets, q.size(2), "q_offsets");
+  check_offsets(options.k_offsets, k.size(2), "k_offsets");
+  TORCH_CHECK(options.q_offsets.numel() == options.k_offsets.numel(), "attention: expected as many sequences in ",
+              "k_offsets as in q_offsets, got ", options.k_offsets.numel() - 1, " and ", options.q_offsets.numel() - 1);
+}
+
+AttentionResult by_definition(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              const AttentionOptions& options) {
+  AttentionResult state = attention_by_definition(q, k, v, options.scale);
+  return options.want == AttentionWant::state ? state : finalise_state(state, q.scalar_type());
+}
+
+/// Packed sequences one after another, for implementations that know only whole batches.
+template <class F>
+AttentionResult by_sequence(F attend, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const AttentionOptions& options) {
+  if (!options.q_offsets.defined()) return attend(q, k, v, options);
+  AttentionResult all = empty_result(q, options.want);
+  const int64_t* qo = options.q_offsets.const_data_ptr<int64_t>();
+  const int64_t* ko = options.k_offsets.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i + 1 < options.q_offsets.numel(); ++i) {
+    const int64_t first = qo[i], count = qo[i + 1] - first;
+    if (count == 0) continue;
+    const AttentionResult one = attend(q.narrow(2, first, count), k.narrow(2, ko[i], ko[i + 1] - ko[i]),
+                                       v.narrow(2, ko[i], ko[i + 1] - ko[i]), options);
+    auto place = [&](at::Tensor& whole, const at::Tensor& part) {
+      if (whole.defined()) whole.narrow(2, first, count).copy_(part);
+    };
+    place(all.out, one.out);
+    place(all.lse, one.lse);
+    place(all.m, one.m);
+    place(all.s, one.s);
+    place(all.w, one.w);
+  }
+  return all;
+}
+
+}  // namespace
+
+AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const AttentionOptions& options) {
+  check_tensors(q, k, v);
+  check_options(q, k, options);
+  AttentionOptions settled = options;
+  if (settled.scale == 0) settled.scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
+  if (q.scalar_type() == at::kDouble) return by_sequence(by_definition, q, k, v, settled);
+  if (q.is_cpu()) return attention_cpu(q, k, v, settled, best_cpu_isa());
+  TORCH_CHECK(q.is_cuda(), "attention: expected a CPU or CUDA tensor, got ", q.device());
+  return by_sequence(attention_fused, q, k, v, settled);
+}
+
+}  // namespace vggt

@@ -1,0 +1,35 @@
+#pragma once
+// One (sequence, head, block of queries) at a time, compiled once per instruction set: interface between cpu.cpp
+// and the kernels.
+
+#include "attention/params.h"
+
+namespace vggt {
+
+/// A block of queries of one sequence and head against all its keys. Strides are those of the call.
+struct CpuTask {
+  const float *q = nullptr, *k = nullptr, *v = nullptr;  // [queries,D], [keys,D], [keys,D]
+  int64_t queries = 0, keys = 0;
+  float *out = nullptr, *w = nullptr;                    // [queries,D] or null
+  float *lse = nullptr, *m = nullptr, *s = nullptr;      // [queries] or null
+};
+
+/// Runs one task. scratch: cpu_scratch_floats() floats, aligned to 64 bytes, private to the thread.
+using CpuKernel = void (*)(const AttentionParams& p, const CpuTask& task, float* scratch);
+
+void attend_baseline(const AttentionParams& p, const CpuTask& task, float* scratch);
+void attend_avx2(const AttentionParams& p, const CpuTask& task, float* scratch);
+void attend_avx512(const AttentionParams& p, const CpuTask& task, float* scratch);
+
+constexpr int64_t kKeyTile = 128;       // keys per tile: scores of a row tile and a value panel share the L1
+constexpr int64_t kRowTile = 24;        // queries whose scores are held at a time: a multiple of every micro-tile
+constexpr int64_t kMaxLanePadding = 32;  // widths are padded to at most this
+
+/// Floats of scratch for tasks of up to `block` queries of width `dim`.
+constexpr int64_t cpu_scratch_floats(int64_t block, int64_t dim) {
+  const int64_t wide = (dim + kMaxLanePadding - 1) / kMaxLanePadding * kMaxLanePadding;
+  const int64_t per_query = dim + wide + 2, per_key = dim + wide;
+  return block * per_query + kKeyTile * per_key + kRowTile * (kKeyTile + 1) + 7 * 16;
+}
+
+}  // namespace vggt

@@ -1,0 +1,11 @@
+#pragma once
+#include "attention/attention.h"
+
+namespace vggt {
+
+/// attention() on checked CUDA tensors of type fp32, bf16 or fp16, with options.scale set and no offsets, by
+/// LibTorch's fused kernels (cuDNN, FlashAttention-2, memory-efficient). A state comes as (lse, 1, out).
+AttentionResult attention_fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const AttentionOptions& options);
+
+}  // namespace vggt

@@ -1,0 +1,62 @@
+#include "attention/result.h"
+
+#include <limits>
+
+namespace vggt {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The maximum to subtract: see anchor() in state.h.
+at::Tensor finite_anchor(const at::Tensor& m) { return m.masked_fill(m == -kInfinity, 0); }
+
+}  // namespace
+
+at::ScalarType state_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+at::Tensor empty_joinable(at::IntArrayRef sizes, at::TensorOptions options) {
+  const int64_t heads = sizes[1], tokens = sizes[2], dim = sizes[3];
+  return at::empty_strided(sizes, {tokens * heads * dim, dim, heads * dim, 1}, options);
+}
+
+AttentionResult empty_result(const at::Tensor& q, AttentionWant want) {
+  const auto state = q.options().dtype(state_type(q.scalar_type()));
+  const auto rows = q.sizes().slice(0, 3);
+  AttentionResult result;
+  if (want == AttentionWant::state) {
+    result.m = at::empty(rows, state);
+    result.s = at::empty(rows, state);
+    result.w = empty_joinable(q.sizes(), state);
+  } else {
+    result.out = empty_joinable(q.sizes(), q.options());
+    if (want == AttentionWant::output_lse) result.lse = at::empty(rows, state);
+  }
+  return result;
+}
+
+AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b) {
+  TORCH_CHECK(a.m.defined() && b.m.defined(), "merge_states: expected two states, got a result without m, s, w");
+  TORCH_CHECK(a.w.sizes() == b.w.sizes() && a.w.scalar_type() == b.w.scalar_type(),
+              "merge_states: expected states of one shape and type, got ", a.w.sizes(), " and ", b.w.sizes());
+  AttentionResult both;
+  both.m = at::fmax(a.m, b.m);  // [B,A,N]
+  const at::Tensor anchor = finite_anchor(both.m);
+  const at::Tensor fa = at::exp(a.m - anchor), fb = at::exp(b.m - anchor);
+  both.s = a.s * fa + b.s * fb;
+  both.w = empty_joinable(a.w.sizes(), a.w.options());  // [B,A,N,D]
+  at::mul_out(both.w, a.w, fa.unsqueeze(-1));
+  both.w.addcmul_(b.w, fb.unsqueeze(-1));
+  return both;
+}
+
+AttentionResult finalise_state(const AttentionResult& state, at::ScalarType type) {
+  TORCH_CHECK(state.m.defined(), "finalise_state: expected a state, got a result without m, s, w");
+  const at::Tensor empty = state.s == 0;
+  AttentionResult result;
+  result.lse = (state.m + state.s.log()).masked_fill(empty, -kInfinity);
+  result.out = empty_joinable(state.w.sizes(), state.w.options().dtype(type));
+  result.out.copy_(state.w / state.s.masked_fill(empty, 1).unsqueeze(-1));
+  return result;
+}
+
+}  // namespace vggt
