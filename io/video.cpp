@@ -1,0 +1,58 @@
+#include "io/video.h"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace vggt {
+namespace {
+
+constexpr double kFallbackRate = 30;  // where the container names none
+
+}  // namespace
+
+VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling) : sampling_(sampling) {
+  // Absolute: FFmpeg would take "a:b.mp4" for a protocol.
+  bool opened = false;
+  try {
+    opened = capture_.open(std::filesystem::absolute(path).string(), cv::CAP_FFMPEG);
+  } catch (const cv::Exception&) {
+    opened = false;
+  }
+  if (!opened) throw std::invalid_argument(path.string() + ": cannot be opened as a video");
+  const double rate = capture_.get(cv::CAP_PROP_FPS);
+  frame_seconds_ = 1 / (std::isfinite(rate) && rate > 0 ? rate : kFallbackRate);
+}
+
+bool VideoReader::advance() {
+  while (capture_.grab()) {
+    ++number_;
+    const double before = time_s_;
+    time_s_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
+    // Some containers carry no times, or times that stand still.
+    if (number_ > 0 && !(time_s_ > before)) time_s_ = before + frame_seconds_;
+    if (wanted()) return true;
+  }
+  return false;
+}
+
+bool VideoReader::wanted() {
+  if (sampling_.stride) return number_ % *sampling_.stride == 0;
+  constexpr double kRounding = 1e-6;  // times are in milliseconds or multiples of a time base
+  const double tick = std::floor(time_s_ * sampling_.per_second + kRounding);
+  if (number_ > 0 && tick <= last_tick_) return false;
+  last_tick_ = tick;
+  return true;
+}
+
+std::size_t VideoReader::frame_bytes() const {
+  const double pixels = capture_.get(cv::CAP_PROP_FRAME_WIDTH) * capture_.get(cv::CAP_PROP_FRAME_HEIGHT);
+  return pixels > 0 ? static_cast<std::size_t>(3 * pixels) : 0;
+}
+
+cv::Mat VideoReader::pixels() {
+  cv::Mat frame, copy;
+  if (capture_.retrieve(frame)) frame.copyTo(copy);  // the decoder writes the next frame into the same memory
+  return copy;
+}
+
+}  // namespace vggt

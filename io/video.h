@@ -1,0 +1,44 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <opencv2/core/mat.hpp>
+#include <opencv2/videoio.hpp>
+#include <optional>
+
+namespace vggt {
+
+/// Which frames of a video are wanted: `per_second` of them, or every stride-th.
+struct VideoSampling {
+  double per_second = 1;
+  std::optional<int> stride;
+};
+
+/// The wanted frames of a video, one after the other; the others are never converted to pixels.
+class VideoReader {
+ public:
+  /// Throws std::invalid_argument if the file cannot be opened as a video.
+  VideoReader(const std::filesystem::path& path, const VideoSampling& sampling);
+
+  /// Goes to the next wanted frame; false at the end. The container's frame count is not relied on.
+  bool advance();
+  /// The frame's number in the video, from 0, and its time in seconds.
+  int64_t frame_number() const { return number_; }
+  double time_s() const { return time_s_; }
+  std::size_t frame_bytes() const;
+  /// BGR, turned as the container says. Empty if it cannot be decoded.
+  cv::Mat pixels();
+
+ private:
+  bool wanted();
+
+  cv::VideoCapture capture_;
+  VideoSampling sampling_;
+  double frame_seconds_ = 0;
+  int64_t number_ = -1;
+  double time_s_ = 0;
+  double last_tick_ = -1;
+};
+
+}  // namespace vggt
