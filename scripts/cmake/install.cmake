@@ -1,14 +1,6 @@
 # cmake --install: the program with its default weights and presets, the libraries with their public headers, and the
 # package vggt_recon. The core (attention, model, weights) and what needs OpenCV, Open3D and Eigen (media) are two
 # export sets, so that the core can be used without these.
-foreach(target vggt_attention vggt_model vggt_weights vggt_files)
-  if(NOT TARGET ${target})
-    return()
-  endif()
-endforeach()
-if(VGGT_APP AND NOT (TARGET vggt_media AND TARGET vggt-recon))
-  return()
-endif()
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vggt_recon)
 set(header_dir ${CMAKE_INSTALL_INCLUDEDIR}/vggt_recon)
@@ -29,12 +21,14 @@ if(VGGT_APP)
   set_target_properties(vggt_media PROPERTIES EXPORT_NAME media)
   install(TARGETS vggt_media EXPORT vggt_media)
   install(EXPORT vggt_media NAMESPACE vggt_recon:: FILE media.cmake DESTINATION ${package_dir})
-  install(FILES io/frames.h io/scene_files.h DESTINATION ${header_dir}/io)
+  install(FILES io/atomic_file.h io/frames.h io/scene_files.h DESTINATION ${header_dir}/io)
 
+  if(TARGET vggt-recon)
   set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "${VGGT_TORCH_DIR}/lib;${CUDAToolkit_LIBRARY_DIR}")
   install(TARGETS vggt-recon)
   install(DIRECTORY weights/ DESTINATION ${data_dir}/weights FILES_MATCHING PATTERN *.ts)
   install(DIRECTORY configs/ DESTINATION ${data_dir}/configs FILES_MATCHING PATTERN *.yaml)
+  endif()
 endif()
 
 configure_package_config_file(scripts/cmake/vggt_recon-config.cmake.in vggt_recon-config.cmake
