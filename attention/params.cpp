@@ -13,7 +13,7 @@ CpuPolicy choose_cpu_policy(const AttentionParams& p, CpuIsa isa, int threads) {
   // Waking a thread costs some 5 µs, which is what these many multiplications take.
   constexpr double kWorthAThread = 250e3;
   // Queries sharing a packed key tile: packing is then under 2 % of the work, and the states stay in the L2.
-  constexpr int64_t kMaxBlock = 512, kMinBlock = 2 * kRowTile;
+  constexpr int64_t kMaxBlock = 21 * kRowTile, kMinBlock = 2 * kRowTile;
   // Tasks per thread: evens out a core that is slowed by its neighbours.
   constexpr int64_t kTasksPerThread = 4;
 
