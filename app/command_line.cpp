@@ -1,0 +1,160 @@
+#include "app/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <stdexcept>
+
+#include "app/nearest.h"
+
+namespace vggt {
+namespace {
+
+/// The options as CLI11 sees them: raw text by name; what it means is set_option()'s business.
+struct RawOptions {
+  std::map<std::string, std::string> text;
+  std::map<std::string, CLI::Option*> given;
+  std::string config;
+  bool help = false, version = false, print_config = false;
+};
+
+void add_options(CLI::App& app, RawOptions& raw) {
+  const Options defaults;
+  visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
+    const std::string name = std::string("--") + info.name;
+    std::string& text = raw.text[info.name];
+    constexpr bool is_flag = std::is_same_v<std::decay_t<decltype(field)>, bool>;
+    raw.given[info.name] = is_flag ? app.add_flag(name, text) : app.add_option(name, text);
+  });
+  app.add_option("--config", raw.config);
+  app.add_flag("--print-config", raw.print_config);
+  app.add_flag("--version", raw.version);
+  app.add_flag("-h,--help", raw.help);
+}
+
+[[noreturn]] void refuse_extra(const CLI::App& app, const std::string& extra, bool is_main) {
+  std::vector<std::string> known;
+  const bool is_option = extra.starts_with("-");
+  if (is_option) {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(sub->get_name());
+    }
+  }
+  const std::string name = extra.substr(0, std::min<std::size_t>(extra.find('='), 80));
+  std::string message = (is_option ? "unknown option '" : "unexpected argument '") + name + "'";
+  const std::string nearest = nearest_name(name, known);
+  // An argument out of place need not be a mistyped command: `--frames` may just be missing before it.
+  const bool worth_saying = is_option || edit_distance(name, nearest) <= 2;
+  if (!nearest.empty() && worth_saying) message += "; did you mean '" + nearest + "'?";
+  else if (is_main) message += " (see vggt-recon --help)";
+  throw std::invalid_argument(message);
+}
+
+Options options_of(const RawOptions& raw) {
+  Options options;
+  if (!raw.config.empty()) read_options_yaml(raw.config, options);
+  for (const auto& [name, option] : raw.given) {
+    if (option->count() == 0) continue;
+    const std::string& text = raw.text.at(name);
+    const bool is_option_name = text.starts_with("--") && raw.given.contains(text.substr(2));
+    if (is_option_name) throw std::invalid_argument("--" + name + " needs a value, found " + text);
+    set_option(options, name, text, "--" + name);
+  }
+  return options;
+}
+
+struct Weights {
+  CLI::App* app;
+  CLI::App *inspect, *convert, *verify, *random;
+};
+
+Weights add_weights(CLI::App& app, WeightsCommand& command) {
+  const CLI::IsMember types({"fp32", "fp16", "bf16"});
+  Weights w{};
+  w.app = app.add_subcommand("weights", "Look at, convert, check and make weight files");
+  w.app->require_subcommand(1);
+  w.inspect = w.app->add_subcommand("inspect", "Print architecture, heads and tensors of a weight file");
+  w.inspect->add_option("FILE", command.input, "TorchScript .ts, or official .safetensors or .pt")->required();
+  w.convert = w.app->add_subcommand("convert", "Write weights in another format or type");
+  w.convert->add_option("IN", command.input, "weight file to read")->required();
+  w.convert->add_option("OUT", command.output, "file to write: .ts or .safetensors")->required();
+  w.convert->add_option("--type", command.type, "fp32, fp16 or bf16 [as they are]")->check(types);
+  w.verify = w.app->add_subcommand("verify", "Read and check every tensor of a weight file");
+  w.verify->add_option("FILE", command.input, "weight file to check")->required();
+  w.random = w.app->add_subcommand("random", "Write seeded random weights of an architecture");
+  w.random->add_option("--config", command.input, "config.json with the architecture [VGGT-1B]");
+  w.random->add_option("OUT", command.output, "file to write: .ts or .safetensors")->required();
+  w.random->add_option("--type", command.type, "fp32, fp16 or bf16 [fp32]")->check(types);
+  w.random->add_option("--seed", command.seed, "of the random numbers [0]");
+  return w;
+}
+
+CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
+  CLI::App* eval = app.add_subcommand("eval", "Compare camera poses with true ones, after Sim(3) alignment");
+  eval->add_option("--poses", command.poses, "TUM trajectory to judge (world_from_cam)")->required();
+  eval->add_option("--truth", command.truth, "TUM trajectory that is true")->required();
+  eval->add_option("--json", command.json, "also write the numbers to this file");
+  return eval;
+}
+
+void prepare(CLI::App& app) {
+  app.allow_extras();
+  app.get_formatter()->column_width(24);
+  for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) prepare(*sub);
+}
+
+/// The deepest command that was named, for its extra arguments and its help.
+const CLI::App* named_command(const CLI::App* app) {
+  const std::vector<CLI::App*> subs = app->get_subcommands();
+  return subs.empty() ? app : named_command(subs.back());
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Frames in, a 3D scene out", "vggt-recon");
+  app.set_help_flag();
+  RawOptions raw;
+  WeightsCommand weights_command;
+  EvalCommand eval_command;
+  add_options(app, raw);
+  const Weights weights = add_weights(app, weights_command);
+  CLI::App* eval = add_eval(app, eval_command);
+  for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval}) {
+    sub->set_help_flag("-h,--help", "Print this");
+  }
+  prepare(app);
+  std::optional<std::string> failure;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return ShowText{named_command(&app)->help()};
+  } catch (const CLI::ParseError& error) {
+    failure = error.what();
+  }
+  const CLI::App* named = named_command(&app);
+  const bool is_main = named == &app;
+  // A mistyped option also makes a required one missing: the mistyping is what to say.
+  const std::vector<std::string> extras = named->remaining();
+  if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
+  if (failure) throw std::invalid_argument(*failure);
+
+  if (raw.help) return ShowText{help_text()};
+  if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
+  if (named == eval) return eval_command;
+  if (!is_main) {
+    weights_command.action = named->get_name();
+    return weights_command;
+  }
+  const Options options = options_of(raw);
+  if (raw.print_config) return ShowText{options_to_yaml(options)};
+  check_options(options);
+  return options;
+}
+
+}  // namespace vggt

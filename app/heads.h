@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "model/config.h"
+
+namespace vggt {
+
+enum class CloudSource { none, depth, point_head };
+
+struct HeadChoice {
+  Heads run;
+  CloudSource cloud = CloudSource::none;
+  std::vector<std::string> notes;  // what a person should be told, one line each
+};
+
+/// Which heads run and what the cloud is made of, from the options and the heads that the weights hold.
+/// Throws std::invalid_argument: a head named that the weights lack, or a cloud named (`names_cloud`) that the heads
+/// cannot give.
+HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud);
+
+/// Such as "camera, depth"; "none".
+std::string heads_text(const Heads& heads);
+
+}  // namespace vggt

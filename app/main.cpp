@@ -1,0 +1,101 @@
+#include <c10/util/Exception.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "app/command_line.h"
+#include "app/console.h"
+#include "app/eval_command.h"
+#include "app/reconstruct.h"
+#include "app/stop.h"
+#include "app/weights_commands.h"
+
+namespace {
+
+enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2, kOutOfMemory = 3, kStopped = 130 };
+
+void fail(const std::string& message) {
+  const std::string first_line = message.substr(0, message.find('\n'));
+  vggt::Console(vggt::Talk::quiet).error(first_line);
+}
+
+bool means_out_of_memory(const std::string& message) {
+  for (const char* sign : {"out of memory", "can't allocate memory", "not enough memory"}) {
+    if (message.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
+int out_of_memory(const std::string& what) {
+  fail("out of memory" + (what.empty() ? "" : ": " + what));
+  return kOutOfMemory;
+}
+
+vggt::Talk talk_of(const vggt::Options& options) {
+  if (options.quiet) return vggt::Talk::quiet;
+  return options.verbose ? vggt::Talk::verbose : vggt::Talk::normal;
+}
+
+void execute(const vggt::Command& command) {
+  if (const auto* text = std::get_if<vggt::ShowText>(&command)) {
+    std::fputs(text->text.c_str(), stdout);
+  } else if (const auto* options = std::get_if<vggt::Options>(&command)) {
+    vggt::Console console(talk_of(*options));
+    vggt::reconstruct(*options, console);
+  } else if (const auto* weights = std::get_if<vggt::WeightsCommand>(&command)) {
+    vggt::run_weights_command(*weights);
+  } else {
+    vggt::run_eval_command(std::get<vggt::EvalCommand>(command));
+  }
+}
+
+/// The exit code for the exception in flight, after its one line on standard error.
+int explain_failure() {
+  try {
+    throw;
+  } catch (const vggt::Stopped&) {
+    fail("stopped, nothing was written");
+    return kStopped;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("");
+  } catch (const c10::OutOfMemoryError& error) {
+    return out_of_memory(error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    if (means_out_of_memory(what)) return out_of_memory(what);
+    fail(what);
+    return kFailed;
+  } catch (const std::invalid_argument& error) {
+    fail(error.what());
+    return kBadInput;
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::not_enough_memory) return out_of_memory(error.what());
+    fail(error.what());
+    return kBadInput;
+  } catch (const std::exception& error) {
+    if (means_out_of_memory(error.what())) return out_of_memory(error.what());
+    fail(error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A file size limit shall be an error of the write, not the end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
+  vggt::catch_stop_signals();
+  try {
+    execute(vggt::parse_command_line(argc, argv));
+    return kDone;
+  } catch (...) {
+    return explain_failure();
+  }
+}

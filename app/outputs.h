@@ -1,0 +1,52 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vggt {
+
+/// The files that --out and --save-predictions name. Without --out only `predictions`.
+struct OutputPaths {
+  std::optional<std::filesystem::path> cloud, cameras, trajectory, report, predictions;
+  bool names_cloud = false;  // --out ends in .ply, so a cloud is asked for
+
+  std::vector<std::filesystem::path> all() const;
+};
+
+/// `out`: x.ply names the cloud and its neighbours x.*; a folder (existing, ending in a slash or without extension)
+/// holds scene.*. Throws std::invalid_argument for another extension.
+OutputPaths plan_outputs(const std::string& out, const std::string& save_predictions);
+
+/// Files that appear together or not at all: written in hidden folders beside their places, then renamed.
+class StagedFiles {
+ public:
+  /// Makes missing folders and one hidden folder for each that holds an output, so that a place that cannot be
+  /// written is known before the work. Throws std::system_error naming the path.
+  explicit StagedFiles(const std::vector<std::filesystem::path>& paths);
+  /// Removes what was not committed, and the folders made for it.
+  ~StagedFiles();
+  StagedFiles(const StagedFiles&) = delete;
+  StagedFiles& operator=(const StagedFiles&) = delete;
+
+  /// Where to write the file that will be `path`.
+  std::filesystem::path staged(const std::filesystem::path& path);
+  /// Renames everything that was written to its place. Throws std::system_error.
+  void commit();
+
+ private:
+  void make_folders(const std::filesystem::path& folder);
+  void remove_all() noexcept;
+
+  std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;  // by the folder they stand in
+  std::vector<std::filesystem::path> made_folders_;                        // outermost first
+  std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
+  bool committed_ = false;
+};
+
+/// Throws std::system_error if an output could not be written, without writing anything.
+void check_writable(const std::vector<std::filesystem::path>& paths);
+
+}  // namespace vggt

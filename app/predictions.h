@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vggt {
+
+/// Which outputs --save-predictions will get, and their sizes.
+struct PredictionShapes {
+  int64_t frames = 0, height = 0, width = 0;
+  int64_t queries = 0;  // 0: no tracks
+  bool camera = false, depth = false, points = false;
+};
+
+/// A .safetensors file of fp32 tensors whose parts are written as they come, at their final places.
+/// Names and shapes: images [S,3,H,W], pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], depth and depth_conf
+/// [S,H,W], world_points [S,H,W,3], world_points_conf [S,H,W], track [S,Q,2], track_vis and track_conf [S,Q].
+class PredictionsWriter {
+ public:
+  /// Makes the file at its full size. Throws std::system_error naming the path, as all members do.
+  PredictionsWriter(const std::filesystem::path& path, const PredictionShapes& shapes);
+  ~PredictionsWriter();
+  PredictionsWriter(const PredictionsWriter&) = delete;
+  PredictionsWriter& operator=(const PredictionsWriter&) = delete;
+
+  /// Writes frames [first, first + count) of a tensor. Throws std::logic_error for an unknown name or range.
+  void write(const std::string& name, int64_t first, int64_t count, const float* values);
+  /// Throws std::logic_error if a tensor is incomplete.
+  void close();
+
+ private:
+  struct Place {
+    std::vector<int64_t> shape;
+    uint64_t offset = 0;
+    int64_t frame_values = 0, frames_written = 0;
+  };
+  void write_at(uint64_t offset, const void* data, std::size_t bytes);
+  [[noreturn]] void fail(int error) const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace vggt
