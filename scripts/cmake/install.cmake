@@ -23,12 +23,13 @@ if(VGGT_APP)
   install(EXPORT vggt_media NAMESPACE vggt_recon:: FILE media.cmake DESTINATION ${package_dir})
   install(FILES io/atomic_file.h io/frames.h io/scene_files.h DESTINATION ${header_dir}/io)
 
-  if(TARGET vggt-recon)
-  set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "${VGGT_TORCH_DIR}/lib;${CUDAToolkit_LIBRARY_DIR}")
+  # Where there is no package of it, Open3D is not in a system folder.
+  cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../..)
+  set_target_properties(vggt-recon PROPERTIES
+    INSTALL_RPATH "${VGGT_TORCH_DIR}/lib;${CUDAToolkit_LIBRARY_DIR};${open3d_lib}")
   install(TARGETS vggt-recon)
   install(DIRECTORY weights/ DESTINATION ${data_dir}/weights FILES_MATCHING PATTERN *.ts)
   install(DIRECTORY configs/ DESTINATION ${data_dir}/configs FILES_MATCHING PATTERN *.yaml)
-  endif()
 endif()
 
 configure_package_config_file(scripts/cmake/vggt_recon-config.cmake.in vggt_recon-config.cmake
