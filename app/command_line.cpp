@@ -50,8 +50,10 @@ void add_options(CLI::App& app, RawOptions& raw) {
   const std::string nearest = nearest_name(name, known);
   // An argument out of place need not be a mistyped command: `--frames` may just be missing before it.
   const bool worth_saying = is_option || edit_distance(name, nearest) <= 2;
-  if (!nearest.empty() && worth_saying) message += "; did you mean '" + nearest + "'?";
-  else if (is_main) message += " (see vggt-recon --help)";
+  if (!nearest.empty() && worth_saying)
+    message += "; did you mean '" + nearest + "'?";
+  else if (is_main)
+    message += " (see vggt-recon --help)";
   throw std::invalid_argument(message);
 }
 
@@ -79,7 +81,8 @@ Weights add_weights(CLI::App& app, WeightsCommand& command) {
   w.app = app.add_subcommand("weights", "Look at, convert, check and make weight files");
   w.app->require_subcommand(1);
   w.inspect = w.app->add_subcommand("inspect", "Print architecture, heads and tensors of a weight file");
-  w.inspect->add_option("FILE", command.input, "TorchScript .ts, or official .safetensors or .pt")->required();
+  w.inspect->add_option("FILE", command.input, "TorchScript .ts, or official .safetensors or .pt")
+      ->required();
   w.convert = w.app->add_subcommand("convert", "Write weights in another format or type");
   w.convert->add_option("IN", command.input, "weight file to read")->required();
   w.convert->add_option("OUT", command.output, "file to write: .ts or .safetensors")->required();
@@ -125,7 +128,8 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_options(app, raw);
   const Weights weights = add_weights(app, weights_command);
   CLI::App* eval = add_eval(app, eval_command);
-  for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval}) {
+  for (CLI::App* sub :
+       {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval}) {
     sub->set_help_flag("-h,--help", "Print this");
   }
   prepare(app);

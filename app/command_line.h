@@ -28,7 +28,8 @@ struct EvalCommand {
 
 using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand>;
 
-/// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of range.
+/// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
+/// range.
 Command parse_command_line(int argc, const char* const* argv);
 
 }  // namespace vggt

@@ -18,7 +18,8 @@ double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::ste
 std::string short_time(double seconds) {
   if (seconds < 60) return fmt::format("{:.0f} s", seconds);
   const auto minutes = static_cast<int64_t>(seconds / 60);
-  if (minutes < 60) return fmt::format("{} min {:02.0f} s", minutes, seconds - 60.0 * static_cast<double>(minutes));
+  if (minutes < 60)
+    return fmt::format("{} min {:02.0f} s", minutes, seconds - 60.0 * static_cast<double>(minutes));
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
@@ -36,7 +37,8 @@ std::string progress_line(const std::string& stage, const std::string& unit, int
 }
 
 Console::Console(Talk talk)
-    : logger_(std::make_shared<spdlog::logger>("vggt-recon", std::make_shared<spdlog::sinks::stderr_sink_st>())),
+    : logger_(
+          std::make_shared<spdlog::logger>("vggt-recon", std::make_shared<spdlog::sinks::stderr_sink_st>())),
       talk_(talk),
       is_terminal_(isatty(STDERR_FILENO) == 1) {
   logger_->set_pattern("%v");

@@ -21,7 +21,7 @@ class Console {
 
   void detail(const std::string& text);  // verbose only
   void info(const std::string& text);
-  void warn(const std::string& text);    // also kept, for the report
+  void warn(const std::string& text);  // also kept, for the report
   void error(const std::string& text);
   void result(const std::string& text);  // standard output; not if quiet
 

@@ -12,7 +12,9 @@
 namespace vggt {
 namespace {
 
-int gpu_count() { return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0; }
+int gpu_count() {
+  return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0;
+}
 
 struct Gpu {
   std::string name;
@@ -37,7 +39,8 @@ at::Device choose_device(const std::string& text) {
   if (text == "cpu" || (text == "auto" && gpus == 0)) return at::kCPU;
   const int index = text.starts_with("cuda:") ? std::stoi(text.substr(5)) : 0;
   if (index >= gpus) {
-    throw std::invalid_argument("device: there is no '" + text + "' (GPUs found: " + std::to_string(gpus) + ")");
+    throw std::invalid_argument("device: there is no '" + text + "' (GPUs found: " + std::to_string(gpus) +
+                                ")");
   }
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
@@ -57,11 +60,16 @@ Precision choose_precision(const std::string& text, at::Device device) {
 
 std::string precision_name(Precision precision) {
   switch (precision) {
-    case Precision::fp64: return "fp64";
-    case Precision::fp32: return "fp32";
-    case Precision::tf32: return "tf32";
-    case Precision::bf16: return "bf16";
-    case Precision::fp16: return "fp16";
+    case Precision::fp64:
+      return "fp64";
+    case Precision::fp32:
+      return "fp32";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
   }
   throw std::logic_error("unknown precision");
 }

@@ -9,7 +9,8 @@
 
 namespace vggt {
 
-/// The device that --device names; auto: the first GPU, else the CPU. Throws std::invalid_argument if it is absent.
+/// The device that --device names; auto: the first GPU, else the CPU. Throws std::invalid_argument if it is
+/// absent.
 at::Device choose_device(const std::string& text);
 /// The precision that --precision names; auto: bf16 on CUDA from sm_80, else fp32.
 /// Throws std::invalid_argument for what the device cannot do.

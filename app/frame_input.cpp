@@ -34,7 +34,8 @@ FrameOptions frame_options(const Options& options, const Config& config) {
 
 at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count) {
   const bool exact = !frames.frames.front().pixels.empty();
-  at::Tensor batch = at::empty({count, 3, frames.height, frames.width}, exact ? at::kFloat : at::kByte);  // [F,3,H,W]
+  at::Tensor batch =
+      at::empty({count, 3, frames.height, frames.width}, exact ? at::kFloat : at::kByte);  // [F,3,H,W]
   for (int64_t i = 0; i < count; ++i) {
     const Frame& frame = frames.frames[static_cast<std::size_t>(first + i)];
     const void* values = exact ? static_cast<const void*>(frame.pixels.data()) : frame.rgb.data();

@@ -16,8 +16,8 @@ struct HeadChoice {
 };
 
 /// Which heads run and what the cloud is made of, from the options and the heads that the weights hold.
-/// Throws std::invalid_argument: a head named that the weights lack, or a cloud named (`names_cloud`) that the heads
-/// cannot give.
+/// Throws std::invalid_argument: a head named that the weights lack, or a cloud named (`names_cloud`) that
+/// the heads cannot give.
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud);
 
 /// Such as "camera, depth"; "none".

@@ -22,11 +22,14 @@ TensorSource source_of(const WeightFile& weights) {
 
 ModelLoader::ModelLoader(const WeightFile& weights, const Config& config, const ModelOptions& options)
     : total_(static_cast<int64_t>(expected_tensors(config, options.heads).size())) {
-  model_ = std::async(std::launch::async,
-                      [this, source = source_of(weights), config, options] { return load(source, config, options); });
+  model_ = std::async(std::launch::async, [this, source = source_of(weights), config, options] {
+    return load(source, config, options);
+  });
 }
 
-ModelLoader::~ModelLoader() { cancelled_ = true; }
+ModelLoader::~ModelLoader() {
+  cancelled_ = true;
+}
 
 Vggt ModelLoader::load(TensorSource source, Config config, ModelOptions options) {
   const auto start = std::chrono::steady_clock::now();

@@ -41,7 +41,8 @@ struct MemoryEstimate {
   int64_t weights = 0, work = 0;  // bytes
 };
 
-/// Roughly what a run takes: parameters, and the tokens of one block with its products and of the layers kept.
+/// Roughly what a run takes: parameters, and the tokens of one block with its products and of the layers
+/// kept.
 MemoryEstimate estimate_memory(const Config& config, const Heads& heads, Precision precision, int64_t frames,
                                int64_t height, int64_t width);
 

@@ -44,8 +44,9 @@ std::string joined(const std::vector<std::string>& parts, const char* separator)
 
 void check_choice(const OptionInfo& info, const std::string& text, const std::string& where) {
   if (info.choices.empty() || std::ranges::count(info.choices, text)) return;
-  bad_value(where, text, "one of " + joined(info.choices, ", ") + "; did you mean '" +
-                             nearest_name(text, info.choices) + "'?");
+  bad_value(
+      where, text,
+      "one of " + joined(info.choices, ", ") + "; did you mean '" + nearest_name(text, info.choices) + "'?");
 }
 
 void parse(const OptionInfo& info, const std::string& text, const std::string& where, std::string& value) {
@@ -81,7 +82,8 @@ void parse(const OptionInfo& info, const std::string& text, const std::string& w
 }
 
 template <class Value>
-void parse(const OptionInfo& info, const std::string& text, const std::string& where, std::optional<Value>& value) {
+void parse(const OptionInfo& info, const std::string& text, const std::string& where,
+           std::optional<Value>& value) {
   parse(info, text, where, value.emplace());
 }
 
@@ -125,8 +127,8 @@ std::vector<std::string> option_names() {
 }
 
 void set_option(Options& options, std::string_view name, const std::string& text, const std::string& where) {
-  const bool found =
-      with_option(options, name, [&](const OptionInfo& info, auto& field) { parse(info, text, where, field); });
+  const bool found = with_option(
+      options, name, [&](const OptionInfo& info, auto& field) { parse(info, text, where, field); });
   if (!found) throw std::logic_error("no option '" + std::string(name) + "'");
 }
 
@@ -146,8 +148,8 @@ std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::
   const auto neighbors = number_in<int>(std::string_view(text).substr(0, comma));
   const auto std_ratio = comma == text.npos ? std::optional(OutlierFilter{}.std_ratio)
                                             : number_in<double>(std::string_view(text).substr(comma + 1));
-  const bool in_range = neighbors && std_ratio && *neighbors >= 1 && *neighbors <= 1000 && *std_ratio > 0 &&
-                        *std_ratio <= 1000;
+  const bool in_range =
+      neighbors && std_ratio && *neighbors >= 1 && *neighbors <= 1000 && *std_ratio > 0 && *std_ratio <= 1000;
   if (!in_range) bad_value(where, text, "off, on, or neighbours,deviations such as 20,2.0");
   return OutlierFilter{*neighbors, *std_ratio};
 }
@@ -168,8 +170,9 @@ void check_options(const Options& options) {
   }
   if (options.width && *options.width % 14 != 0) {
     const int64_t below = *options.width / 14 * 14;
-    throw std::invalid_argument("width: " + std::to_string(*options.width) + " is not a multiple of 14 (try " +
-                                std::to_string(below) + " or " + std::to_string(below + 14) + ")");
+    throw std::invalid_argument("width: " + std::to_string(*options.width) +
+                                " is not a multiple of 14 (try " + std::to_string(below) + " or " +
+                                std::to_string(below + 14) + ")");
   }
 }
 
@@ -187,7 +190,8 @@ std::string help_text() {
       lines.back().left += ", " + left;
     }
   });
-  lines.push_back({"Output", "--config YAML, --print-config", "options by the same names from a file; print them all"});
+  lines.push_back(
+      {"Output", "--config YAML, --print-config", "options by the same names from a file; print them all"});
   lines.push_back({"Output", "--version, --help", ""});
   std::string text =
       "vggt-recon --frames PATH --out SCENE.ply [options]      frames in, a 3D scene out\n"

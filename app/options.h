@@ -8,8 +8,8 @@
 
 namespace vggt {
 
-/// Everything a reconstruction can be told, with its defaults. visit_options() is the one place that names the
-/// fields; command line, YAML, --print-config, checks and help come from there.
+/// Everything a reconstruction can be told, with its defaults. visit_options() is the one place that names
+/// the fields; command line, YAML, --print-config, checks and help come from there.
 struct Options {
   std::string frames;
   std::optional<double> fps;
@@ -42,8 +42,8 @@ struct Options {
 struct OptionInfo {
   const char* name;
   const char* group;
-  const char* value = "";  // how help calls the value; flags have none
-  const char* help = "";   // empty: the option shares the line of the one before it
+  const char* value = "";                 // how help calls the value; flags have none
+  const char* help = "";                  // empty: the option shares the line of the one before it
   std::vector<std::string> choices = {};  // of a text, or of each entry of a list; empty: any
   double min = std::numeric_limits<double>::lowest(), max = std::numeric_limits<double>::max();
 };
@@ -54,47 +54,74 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   using I = OptionInfo;
   constexpr const char *kInput = "Frames", *kModel = "Model", *kScene = "Scene", *kOutput = "Output";
   constexpr double kBig = 1e15;
-  visit(I{"frames", kInput, "PATH", "folder, video, text file of paths, or .safetensors with `images`"}, o.frames);
-  visit(I{"fps", kInput, "X", "videos: frames taken a second [1], or every N-th frame", {}, 1e-6, 1e6}, o.fps);
+  visit(I{"frames", kInput, "PATH", "folder, video, text file of paths, or .safetensors with `images`"},
+        o.frames);
+  visit(I{"fps", kInput, "X", "videos: frames taken a second [1], or every N-th frame", {}, 1e-6, 1e6},
+        o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
   visit(I{"max-frames", kInput, "N", "at most N, evenly over the sequence, the first kept", {}, 1, 1e9},
         o.max_frames);
-  visit(I{"fit", kInput, "crop|pad", "crop: full width, tall frames cropped; pad: square, white bars",
-          {"crop", "pad"}}, o.fit);
-  visit(I{"width", kInput, "N", "width (crop) or long side (pad) for the network [the model's]", {}, 14, 16384},
-        o.width);
+  visit(I{"fit",
+          kInput,
+          "crop|pad",
+          "crop: full width, tall frames cropped; pad: square, white bars",
+          {"crop", "pad"}},
+        o.fit);
+  visit(
+      I{"width", kInput, "N", "width (crop) or long side (pad) for the network [the model's]", {}, 14, 16384},
+      o.width);
   visit(I{"strict", kInput, "", "stop at an unreadable frame instead of skipping it"}, o.strict);
 
-  visit(I{"weights", kModel, "FILE", "TorchScript .ts, or official .safetensors or .pt [weights/*.ts]"}, o.weights);
-  visit(I{"heads", kModel, "LIST", "of camera,depth,points,tracks [those that the outputs need]",
-          {"camera", "depth", "points", "tracks"}}, o.heads);
-  visit(I{"points", kModel, "depth|head", "the cloud comes from depth and cameras, or from the point head",
-          {"depth", "head"}}, o.points);
-  visit(I{"query-points", kModel, "CSV", "x,y per line, network pixels of frame 0, to track through all frames"},
+  visit(I{"weights", kModel, "FILE", "TorchScript .ts, or official .safetensors or .pt [weights/*.ts]"},
+        o.weights);
+  visit(I{"heads",
+          kModel,
+          "LIST",
+          "of camera,depth,points,tracks [those the outputs need]",
+          {"camera", "depth", "points", "tracks"}},
+        o.heads);
+  visit(I{"points",
+          kModel,
+          "depth|head",
+          "the cloud comes from depth and cameras, or from the point head",
+          {"depth", "head"}},
+        o.points);
+  visit(I{"query-points", kModel, "CSV", "x,y per line, network pixels of frame 0, to be tracked"},
         o.query_points);
-  visit(I{"precision", kModel, "P", "auto|fp32|tf32|bf16|fp16; auto: bf16 on CUDA from sm_80, else fp32",
-          {"auto", "fp32", "tf32", "bf16", "fp16"}}, o.precision);
+  visit(I{"precision",
+          kModel,
+          "P",
+          "auto|fp32|tf32|bf16|fp16; auto: bf16 on CUDA from sm_80, else fp32",
+          {"auto", "fp32", "tf32", "bf16", "fp16"}},
+        o.precision);
   visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N"}, o.device);
   visit(I{"threads", kModel, "N", "CPU threads [0: one per core]", {}, 0, 4096}, o.threads);
 
-  visit(I{"conf-percentile", kScene, "P", "share of all pixels dropped, lowest confidence first [50]", {}, 0, 100},
+  visit(I{"conf-percentile", kScene, "P", "% of pixels dropped, lowest confidence first [50]", {}, 0, 100},
         o.conf_percentile);
   visit(I{"conf-threshold", kScene, "X", "keep pixels of at least this confidence instead", {}, -kBig, kBig},
         o.conf_threshold);
   visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16) or white (all > 240) background"}, o.mask_black);
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
-  visit(I{"depth-edge", kScene, "R", "drop depth edges: spread over 3x3 pixels above R of the depth [0: off]", {},
-          0, 1e6}, o.depth_edge);
+  visit(I{"depth-edge",
+          kScene,
+          "R",
+          "drop edges: depths in 3x3 pixels differ by over R of it [0: off]",
+          {},
+          0,
+          1e6},
+        o.depth_edge);
   visit(I{"voxel", kScene, "R", "one point per voxel of R x the scene's median depth [0: off]", {}, 0, 1e3},
         o.voxel);
-  visit(I{"outliers", kScene, "off|on|N,S", "drop points far from their N neighbours, by S deviations [on: 20,2]"},
+  visit(I{"outliers", kScene, "off|on|N,S", "drop points S deviations off their N neighbours [on: 20,2]"},
         o.outliers);
   visit(I{"max-points", kScene, "N", "at most N points, chosen at random by --seed [0: all]", {}, 0, kBig},
         o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
   visit(I{"out", kOutput, "PATH", "x.ply, or a folder for scene.*; cameras, .tum, report beside it"}, o.out);
-  visit(I{"save-predictions", kOutput, "FILE", "all outputs of the network as .safetensors"}, o.save_predictions);
+  visit(I{"save-predictions", kOutput, "FILE", "all outputs of the network as .safetensors"},
+        o.save_predictions);
   visit(I{"dry-run", kOutput, "", "say what would be done, write nothing"}, o.dry_run);
   visit(I{"quiet", kOutput, "", "only warnings and errors; or more than usual"}, o.quiet);
   visit(I{"verbose", kOutput, "", ""}, o.verbose);
@@ -103,8 +130,9 @@ void visit_options(SomeOptions& o, Visit&& visit) {
 /// Names of all options.
 std::vector<std::string> option_names();
 
-/// Sets one option from text, as the command line and YAML give it; lists are separated by commas. `where` begins
-/// the message of the std::invalid_argument for a value that is malformed, out of range or not a choice.
+/// Sets one option from text, as the command line and YAML give it; lists are separated by commas. `where`
+/// begins the message of the std::invalid_argument for a value that is malformed, out of range or not a
+/// choice.
 void set_option(Options& options, std::string_view name, const std::string& text, const std::string& where);
 /// Sets one option back to its default.
 void reset_option(Options& options, std::string_view name);
@@ -121,8 +149,9 @@ void check_options(const Options& options);
 
 /// All options as YAML that read_options_yaml() reads back.
 std::string options_to_yaml(const Options& options);
-/// Reads options over those given. Throws std::invalid_argument naming file, line and key: unknown or repeated
-/// keys, wrong values, nesting, aliases, more than 64 KiB; std::system_error if the file cannot be read.
+/// Reads options over those given. Throws std::invalid_argument naming file, line and key: unknown or
+/// repeated keys, wrong values, nesting, aliases, more than 64 KiB; std::system_error if the file cannot be
+/// read.
 void read_options_yaml(const std::string& path, Options& options);
 
 /// The main help page.

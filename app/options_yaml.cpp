@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMaxBytes = 64 * 1024;
 
 /// Takes options as the parser meets them: one map of keys to scalars or to lists of scalars.
-/// Note [YAML events]: no document tree is built and deeper nesting, anchors and aliases are refused at the event
-/// that opens them, so neither recursion nor expansion can grow with the file.
+/// Note [YAML events]: no document tree is built and deeper nesting, anchors and aliases are refused at the
+/// event that opens them, so neither recursion nor expansion can grow with the file.
 class OptionEvents : public YAML::EventHandler {
  public:
   OptionEvents(const std::string& path, Options& options) : path_(path), options_(options) {}
@@ -77,7 +77,9 @@ class OptionEvents : public YAML::EventHandler {
   void OnMapEnd() override { --depth_; }
 
  private:
-  std::string place(const YAML::Mark& mark) const { return path_ + ":" + std::to_string(mark.line + 1) + ": "; }
+  std::string place(const YAML::Mark& mark) const {
+    return path_ + ":" + std::to_string(mark.line + 1) + ": ";
+  }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
     throw std::invalid_argument(place(mark) + what);
@@ -119,19 +121,28 @@ std::string read_small_file(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxBytes) throw std::invalid_argument(path + ": larger than 64 KiB, not a file of options");
+  if (text.size() > kMaxBytes)
+    throw std::invalid_argument(path + ": larger than 64 KiB, not a file of options");
   return text;
 }
 
-void emit(YAML::Emitter& out, const std::string& value) { out << value; }
-void emit(YAML::Emitter& out, bool value) { out << value; }
-void emit(YAML::Emitter& out, int64_t value) { out << value; }
+void emit(YAML::Emitter& out, const std::string& value) {
+  out << value;
+}
+void emit(YAML::Emitter& out, bool value) {
+  out << value;
+}
+void emit(YAML::Emitter& out, int64_t value) {
+  out << value;
+}
 void emit(YAML::Emitter& out, double value) {
   char text[32];
   const auto result = std::to_chars(text, text + sizeof text, value);
   out << std::string(text, result.ptr);
 }
-void emit(YAML::Emitter& out, const std::vector<std::string>& value) { out << YAML::Flow << value; }
+void emit(YAML::Emitter& out, const std::vector<std::string>& value) {
+  out << YAML::Flow << value;
+}
 template <class Value>
 void emit(YAML::Emitter& out, const std::optional<Value>& value) {
   if (value) {
@@ -166,7 +177,8 @@ void read_options_yaml(const std::string& path, Options& options) {
       throw std::invalid_argument(path + ": holds more than one document");
     }
   } catch (const YAML::Exception& error) {
-    throw std::invalid_argument(path + ":" + std::to_string(error.mark.line + 1) + ": not YAML: " + error.msg);
+    throw std::invalid_argument(path + ":" + std::to_string(error.mark.line + 1) +
+                                ": not YAML: " + error.msg);
   }
 }
 

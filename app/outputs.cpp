@@ -15,7 +15,9 @@ namespace {
   throw std::system_error(error, std::generic_category(), "cannot write " + path.string());
 }
 
-fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
 
 void refuse_folder(const fs::path& path) {
   if (fs::is_directory(path)) fail(EISDIR, path);
@@ -36,7 +38,8 @@ OutputPaths plan_outputs(const std::string& out, const std::string& save_predict
   if (!save_predictions.empty()) {
     paths.predictions = save_predictions;
     if (paths.predictions->extension() != ".safetensors") {
-      throw std::invalid_argument("save-predictions: '" + save_predictions + "' does not end in .safetensors");
+      throw std::invalid_argument("save-predictions: '" + save_predictions +
+                                  "' does not end in .safetensors");
     }
   }
   if (out.empty()) return paths;
@@ -74,7 +77,9 @@ StagedFiles::StagedFiles(const std::vector<fs::path>& paths) {
   }
 }
 
-StagedFiles::~StagedFiles() { remove_all(); }
+StagedFiles::~StagedFiles() {
+  remove_all();
+}
 
 void StagedFiles::make_folders(const fs::path& folder) {
   if (fs::is_directory(folder)) return;
@@ -105,7 +110,8 @@ void StagedFiles::remove_all() noexcept {
   for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
   if (committed_) return;
   // Innermost first; a folder in which something else has appeared stays.
-  for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder) fs::remove(*folder, ignored);
+  for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)
+    fs::remove(*folder, ignored);
 }
 
 void check_writable(const std::vector<fs::path>& paths) {

@@ -16,15 +16,15 @@ struct OutputPaths {
   std::vector<std::filesystem::path> all() const;
 };
 
-/// `out`: x.ply names the cloud and its neighbours x.*; a folder (existing, ending in a slash or without extension)
-/// holds scene.*. Throws std::invalid_argument for another extension.
+/// `out`: x.ply names the cloud and its neighbours x.*; a folder (existing, ending in a slash or without
+/// extension) holds scene.*. Throws std::invalid_argument for another extension.
 OutputPaths plan_outputs(const std::string& out, const std::string& save_predictions);
 
 /// Files that appear together or not at all: written in hidden folders beside their places, then renamed.
 class StagedFiles {
  public:
-  /// Makes missing folders and one hidden folder for each that holds an output, so that a place that cannot be
-  /// written is known before the work. Throws std::system_error naming the path.
+  /// Makes missing folders and one hidden folder for each that holds an output, so that a place that cannot
+  /// be written is known before the work. Throws std::system_error naming the path.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths);
   /// Removes what was not committed, and the folders made for it.
   ~StagedFiles();
@@ -40,8 +40,8 @@ class StagedFiles {
   void make_folders(const std::filesystem::path& folder);
   void remove_all() noexcept;
 
-  std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;  // by the folder they stand in
-  std::vector<std::filesystem::path> made_folders_;                        // outermost first
+  std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;       // by the folder they stand in
+  std::vector<std::filesystem::path> made_folders_;                             // outermost first
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
   bool committed_ = false;
 };

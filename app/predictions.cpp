@@ -19,10 +19,13 @@ using Shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 Shapes tensors_of(const PredictionShapes& p) {
   const int64_t s = p.frames, h = p.height, w = p.width, q = p.queries;
   Shapes shapes = {{"images", {s, 3, h, w}}};
-  if (p.camera) shapes.insert(shapes.end(), {{"pose_enc", {s, 9}}, {"extrinsic", {s, 3, 4}}, {"intrinsic", {s, 3, 3}}});
+  if (p.camera)
+    shapes.insert(shapes.end(), {{"pose_enc", {s, 9}}, {"extrinsic", {s, 3, 4}}, {"intrinsic", {s, 3, 3}}});
   if (p.depth) shapes.insert(shapes.end(), {{"depth", {s, h, w}}, {"depth_conf", {s, h, w}}});
-  if (p.points) shapes.insert(shapes.end(), {{"world_points", {s, h, w, 3}}, {"world_points_conf", {s, h, w}}});
-  if (q > 0) shapes.insert(shapes.end(), {{"track", {s, q, 2}}, {"track_vis", {s, q}}, {"track_conf", {s, q}}});
+  if (p.points)
+    shapes.insert(shapes.end(), {{"world_points", {s, h, w, 3}}, {"world_points_conf", {s, h, w}}});
+  if (q > 0)
+    shapes.insert(shapes.end(), {{"track", {s, q, 2}}, {"track_vis", {s, q}}, {"track_conf", {s, q}}});
   return shapes;
 }
 
@@ -81,7 +84,8 @@ void PredictionsWriter::write(const std::string& name, int64_t first, int64_t co
 
 void PredictionsWriter::close() {
   for (const auto& [name, place] : places_) {
-    if (place.frames_written != place.shape[0]) throw std::logic_error("predictions: '" + name + "' is incomplete");
+    if (place.frames_written != place.shape[0])
+      throw std::logic_error("predictions: '" + name + "' is incomplete");
   }
   const int descriptor = std::exchange(descriptor_, -1);
   const bool synced = fsync(descriptor) == 0 || errno == EINVAL;

@@ -15,8 +15,9 @@ struct PredictionShapes {
 };
 
 /// A .safetensors file of fp32 tensors whose parts are written as they come, at their final places.
-/// Names and shapes: images [S,3,H,W], pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], depth and depth_conf
-/// [S,H,W], world_points [S,H,W,3], world_points_conf [S,H,W], track [S,Q,2], track_vis and track_conf [S,Q].
+/// Names and shapes: images [S,3,H,W], pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], depth and
+/// depth_conf [S,H,W], world_points [S,H,W,3], world_points_conf [S,H,W], track [S,Q,2], track_vis and
+/// track_conf [S,Q].
 class PredictionsWriter {
  public:
   /// Makes the file at its full size. Throws std::system_error naming the path, as all members do.

@@ -1,7 +1,7 @@
 #include "app/query_points.h"
 
-#include <charconv>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <optional>
@@ -26,7 +26,9 @@ std::optional<float> finite_number(std::string_view text) {
   return number;
 }
 
-bool has_digit(std::string_view text) { return text.find_first_of("0123456789") != text.npos; }
+bool has_digit(std::string_view text) {
+  return text.find_first_of("0123456789") != text.npos;
+}
 
 }  // namespace
 
@@ -43,8 +45,8 @@ QueryPoints read_query_points(const std::string& path) {
     const auto x = finite_number(text.substr(0, comma));
     const auto y = comma == text.npos ? std::nullopt : finite_number(text.substr(comma + 1));
     if (!x || !y) {
-      throw std::invalid_argument(path + ":" + std::to_string(number) + ": '" + std::string(text.substr(0, 80)) +
-                                  "' is not x,y");
+      throw std::invalid_argument(path + ":" + std::to_string(number) + ": '" +
+                                  std::string(text.substr(0, 80)) + "' is not x,y");
     }
     points.push_back({*x, *y});
   }
@@ -56,11 +58,12 @@ QueryPoints read_query_points(const std::string& path) {
 void check_inside(const QueryPoints& points, int width, int height, const std::string& path) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto [x, y] = points[i];
-    const bool inside = x >= 0 && y >= 0 && x <= static_cast<float>(width - 1) && y <= static_cast<float>(height - 1);
+    const bool inside =
+        x >= 0 && y >= 0 && x <= static_cast<float>(width - 1) && y <= static_cast<float>(height - 1);
     if (inside) continue;
     throw std::invalid_argument(path + ": point " + std::to_string(i + 1) + " (" + std::to_string(x) + ", " +
-                                std::to_string(y) + ") lies outside the frame of " + std::to_string(width) + "x" +
-                                std::to_string(height) + " network pixels");
+                                std::to_string(y) + ") lies outside the frame of " + std::to_string(width) +
+                                "x" + std::to_string(height) + " network pixels");
   }
 }
 

@@ -1,6 +1,5 @@
 #include "app/reconstruct.h"
 
-#include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
@@ -8,43 +7,16 @@
 
 #include "app/device.h"
 #include "app/frame_input.h"
-#include "app/heads.h"
 #include "app/model_loader.h"
-#include "app/outputs.h"
-#include "app/predictions.h"
-#include "app/query_points.h"
 #include "app/report.h"
+#include "app/results.h"
 #include "app/scene_filters.h"
+#include "app/setup.h"
 #include "app/stop.h"
 #include "app/summary.h"
-#include "app/weights_path.h"
 
 namespace vggt {
 namespace {
-
-/// What is settled before any work: everything that a wrong option or weight file can spoil.
-struct Setup {
-  OutputPaths outputs;
-  at::Device device = at::kCPU;
-  Precision precision = Precision::fp32;
-  WeightFile weights;
-  Config config;
-  HeadChoice heads;
-  QueryPoints queries;
-};
-
-Setup set_up(const Options& options) {
-  OutputPaths outputs = plan_outputs(options.out, options.save_predictions);
-  if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
-  const at::Device device = choose_device(options.device);
-  const Precision precision = choose_precision(options.precision, device);
-  WeightFile weights = WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
-  const TensorShapes shapes = shapes_of(weights);
-  Config config = read_config(weights.config_json(), shapes);
-  HeadChoice heads = choose_heads(options, heads_in(shapes), outputs.names_cloud);
-  QueryPoints queries = options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
-  return {std::move(outputs), device, precision, std::move(weights), std::move(config), std::move(heads), std::move(queries)};
-}
 
 FrameSet find_frames(const Options& options, const Setup& setup, Console& console) {
   FrameSet frames = load_frames(frame_options(options, setup.config), [&](int done, int total) {
@@ -70,111 +42,15 @@ void describe(const Options& options, const Setup& setup, Console& console) {
   console.result("heads:     " + heads_text(setup.heads.run));
   console.result("device:    " + device_name(setup.device));
   console.result("precision: " + precision_name(setup.precision));
-  const MemoryEstimate memory = estimate_memory(setup.config, setup.heads.run, setup.precision,
-                                                static_cast<int64_t>(frames.frames.size()), frames.height, frames.width);
+  const MemoryEstimate memory =
+      estimate_memory(setup.config, setup.heads.run, setup.precision,
+                      static_cast<int64_t>(frames.frames.size()), frames.height, frames.width);
   console.result("memory:    " + memory_text(memory.weights, memory.work));
   for (const auto& path : setup.outputs.all()) {
     const bool without_cloud = path == setup.outputs.cloud && setup.heads.cloud == CloudSource::none;
     if (!without_cloud) console.result("output:    " + path.string());
   }
 }
-
-/// Takes what the network gives: hands it to the scene builder and the predictions file, and keeps the cameras.
-class Results {
- public:
-  Results(const Options& options, const Setup& setup, const FrameSet& frames, StageTimes& times)
-      : setup_(setup), frames_(frames), times_(times) {
-    if (setup.heads.cloud == CloudSource::none) return;
-    const SceneOptions scene = {options.conf_percentile, options.conf_threshold, options.mask_black,
-                                options.mask_white, options.depth_edge};
-    builder_.emplace(scene, frames.width, frames.height, frame_views(frames));
-  }
-
-  void save_predictions(const std::filesystem::path& path) {
-    const Heads& heads = setup_.heads.run;
-    const auto count = static_cast<int64_t>(frames_.frames.size());
-    predictions_.emplace(path, PredictionShapes{count, frames_.height, frames_.width,
-                                                heads.tracks ? static_cast<int64_t>(setup_.queries.size()) : 0,
-                                                heads.camera, heads.depth, heads.points});
-    for (int64_t i = 0; i < count; ++i) {
-      const at::Tensor pixels = frame_pixels(frames_, i, 1);  // [1,3,H,W]
-      save("images", i, pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels);
-    }
-  }
-
-  Sink sink() {
-    Sink sink;
-    const Heads& heads = setup_.heads.run;
-    if (heads.camera) sink.cameras = [this](const CameraPrediction& p) { take_cameras(p); };
-    if (heads.depth) sink.depth = [this](const DensePrediction& p) { take_depth(p); };
-    if (heads.points) sink.points = [this](const DensePrediction& p) { take_points(p); };
-    if (heads.tracks) sink.tracks = [this](const TrackPrediction& p) { take_tracks(p); };
-    return sink;
-  }
-
-  const std::vector<View>& views() const { return views_; }
-  std::optional<BuiltScene> scene() { return builder_ ? std::optional(builder_->finish()) : std::nullopt; }
-  void finish_predictions() {
-    if (predictions_) predictions_->close();
-  }
-
- private:
-  void take_cameras(const CameraPrediction& p) {
-    times_.restart();
-    const at::Tensor pose = fp32(p.pose_enc), extrinsic = fp32(p.extrinsic), intrinsic = fp32(p.intrinsic);
-    views_ = views_from(pose.const_data_ptr<float>(), extrinsic.const_data_ptr<float>(),
-                        intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()));
-    if (builder_) builder_->set_views(views_);
-    save("pose_enc", 0, pose);
-    save("extrinsic", 0, extrinsic);
-    save("intrinsic", 0, intrinsic);
-    times_.count("scene");
-  }
-
-  void take_depth(const DensePrediction& p) {
-    times_.count("depth_head");
-    const at::Tensor depth = fp32(p.depth), conf = fp32(p.depth_conf);  // [F,H,W]
-    save("depth", p.first_frame, depth);
-    save("depth_conf", p.first_frame, conf);
-    if (setup_.heads.cloud == CloudSource::depth) add(p.first_frame, &depth, nullptr, conf);
-    times_.count("scene");
-  }
-
-  void take_points(const DensePrediction& p) {
-    times_.count("point_head");
-    const at::Tensor points = fp32(p.world_points), conf = fp32(p.world_points_conf);  // [F,H,W,3], [F,H,W]
-    save("world_points", p.first_frame, points);
-    save("world_points_conf", p.first_frame, conf);
-    if (setup_.heads.cloud == CloudSource::point_head) add(p.first_frame, nullptr, &points, conf);
-    times_.count("scene");
-  }
-
-  void take_tracks(const TrackPrediction& p) {
-    save("track", 0, fp32(p.track));
-    save("track_vis", 0, fp32(p.track_vis));
-    save("track_conf", 0, fp32(p.track_conf));
-  }
-
-  void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf) {
-    check_stop();
-    builder_->add({static_cast<int>(first), static_cast<int>(conf.size(0)),
-                   depth ? depth->const_data_ptr<float>() : nullptr,
-                   points ? points->const_data_ptr<float>() : nullptr, conf.const_data_ptr<float>()});
-  }
-
-  void save(const char* name, int64_t first, const at::Tensor& values) {
-    if (predictions_) predictions_->write(name, first, values.size(0), values.const_data_ptr<float>());
-  }
-
-  static at::Tensor fp32(const at::Tensor& values) { return values.to(at::kCPU, at::kFloat).contiguous(); }
-
-  const Setup& setup_;
-  const FrameSet& frames_;
-  StageTimes& times_;
-  std::vector<View> views_;
-  std::optional<SceneBuilder> builder_;
-  std::optional<PredictionsWriter> predictions_;
-};
 
 const char* unit_of(const std::string& stage) {
   if (stage == "aggregator") return "blocks";
@@ -202,14 +78,15 @@ void run_network(Vggt& model, const Setup& setup, const FrameSet& frames, Result
 void warn_of_lost_frames(const FrameSet& frames, const std::vector<View>& views, Console& console) {
   for (std::size_t i = 0; i < views.size(); ++i) {
     if (!views[i].valid) {
-      console.warn(frames.frames[i].file + ": its camera came out without a finite pose and a field of view above "
+      console.warn(frames.frames[i].file +
+                   ": its camera came out without a finite pose and a field of view above "
                    "0: it gives no points");
     }
   }
 }
 
-Report make_report(const Options& options, const Setup& setup, const FrameSet& frames, const BuiltScene* scene,
-                   const Console& console) {
+Report make_report(const Options& options, const Setup& setup, const FrameSet& frames,
+                   const BuiltScene* scene, const Console& console) {
   Report report;
   report.options = options;
   report.weights = setup.weights.path().string();
@@ -253,7 +130,8 @@ std::optional<BuiltScene> filtered_scene(const Options& options, Results& result
   times.count("scene");
   if (!scene) return scene;
   check_stop();
-  filter_cloud(*scene, {options.voxel, parse_outliers(options.outliers, "outliers"), options.max_points, options.seed});
+  filter_cloud(*scene, {options.voxel, parse_outliers(options.outliers, "outliers"), options.max_points,
+                        options.seed});
   times.count("filters");
   for (const FilterCount& filter : scene->filters) {
     console.detail(filter_text(filter));

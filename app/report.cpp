@@ -26,7 +26,8 @@ Json json_of(const std::optional<Value>& value) {
 
 Json options_json(const Options& options) {
   Json json;
-  visit_options(options, [&](const OptionInfo& info, const auto& field) { json[info.name] = json_of(field); });
+  visit_options(options,
+                [&](const OptionInfo& info, const auto& field) { json[info.name] = json_of(field); });
   return json;
 }
 
@@ -77,7 +78,9 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   json["heads"] = report.heads;
   json["cloud_source"] = report.cloud_source;
   json["network_size"] = {{"width", report.network_width}, {"height", report.network_height}};
-  json["frames"] = {{"count", report.frames_used.size()}, {"files", report.frames_used}, {"skipped", report.frames_skipped}};
+  json["frames"] = {{"count", report.frames_used.size()},
+                    {"files", report.frames_used},
+                    {"skipped", report.frames_skipped}};
   json["points"] = report.points;
   json["filters"] = filters_json(report.filters);
   json["conf_threshold"] = report.conf_threshold;

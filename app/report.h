@@ -12,7 +12,8 @@
 
 namespace vggt {
 
-/// Seconds of named stages, in the order in which they first ended. Time is counted from one event to the next.
+/// Seconds of named stages, in the order in which they first ended. Time is counted from one event to the
+/// next.
 class StageTimes {
  public:
   /// The time since the last event belongs to no stage.

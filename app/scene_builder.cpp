@@ -24,7 +24,8 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
-std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic, int frames) {
+std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
+                             int frames) {
   std::vector<View> views(static_cast<std::size_t>(frames));
   for (int s = 0; s < frames; ++s) {
     const Eigen::Map<const Eigen::Matrix<float, 9, 1>> pose(pose_enc + 9 * s);
@@ -52,7 +53,8 @@ SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, s
       mean_confidence_(frames_.size()) {}
 
 void SceneBuilder::set_views(std::vector<View> views) {
-  if (views.size() != frames_.size()) throw std::logic_error("SceneBuilder: as many views as frames are needed");
+  if (views.size() != frames_.size())
+    throw std::logic_error("SceneBuilder: as many views as frames are needed");
   views_ = std::move(views);
 }
 
@@ -76,8 +78,8 @@ void SceneBuilder::add_frame(int frame, const float* depth, const float* points,
     return;
   }
   const std::vector<double> depths = depth_plane(frame, depth, points);
-  const float lowest = options_.conf_threshold ? static_cast<float>(*options_.conf_threshold)
-                                               : top_confidence_.lower_bound();
+  const float lowest =
+      options_.conf_threshold ? static_cast<float>(*options_.conf_threshold) : top_confidence_.lower_bound();
   for (int y = 0; y < height_; ++y) {
     for (int x = 0; x < width_; ++x) {
       const int64_t pixel = static_cast<int64_t>(y) * width_ + x;
@@ -85,8 +87,9 @@ void SceneBuilder::add_frame(int frame, const float* depth, const float* points,
       if (filter != kFilters) {
         ++dropped_[filter];
       } else if (confidence[pixel] >= lowest) {
-        const Eigen::Vector3f point = points ? Eigen::Vector3f(Eigen::Map<const Eigen::Vector3f>(points + 3 * pixel))
-                                             : unproject(frame, x, y, depth[pixel]).cast<float>();
+        const Eigen::Vector3f point =
+            points ? Eigen::Vector3f(Eigen::Map<const Eigen::Vector3f>(points + 3 * pixel))
+                   : unproject(frame, x, y, depth[pixel]).cast<float>();
         candidates_.push_back({point, confidence[pixel], frame * pixels + pixel});
       }
     }
@@ -114,8 +117,9 @@ std::vector<double> SceneBuilder::depth_plane(int frame, const float* depth, con
     std::copy(depth, depth + pixels, plane.begin());
     return plane;
   }
-  const Eigen::RowVector4d axis = views_.empty() ? Eigen::RowVector4d(0, 0, 1, 0)
-                                                 : views_[static_cast<std::size_t>(frame)].cam_from_world.row(2);
+  const Eigen::RowVector4d axis = views_.empty()
+                                      ? Eigen::RowVector4d(0, 0, 1, 0)
+                                      : views_[static_cast<std::size_t>(frame)].cam_from_world.row(2);
   for (std::size_t i = 0; i < pixels; ++i) {
     const Eigen::Map<const Eigen::Vector3f> point(points + 3 * i);
     plane[i] = axis.head<3>().dot(point.cast<double>()) + axis[3];
@@ -144,7 +148,8 @@ bool SceneBuilder::is_masked(int frame, int64_t pixel) const {
 
 bool SceneBuilder::is_edge(int x, int y, const std::vector<double>& depth) const {
   const auto at = [&](int column, int row) {
-    return depth[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(column)];
+    return depth[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
+                 static_cast<std::size_t>(column)];
   };
   double low = at(x, y), high = low;
   for (int row = std::max(0, y - 1); row <= std::min(height_ - 1, y + 1); ++row) {
@@ -160,8 +165,8 @@ bool SceneBuilder::is_edge(int x, int y, const std::vector<double>& depth) const
 
 Eigen::Vector3d SceneBuilder::unproject(int frame, int x, int y, double depth) const {
   const View& view = views_[static_cast<std::size_t>(frame)];
-  const Eigen::Vector3d in_camera((x - view.k(0, 2)) / view.k(0, 0) * depth, (y - view.k(1, 2)) / view.k(1, 1) * depth,
-                                  depth);
+  const Eigen::Vector3d in_camera((x - view.k(0, 2)) / view.k(0, 0) * depth,
+                                  (y - view.k(1, 2)) / view.k(1, 1) * depth, depth);
   const Eigen::Matrix3d rotation = view.cam_from_world.topLeftCorner<3, 3>();
   const Eigen::Vector3d translation = view.cam_from_world.topRightCorner<3, 1>();
   return rotation.transpose() * (in_camera - translation);
@@ -184,8 +189,8 @@ void SceneBuilder::prune() {
 }
 
 std::vector<FilterCount> SceneBuilder::filter_counts(std::size_t kept) const {
-  static constexpr const char* kNames[kFilters] = {"frames without a camera", "padding", "not finite", "background",
-                                                   "depth edges"};
+  static constexpr const char* kNames[kFilters] = {"frames without a camera", "padding", "not finite",
+                                                   "background", "depth edges"};
   std::vector<FilterCount> counts;
   int64_t left = pixels_;
   for (int filter = 0; filter < kFilters; ++filter) {
@@ -212,7 +217,8 @@ BuiltScene SceneBuilder::finish() {
   const int64_t plane = static_cast<int64_t>(width_) * height_;
   std::vector<double> depths;
   for (const Candidate& candidate : candidates_) {
-    const uint8_t* rgb = frames_[static_cast<std::size_t>(candidate.pixel / plane)].rgb + candidate.pixel % plane;
+    const uint8_t* rgb =
+        frames_[static_cast<std::size_t>(candidate.pixel / plane)].rgb + candidate.pixel % plane;
     scene.cloud.points.push_back(candidate.point);
     scene.cloud.colors.emplace_back(rgb[0], rgb[plane], rgb[2 * plane]);
     depths.push_back(depth_of(candidate));

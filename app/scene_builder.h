@@ -15,11 +15,11 @@ struct SceneOptions {
   double conf_percentile = 50;           // share of all pixels that is dropped, %
   std::optional<double> conf_threshold;  // instead of it
   bool mask_black = false, mask_white = false;
-  double depth_edge = 0;                 // largest spread of depth over 3×3 pixels, relative; 0: any
+  double depth_edge = 0;  // largest spread of depth over 3×3 pixels, relative; 0: any
 };
 
-/// What the builder needs of a network input frame: its colours and which of its pixels show the image (the rest is
-/// padding and gives no points).
+/// What the builder needs of a network input frame: its colours and which of its pixels show the image (the
+/// rest is padding and gives no points).
 struct FrameView {
   const uint8_t* rgb = nullptr;  // planes [3,H,W]
   int begin_x = 0, end_x = 0, begin_y = 0, end_y = 0;
@@ -29,11 +29,12 @@ struct FrameView {
 struct View {
   Eigen::Matrix4d cam_from_world = Eigen::Matrix4d::Identity();  // OpenCV axes
   Eigen::Matrix3d k = Eigen::Matrix3d::Identity();               // network pixels
-  bool valid = false;  // finite, with a field of view above 0
+  bool valid = false;                                            // finite, with a field of view above 0
 };
 
 /// Cameras from the network's arrays: pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3].
-std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic, int frames);
+std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
+                             int frames);
 
 /// A run of frames of one dense head: depth [count,H,W] or points [count,H,W,3] in world coordinates.
 struct DenseChunk {
@@ -56,15 +57,17 @@ struct BuiltScene {
   std::vector<FilterCount> filters;
 };
 
-/// Turns dense predictions into coloured points, chunk after chunk, in bounded memory: of the pixels, only those
-/// are kept that can still be above the confidence percentile.
+/// Turns dense predictions into coloured points, chunk after chunk, in bounded memory: of the pixels, only
+/// those are kept that can still be above the confidence percentile.
 class SceneBuilder {
  public:
-  /// `frames` must outlive the builder. Without views (point head only) depth is measured along the first camera.
+  /// `frames` must outlive the builder. Without views (point head only) depth is measured along the first
+  /// camera.
   SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames);
 
   void set_views(std::vector<View> views);
-  /// Throws std::logic_error for depth without views. Chunks may come in any order and size: the result is the same.
+  /// Throws std::logic_error for depth without views. Chunks may come in any order and size: the result is
+  /// the same.
   void add(const DenseChunk& chunk);
   BuiltScene finish();
 

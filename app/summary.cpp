@@ -10,7 +10,8 @@ std::string frames_text(std::size_t frames, int width, int height) {
 
 std::string memory_text(int64_t weight_bytes, int64_t work_bytes) {
   constexpr double kGiB = 1 << 30;
-  const double weights = static_cast<double>(weight_bytes) / kGiB, work = static_cast<double>(work_bytes) / kGiB;
+  const double weights = static_cast<double>(weight_bytes) / kGiB,
+               work = static_cast<double>(work_bytes) / kGiB;
   return fmt::format("about {:.2f} GiB ({:.2f} weights, {:.2f} work)", weights + work, weights, work);
 }
 

@@ -16,7 +16,9 @@ namespace {
 
 using Pairs = std::vector<std::pair<Eigen::Matrix4d, Eigen::Matrix4d>>;  // world_from_cam: judged, true
 
-double degrees(double radians) { return radians * 180 / std::numbers::pi; }
+double degrees(double radians) {
+  return radians * 180 / std::numbers::pi;
+}
 
 double angle_between(const Eigen::Vector3d& a, const Eigen::Vector3d& b) {
   return degrees(std::atan2(a.cross(b).norm(), a.dot(b)));
@@ -60,8 +62,8 @@ void align(const Pairs& pairs, TrajectoryError& error) {
   } else {  // all centres in one place: no scale and no rotation to find
     similarity.topRightCorner<3, 1>() = to_mean - from_mean;
   }
-  const Eigen::Matrix3Xd aligned =
-      (similarity.topLeftCorner<3, 3>() * from).colwise() + Eigen::Vector3d(similarity.topRightCorner<3, 1>());
+  const Eigen::Matrix3Xd aligned = (similarity.topLeftCorner<3, 3>() * from).colwise() +
+                                   Eigen::Vector3d(similarity.topRightCorner<3, 1>());
   error.scale = similarity.topLeftCorner<3, 1>().norm();
   error.ate_rmse = std::sqrt((aligned - to).colwise().squaredNorm().mean());
 }
@@ -74,7 +76,8 @@ double median(std::vector<double> values) {
 }
 
 double auc(const std::vector<double>& errors, int limit) {
-  double sum = 0;  // of the cumulative histogram's bins that an error counts in; the last bin is closed, as numpy's
+  double sum =
+      0;  // of the cumulative histogram's bins that an error counts in; the last bin is closed, as numpy's
   for (const double error : errors) {
     if (error < limit) sum += limit - std::floor(error);
     if (error == limit) sum += 1;
@@ -113,9 +116,9 @@ void compare_pairs(const Pairs& pairs, TrajectoryError& error) {
 TrajectoryError trajectory_error(const std::vector<TumPose>& poses, const std::vector<TumPose>& truth) {
   const Pairs pairs = match(sorted(poses), sorted(truth));
   if (pairs.size() < 2) {
-    throw std::invalid_argument("eval: only " + std::to_string(pairs.size()) + " of " + std::to_string(poses.size()) +
-                                " poses have the time of one of the " + std::to_string(truth.size()) +
-                                " true ones; 2 are needed");
+    throw std::invalid_argument("eval: only " + std::to_string(pairs.size()) + " of " +
+                                std::to_string(poses.size()) + " poses have the time of one of the " +
+                                std::to_string(truth.size()) + " true ones; 2 are needed");
   }
   TrajectoryError error;
   error.matched = static_cast<int>(pairs.size());

@@ -13,8 +13,9 @@ struct TrajectoryError {
   double ate_rmse = 0;  // of the aligned centres, units of the truth
   // Relative poses of all pairs of frames, degrees.
   double median_rotation = 0, median_translation_direction = 0;
-  /// Area under the accuracy curve of max(rotation, translation direction) up to 5, 15, 30 degrees, in [0,1]: mean of
-  /// the cumulative 1-degree histogram. As in VGGT's evaluation, opposite translation directions count as equal.
+  /// Area under the accuracy curve of max(rotation, translation direction) up to 5, 15, 30 degrees, in [0,1]:
+  /// mean of the cumulative 1-degree histogram. As in VGGT's evaluation, opposite translation directions
+  /// count as equal.
   double auc_5 = 0, auc_15 = 0, auc_30 = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "app/weights_commands.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "app/console.h"
 #include "app/heads.h"
@@ -35,7 +37,9 @@ Checkpoint open_checkpoint(const std::string& path) {
   return {std::move(file), std::move(config), heads};
 }
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+}
 
 WeightProgress progress_on(Console& console, const std::string& stage) {
   return [&console, stage](int64_t done, int64_t total) {
@@ -67,7 +71,8 @@ void verify_weights(const std::string& path, Console& console) {
   const Checkpoint checkpoint = open_checkpoint(path);
   const WeightSummary summary = verify(checkpoint.file, progress_on(console, "verify"));
   console.result(path + ": good, " + std::to_string(summary.tensors) + " tensors, " +
-                 std::to_string(summary.elements) + " finite parameters, heads: " + heads_text(checkpoint.heads));
+                 std::to_string(summary.elements) +
+                 " finite parameters, heads: " + heads_text(checkpoint.heads));
 }
 
 void convert_weights(const WeightsCommand& command, Console& console) {
@@ -91,22 +96,36 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-/// The heads whose sizes a config.json gives: the camera's always.
-Heads heads_of_config(const std::string& json) {
-  const auto parsed = nlohmann::json::parse(json, nullptr, false);
-  const bool dense = parsed.contains("dpt_features");
-  return {true, dense, dense, parsed.contains("track_features")};
+struct Architecture {
+  Config config;
+  Heads heads = {true, true, true, true};
+};
+
+/// Names as read_config() counts blocks by: of as many blocks as config.json says.
+TensorShapes block_names(const nlohmann::json& json) {
+  constexpr int64_t kMaxDepth = 1024;
+  TensorShapes names;
+  for (const auto& [key, prefix] : {std::pair{"depth", "aggregator.frame_blocks."},
+                                    std::pair{"vit_depth", "aggregator.patch_embed.blocks."}}) {
+    const bool is_count = json.contains(key) && json[key].is_number_unsigned();
+    const int64_t depth = is_count ? std::min<int64_t>(json[key].get<int64_t>(), kMaxDepth) : 0;
+    for (int64_t i = 0; i < depth; ++i) names[prefix + std::to_string(i) + "."] = {};
+  }
+  return names;
+}
+
+/// The architecture of a config.json alone, with the heads whose sizes it gives (the camera's always).
+Architecture read_architecture(const std::string& path) {
+  const std::string text = read_text(path);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const Config config = read_config(text, json.is_object() ? block_names(json) : TensorShapes());
+  const bool dense = json.contains("dpt_features");
+  const Heads heads = {true, dense, dense, json.contains("track_features")};
+  return {read_config(text, expected_tensors(config, heads)), heads};  // now with what the heads ask for
 }
 
 void write_random_weights(const WeightsCommand& command, Console& console) {
-  Config config;
-  Heads heads = {true, true, true, true};
-  if (!command.input.empty()) {
-    const std::string json = read_text(command.input);
-    config = read_config(json, {});
-    heads = heads_of_config(json);
-    config = read_config(json, expected_tensors(config, heads));  // now with the checks that the heads ask for
-  }
+  const auto [config, heads] = command.input.empty() ? Architecture() : read_architecture(command.input);
   const TensorSource source = random_weights(config, heads, static_cast<uint64_t>(command.seed));
   const at::ScalarType type = weight_type(command.type.empty() ? "fp32" : command.type);
   std::vector<TensorSpec> specs;
@@ -118,7 +137,8 @@ void write_random_weights(const WeightsCommand& command, Console& console) {
     return source.load(spec.name, spec.type, at::kCPU);
   };
   write_weights(command.output, specs, produce, config_to_json(config, heads));
-  console.result(command.output + ": " + std::to_string(specs.size()) + " tensors, heads: " + heads_text(heads));
+  console.result(command.output + ": " + std::to_string(specs.size()) +
+                 " tensors, heads: " + heads_text(heads));
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "app/predictions.h"
+#include "app/report.h"
+#include "app/scene_builder.h"
+#include "app/setup.h"
+#include "io/frames.h"
+
+namespace vggt {
+
+/// Takes what the network gives: hands it to the scene builder and the predictions file, and keeps the
+/// cameras. What it is given by reference must outlive it.
+class Results {
+ public:
+  Results(const Options& options, const Setup& setup, const FrameSet& frames, StageTimes& times);
+
+  /// Starts the predictions file, with the images.
+  void save_predictions(const std::filesystem::path& path);
+  Sink sink();
+
+  const std::vector<View>& views() const { return views_; }
+  /// The scene, if one is to be made.
+  std::optional<BuiltScene> scene();
+  void finish_predictions();
+
+ private:
+  void take_cameras(const CameraPrediction& p);
+  void take_depth(const DensePrediction& p);
+  void take_points(const DensePrediction& p);
+  void take_tracks(const TrackPrediction& p);
+  void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
+  void save(const char* name, int64_t first, const at::Tensor& values);
+
+  const Setup& setup_;
+  const FrameSet& frames_;
+  StageTimes& times_;
+  std::vector<View> views_;
+  std::optional<SceneBuilder> builder_;
+  std::optional<PredictionsWriter> predictions_;
+};
+
+}  // namespace vggt

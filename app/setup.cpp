@@ -1,0 +1,27 @@
+#include "app/setup.h"
+
+#include <ATen/Parallel.h>
+
+#include "app/device.h"
+#include "app/model_loader.h"
+#include "app/weights_path.h"
+
+namespace vggt {
+
+Setup set_up(const Options& options) {
+  OutputPaths outputs = plan_outputs(options.out, options.save_predictions);
+  if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
+  const at::Device device = choose_device(options.device);
+  const Precision precision = choose_precision(options.precision, device);
+  WeightFile weights =
+      WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
+  const TensorShapes shapes = shapes_of(weights);
+  Config config = read_config(weights.config_json(), shapes);
+  HeadChoice heads = choose_heads(options, heads_in(shapes), outputs.names_cloud);
+  QueryPoints queries =
+      options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
+  return {std::move(outputs), device,           precision,         std::move(weights),
+          std::move(config),  std::move(heads), std::move(queries)};
+}
+
+}  // namespace vggt

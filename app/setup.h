@@ -1,0 +1,28 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include "app/heads.h"
+#include "app/options.h"
+#include "app/outputs.h"
+#include "app/query_points.h"
+#include "io/weight_file.h"
+#include "model/vggt.h"
+
+namespace vggt {
+
+/// What is settled before any work: everything that a wrong option or weight file can spoil.
+struct Setup {
+  OutputPaths outputs;
+  at::Device device = at::kCPU;
+  Precision precision = Precision::fp32;
+  WeightFile weights;
+  Config config;
+  HeadChoice heads;
+  QueryPoints queries;
+};
+
+/// Throws std::invalid_argument and std::system_error for options, weights and query points that cannot be
+/// used.
+Setup set_up(const Options& options);
+
+}  // namespace vggt
