@@ -71,11 +71,12 @@ inline Tensors run_all(Vggt& model, const at::Tensor& images, const at::Tensor& 
   return got;
 }
 
-/// max|a-b| / max|b|; infinite if a holds NaN.
+/// max|a-b| / max|b|, 0 where both are all zero; infinite if a holds NaN.
 inline double relative_error(const at::Tensor& a, const at::Tensor& b) {
   const double error = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
   const double scale = b.to(at::kDouble).abs().max().item<double>();
-  return std::isfinite(error) ? error / scale : std::numeric_limits<double>::infinity();
+  if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
+  return error == 0 ? 0 : error / scale;
 }
 
 }  // namespace vggt::testing

@@ -11,15 +11,32 @@ using testing::Tensors;
 
 constexpr double kStageLimit = 5e-6;   // PyTorch differs from itself by 1.3e-6 with another thread count
 constexpr double kMotionLimit = 1e-4;  // of track - query; PyTorch: 1.3e-5
+// What follows from the tracks: the flow embedding turns a coordinate's last bit into 4e-3 radians. PyTorch differs
+// from the golden values by 8.5e-6 on two threads.
+constexpr double kTrackScoreLimit = 2e-5;
+
+const fs::path kFixtures = fs::path(VGGT_FIXTURES) / "golden";
+
+/// The golden files whole (the project ships mini without point and track heads), where they are at hand; also any
+/// folder of such cases in VGGT_GOLDEN: <name>/weights.safetensors, <name>/case.safetensors.
+const fs::path kFullGolden = fs::path(VGGT_SOURCE_DIR) / ".." / "shared" / "golden";
 
 struct Case {
+  fs::path folder;
   std::string weights, frames;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.weights << " on " << c.frames; }
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << c.folder.filename().string() << "/" << c.weights << " on " << c.frames;
+  }
 };
 
-fs::path find(const std::string& name) {
-  const fs::path fixture = fs::path(VGGT_FIXTURES) / "golden" / name;
-  return fs::exists(fixture) ? fixture : fs::path(VGGT_SOURCE_DIR) / ".." / "shared" / "golden" / name;
+std::vector<Case> extra_cases() {
+  std::vector<Case> cases = {{kFullGolden / "mini", "weights.ts", "frames3_56x84.safetensors"}};
+  if (const char* folder = std::getenv("VGGT_GOLDEN")) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      cases.push_back({entry.path(), "weights.safetensors", "case.safetensors"});
+    }
+  }
+  return cases;
 }
 
 /// The error of one tensor, tracks measured by their motion, and its limit.
@@ -28,13 +45,15 @@ void compare(const std::string& name, const at::Tensor& got, const at::Tensor& e
   const bool is_track = name.starts_with("track.");
   const double error = is_track ? testing::relative_error(got - query, expected - query)
                                 : testing::relative_error(got, expected);
-  EXPECT_LE(error, is_track ? kMotionLimit : kStageLimit) << name;
+  const bool is_score = name.starts_with("track_");
+  EXPECT_LE(error, is_track ? kMotionLimit : is_score ? kTrackScoreLimit : kStageLimit) << name;
 }
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Parity, EveryStageEqualsPyTorch) {
-  const fs::path weights_path = find(GetParam().weights), frames_path = find(GetParam().frames);
+  const fs::path weights_path = GetParam().folder / GetParam().weights;
+  const fs::path frames_path = GetParam().folder / GetParam().frames;
   if (!fs::exists(weights_path) || !fs::exists(frames_path)) {
     GTEST_SKIP() << "needs the full golden files in ../shared/golden";
   }
@@ -61,11 +80,15 @@ TEST_P(Parity, EveryStageEqualsPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Parity,
-                         ::testing::Values(Case{"nano/weights.ts", "nano/frames2_42x56.safetensors"},
-                                           Case{"nano/weights.pt", "nano/frames2_42x56.safetensors"},
-                                           Case{"nano/weights.safetensors", "nano/frames2_42x56.safetensors"},
-                                           Case{"mini/weights.safetensors", "mini/frames3_56x84.safetensors"},
-                                           Case{"mini/weights.safetensors", "mini/frame1_70x70.safetensors"}));
+                         ::testing::Values(Case{kFixtures / "nano", "weights.ts", "frames2_42x56.safetensors"},
+                                           Case{kFixtures / "nano", "weights.pt", "frames2_42x56.safetensors"},
+                                           Case{kFixtures / "nano", "weights.safetensors",
+                                                "frames2_42x56.safetensors"},
+                                           Case{kFixtures / "mini", "weights.safetensors",
+                                                "frames3_56x84.safetensors"},
+                                           Case{kFixtures / "mini", "weights.safetensors",
+                                                "frame1_70x70.safetensors"}));
+INSTANTIATE_TEST_SUITE_P(Extra, Parity, ::testing::ValuesIn(extra_cases()));
 
 }  // namespace
 }  // namespace vggt
