@@ -7,20 +7,10 @@
 #include <memory>
 #include <new>
 
-#include "attention/cpu_kernel.h"
 #include "attention/result.h"
 
 namespace vggt {
 namespace {
-
-CpuKernel kernel_for(CpuIsa isa) {
-#if defined(__x86_64__)
-  if (isa == CpuIsa::avx512) return attend_avx512;
-  if (isa == CpuIsa::avx2) return attend_avx2;
-#endif
-  TORCH_CHECK(isa == CpuIsa::baseline, "attention: this build has no kernel for the instruction set asked for");
-  return attend_baseline;
-}
 
 AttentionStrides strides_of(const at::Tensor& x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
 
@@ -117,6 +107,15 @@ void run_tasks(const AttentionParams& p, const CpuPolicy& policy, CpuKernel kern
 
 }  // namespace
 
+CpuKernel cpu_kernel(CpuIsa isa) {
+#if defined(__x86_64__)
+  if (isa == CpuIsa::avx512) return attend_avx512;
+  if (isa == CpuIsa::avx2) return attend_avx2;
+#endif
+  TORCH_CHECK(isa == CpuIsa::baseline, "attention: this build has no kernel for the instruction set asked for");
+  return attend_baseline;
+}
+
 CpuIsa best_cpu_isa() {
 #if defined(__x86_64__)
   static const CpuIsa best = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma") ? CpuIsa::avx512
@@ -140,7 +139,7 @@ AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at
   }
   AttentionResult result = empty_result(q, options.want);
   const AttentionParams p = params_for(q, k, v, options, result);
-  if (q.numel() > 0) run_tasks(p, choose_cpu_policy(p, isa, at::get_num_threads()), kernel_for(isa));
+  if (q.numel() > 0) run_tasks(p, choose_cpu_policy(p, isa, at::get_num_threads()), cpu_kernel(isa));
   return result;
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 #include "attention/attention.h"
-#include "attention/params.h"
+#include "attention/cpu_kernel.h"
 
 namespace vggt {
 
 /// The widest instruction set that both this build and this machine have.
 CpuIsa best_cpu_isa();
+
+/// The kernel for this instruction set. Throws c10::Error where this build has none.
+CpuKernel cpu_kernel(CpuIsa isa);
 
 /// attention() on checked CPU tensors of type fp32, bf16 or fp16, with options.scale set: fp32 over tiles of keys,
 /// without an N×N buffer. The instruction set must be one the machine has; tests choose it.

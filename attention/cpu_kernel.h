@@ -21,7 +21,7 @@ void attend_baseline(const AttentionParams& p, const CpuTask& task, float* scrat
 void attend_avx2(const AttentionParams& p, const CpuTask& task, float* scratch);
 void attend_avx512(const AttentionParams& p, const CpuTask& task, float* scratch);
 
-constexpr int64_t kKeyTile = 128;       // keys per tile: scores of a row tile and a value panel share the L1
+constexpr int64_t kKeyTile = 192;  // keys per tile: scores of a row tile (18 KB) and a value panel (12 KB) share the L1
 constexpr int64_t kRowTile = 24;        // queries whose scores are held at a time: a multiple of every micro-tile
 constexpr int64_t kMaxLanePadding = 32;  // widths are padded to at most this
 

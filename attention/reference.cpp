@@ -10,7 +10,7 @@ namespace vggt {
 AttentionResult attention_by_definition(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                         double scale) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  constexpr int64_t kLogits = int64_t{1} << 23;  // held at a time
+  constexpr int64_t kLogits = int64_t{1} << 21;  // held at a time: 16 MB, which stay in the cache
   AttentionResult state = empty_result(q, AttentionWant::state);
   state.m.fill_(-kInfinity);
   state.s.zero_();

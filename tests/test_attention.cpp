@@ -328,6 +328,56 @@ TEST_P(AttentionCpu, PackedSequencesOfDifferentLengths) {
   }
 }
 
+TEST_P(AttentionCpu, WritesNothingBesidesItsResults) {
+  constexpr float kSentinel = 12345.0f;
+  for (int64_t nq : {1, 3, 7, 25, 61}) {
+    for (int64_t d : {1, 12, 48, 64}) {
+      constexpr int64_t kKeys = 201, kMargin = 64;
+      const int64_t step = d + 5;  // of an output row
+      const Qkv x = random_qkv(1, 1, nq, kKeys, d, on(at::kFloat));
+      vggt::AttentionParams p;
+      p.dim = d;
+      p.scale = 0.3f;
+      p.q_strides.token = p.k_strides.token = p.v_strides.token = d;
+      p.out_strides.token = step;
+      const int64_t scratch_size = vggt::cpu_scratch_floats(nq, d);
+      std::vector<float> out(2 * kMargin + nq * step, kSentinel), w = out;
+      std::vector<float> lse(2 * kMargin + nq, kSentinel), m = lse, s = lse;
+      std::vector<float> scratch(2 * kMargin + scratch_size, kSentinel);
+      vggt::CpuTask task;
+      task.q = x.q.const_data_ptr<float>();
+      task.k = x.k.const_data_ptr<float>();
+      task.v = x.v.const_data_ptr<float>();
+      task.queries = nq;
+      task.keys = kKeys;
+      task.out = &out[kMargin];
+      task.w = &w[kMargin];
+      task.lse = &lse[kMargin];
+      task.m = &m[kMargin];
+      task.s = &s[kMargin];
+      vggt::cpu_kernel(GetParam())(p, task, &scratch[kMargin]);
+      auto expect_margins = [&](const std::vector<float>& all, int64_t size) {
+        for (int64_t i = 0; i < kMargin; ++i) {
+          ASSERT_EQ(all[i], kSentinel) << "before, " << shape(nq, kKeys, d);
+          ASSERT_EQ(all[kMargin + size + i], kSentinel) << "after, " << shape(nq, kKeys, d);
+        }
+      };
+      expect_margins(out, nq * step);
+      expect_margins(w, nq * step);
+      expect_margins(lse, nq);
+      expect_margins(m, nq);
+      expect_margins(s, nq);
+      expect_margins(scratch, scratch_size);
+      for (int64_t row = 0; row < nq; ++row) {
+        for (int64_t i = 0; i < step; ++i) {
+          ASSERT_EQ(out[kMargin + row * step + i] == kSentinel, i >= d) << shape(nq, kKeys, d);
+          ASSERT_EQ(w[kMargin + row * step + i] == kSentinel, i >= d) << shape(nq, kKeys, d);
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, AttentionCpu, ::testing::Values(CpuIsa::baseline, CpuIsa::avx2, CpuIsa::avx512),
                          [](const auto& info) { return name_of(info.param); });
 
@@ -369,7 +419,7 @@ class AttentionOn : public ::testing::TestWithParam<std::tuple<const char*, at::
   void SetUp() override {
     if (std::string(device()) == "cuda" && !at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
     threads_ = at::get_num_threads();
-    at::set_num_threads(2);
+    at::set_num_threads(1);
   }
   void TearDown() override {
     if (threads_ > 0) at::set_num_threads(threads_);
