@@ -24,9 +24,9 @@ if(VGGT_APP)
   install(FILES io/atomic_file.h io/frames.h io/scene_files.h DESTINATION ${header_dir}/io)
 
   # Where there is no package of it, Open3D is not in a system folder.
-  cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../..)
-  set_target_properties(vggt-recon PROPERTIES
-    INSTALL_RPATH "${VGGT_TORCH_DIR}/lib;${CUDAToolkit_LIBRARY_DIR};${open3d_lib}")
+  cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../../)
+  set(program_rpath ${VGGT_TORCH_DIR}/lib ${CUDAToolkit_LIBRARY_DIR} ${open3d_lib})
+  set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "${program_rpath}" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS vggt-recon)
   install(DIRECTORY weights/ DESTINATION ${data_dir}/weights FILES_MATCHING PATTERN *.ts)
   install(DIRECTORY configs/ DESTINATION ${data_dir}/configs FILES_MATCHING PATTERN *.yaml)
