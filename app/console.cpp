@@ -23,6 +23,14 @@ std::string short_time(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
+/// A message stays one line, whatever the names of files in it hold.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string progress_line(const std::string& stage, const std::string& unit, int64_t done, int64_t total,
@@ -61,12 +69,12 @@ void Console::info(const std::string& text) {
 void Console::warn(const std::string& text) {
   clear_line();
   warnings_.push_back(text);
-  logger_->warn("vggt-recon: warning: " + text);
+  logger_->warn("vggt-recon: warning: " + one_line(text));
 }
 
 void Console::error(const std::string& text) {
   clear_line();
-  logger_->error("vggt-recon: error: " + text);
+  logger_->error("vggt-recon: error: " + one_line(text));
 }
 
 void Console::result(const std::string& text) {

@@ -22,8 +22,12 @@ namespace {
 enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2, kOutOfMemory = 3, kStopped = 130 };
 
 void fail(const std::string& message) {
-  const std::string first_line = message.substr(0, message.find('\n'));
-  vggt::Console(vggt::Talk::quiet).error(first_line);
+  vggt::Console(vggt::Talk::quiet).error(message);
+}
+
+/// Of LibTorch's messages the first line; the rest is for its developers.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
 }
 
 bool means_out_of_memory(const std::string& message) {
@@ -34,7 +38,7 @@ bool means_out_of_memory(const std::string& message) {
 }
 
 int out_of_memory(const std::string& what) {
-  fail("out of memory" + (what.empty() ? "" : ": " + what));
+  fail("out of memory" + (what.empty() ? "" : ": " + first_line(what)));
   return kOutOfMemory;
 }
 
@@ -70,7 +74,7 @@ int explain_failure() {
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
     if (means_out_of_memory(what)) return out_of_memory(what);
-    fail(what);
+    fail(first_line(what));
     return kFailed;
   } catch (const std::invalid_argument& error) {
     fail(error.what());
@@ -81,7 +85,7 @@ int explain_failure() {
     return kBadInput;
   } catch (const std::exception& error) {
     if (means_out_of_memory(error.what())) return out_of_memory(error.what());
-    fail(error.what());
+    fail(first_line(error.what()));
     return kFailed;
   }
 }
