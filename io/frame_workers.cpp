@@ -45,15 +45,11 @@ class Workers {
     stopped_ = true;  // the threads are joined next, by their destructors
   }
 
-  // Results so far, once there are more than `seen` or all are there.
+  // The number of results once it is more than `seen`, or `seen` when no more will come.
   int wait_for_more(int seen) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ > seen || running_ == 0; });
     return done_;
-  }
-  bool finished() {
-    const std::lock_guard lock(mutex_);
-    return running_ == 0;
   }
   std::vector<FrameResult> take_results() {
     const std::lock_guard lock(mutex_);
@@ -115,10 +111,8 @@ class Workers {
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
                                          const std::function<void(int done)>& progress) {
   Workers workers(options, next);
-  for (int seen = 0; !workers.finished();) {
-    const int done = workers.wait_for_more(seen);
-    if (done > seen && progress) progress(done);
-    seen = done;
+  for (int seen = 0, done = 0; (done = workers.wait_for_more(seen)) > seen; seen = done) {
+    if (progress) progress(done);
   }
   return workers.take_results();
 }

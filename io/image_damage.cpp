@@ -14,6 +14,10 @@ uint32_t big_u32(std::span<const std::byte> file, std::size_t at) {
   return byte_at(file, at) << 24 | byte_at(file, at + 1) << 16 | byte_at(file, at + 2) << 8 | byte_at(file, at + 3);
 }
 
+uint32_t little_u32(std::span<const std::byte> file, std::size_t at) {
+  return byte_at(file, at) | byte_at(file, at + 1) << 8 | byte_at(file, at + 2) << 16 | byte_at(file, at + 3) << 24;
+}
+
 // libjpeg fills what is missing with grey and says so on stderr only: the end marker must be there.
 std::optional<const char*> find_jpeg_damage(std::span<const std::byte> file) {
   constexpr uint32_t kStartOfScan = 0xDA, kEnd = 0xD9;
@@ -53,16 +57,28 @@ std::optional<const char*> find_png_damage(std::span<const std::byte> file) {
   return kTruncated;
 }
 
+// OpenCV tells stderr about it too. Run lengths say nothing of the file's, so compressed ones are left to it.
+std::optional<const char*> find_bmp_damage(std::span<const std::byte> file, const ImageHeader& header) {
+  constexpr std::size_t kInfo = 14, kOldInfoBytes = 12;
+  const bool old = little_u32(file, kInfo) == kOldInfoBytes;
+  if (file.size() < (old ? std::size_t{26} : std::size_t{34})) return kTruncated;
+  const uint64_t bits = little_u32(file, old ? 24 : 28) & 0xFFFF;
+  const uint32_t compression = old ? 0 : little_u32(file, 30);
+  if (compression == 1 || compression == 2) return std::nullopt;
+  const uint64_t row_bits = static_cast<uint64_t>(header.width) * bits;
+  const uint64_t before_last = (row_bits + 31) / 32 * 4 * static_cast<uint64_t>(header.height - 1);
+  if (file.size() < little_u32(file, 10) + before_last + (row_bits + 7) / 8) return kTruncated;
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<const char*> find_damage(ImageFormat format, std::span<const std::byte> file) {
-  if (format == ImageFormat::jpeg) return find_jpeg_damage(file);
-  if (format == ImageFormat::png) return find_png_damage(file);
-  if (format == ImageFormat::webp) {
-    const std::size_t size = byte_at(file, 4) | byte_at(file, 5) << 8 | byte_at(file, 6) << 16 | byte_at(file, 7) << 24;
-    if (file.size() < size + 8) return kTruncated;
-  }
-  return std::nullopt;
+std::optional<const char*> find_damage(const ImageHeader& header, std::span<const std::byte> file) {
+  if (header.format == ImageFormat::jpeg) return find_jpeg_damage(file);
+  if (header.format == ImageFormat::png) return find_png_damage(file);
+  if (header.format == ImageFormat::bmp) return find_bmp_damage(file, header);
+  const bool short_webp = header.format == ImageFormat::webp && file.size() < std::size_t{8} + little_u32(file, 4);
+  return short_webp ? std::optional(kTruncated) : std::nullopt;
 }
 
 }  // namespace vggt

@@ -62,9 +62,9 @@ DecodedImage ImageFile::decode() const {
   if (file_.size() > INT_MAX) throw std::invalid_argument("is larger than 2 GB");
   std::vector<std::byte> bytes(file_.size());
   file_.read(0, bytes);
-  if (const auto damage = find_damage(header_.format, bytes)) throw std::invalid_argument(*damage);
+  if (const auto damage = find_damage(header_, bytes)) throw std::invalid_argument(*damage);
   DecodedImage image;
-  image.alpha_on_white = header_.alpha_on_white;
+  image.alpha = header_.alpha;
   image.pixels = decode_pixels(bytes);
   if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
   // OpenCV turns TIFF images by itself, whatever it is asked for.

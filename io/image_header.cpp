@@ -121,7 +121,8 @@ ImageHeader read_png(Bytes file) {
   const uint64_t depth = fields.u8(24), color = fields.u8(25);
   const int channels = color == 0 ? 1 : color == 2 ? 3 : 4;
   header.bytes_per_pixel = channels * (depth == 16 ? 2 : 1);
-  header.alpha_on_white = color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
+  const bool composited = color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
+  if (composited) header.alpha = Alpha::on_white;
   for (uint64_t at = 8; at + 12 <= file.size(); at += 12 + fields.u32(at)) {
     if (fields.holds(at + 4, "eXIf")) header.orientation = orientation_at(file, at + 8);
   }
@@ -132,7 +133,7 @@ ImageHeader read_webp(Bytes file) {
   const Fields fields(file, 0, false);
   ImageHeader header{ImageFormat::webp};
   header.bytes_per_pixel = 4;
-  header.alpha_on_white = true;
+  header.alpha = Alpha::on_white;
   for (uint64_t at = 12; at + 8 <= file.size(); at += 8 + (fields.u32(at + 4) + 1) / 2 * 2) {
     const bool known = header.width != 0;
     if (fields.holds(at, "VP8X")) {
@@ -162,7 +163,9 @@ ImageHeader read_tiff(Bytes file) {
   const int bits = static_cast<int>(std::min<uint64_t>(directory.find(258).value_or(8), 64));
   const int samples = static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
-  header.alpha_on_white = directory.find(338).value_or(0) != 0;
+  const bool has_alpha = directory.find(338).value_or(0) != 0;
+  // libtiff multiplies 8-bit colours by their alpha.
+  if (has_alpha) header.alpha = bits == 8 ? Alpha::premultiplied_on_white : Alpha::on_white;
   header.orientation = orientation_at(file, 0);
   return header;
 }
@@ -180,7 +183,7 @@ ImageHeader read_bmp(Bytes file) {
   header.width = static_cast<int32_t>(fields.u32(18));
   header.height = std::abs(static_cast<int64_t>(static_cast<int32_t>(fields.u32(22))));
   header.bytes_per_pixel = fields.u16(28) == 32 ? 4 : 3;
-  header.alpha_on_white = info >= 56 && fields.u32(30) == kBitFields && fields.u32(66) != 0;
+  if (info >= 56 && fields.u32(30) == kBitFields && fields.u32(66) != 0) header.alpha = Alpha::on_white;
   return header;
 }
 

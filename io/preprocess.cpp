@@ -32,12 +32,21 @@ void gray_row(const T* row, int width, uint8_t* rgb) {
 }
 
 template <typename T, int kChannels>
-void color_row(const T* row, int width, bool alpha_on_white, uint8_t* rgb) {
+void color_row(const T* row, int width, uint8_t* rgb) {
   for (int x = 0; x < width; ++x) {
+    for (int c = 0; c < 3; ++c) rgb[3 * x + c] = high_byte(row[kChannels * x + 2 - c]);
+  }
+}
+
+template <typename T>
+void alpha_row(const T* row, int width, Alpha alpha, uint8_t* rgb) {
+  if (alpha == Alpha::drop) return color_row<T, 4>(row, width, rgb);
+  for (int x = 0; x < width; ++x) {
+    const uint8_t opacity = high_byte(row[4 * x + 3]);
     for (int c = 0; c < 3; ++c) {
-      const uint8_t value = high_byte(row[kChannels * x + 2 - c]);
-      rgb[3 * x + c] =
-          kChannels == 4 && alpha_on_white ? over_white(value, high_byte(row[kChannels * x + 3])) : value;
+      const uint8_t value = high_byte(row[4 * x + 2 - c]);
+      rgb[3 * x + c] = alpha == Alpha::on_white ? over_white(value, opacity)
+                                                : static_cast<uint8_t>(std::min(255, value + 255 - opacity));
     }
   }
 }
@@ -55,10 +64,10 @@ void rgb_row(const DecodedImage& image, int y, uint8_t* rgb) {
     case CV_16UC1: return gray_row(pixels.ptr<uint16_t>(y), width, rgb);
     case CV_32SC1: return gray_row(pixels.ptr<int32_t>(y), width, rgb);
     case CV_32FC1: return gray_row(pixels.ptr<float>(y), width, rgb);
-    case CV_8UC3: return color_row<uint8_t, 3>(pixels.ptr<uint8_t>(y), width, false, rgb);
-    case CV_16UC3: return color_row<uint16_t, 3>(pixels.ptr<uint16_t>(y), width, false, rgb);
-    case CV_8UC4: return color_row<uint8_t, 4>(pixels.ptr<uint8_t>(y), width, image.alpha_on_white, rgb);
-    case CV_16UC4: return color_row<uint16_t, 4>(pixels.ptr<uint16_t>(y), width, image.alpha_on_white, rgb);
+    case CV_8UC3: return color_row<uint8_t, 3>(pixels.ptr<uint8_t>(y), width, rgb);
+    case CV_16UC3: return color_row<uint16_t, 3>(pixels.ptr<uint16_t>(y), width, rgb);
+    case CV_8UC4: return alpha_row(pixels.ptr<uint8_t>(y), width, image.alpha, rgb);
+    case CV_16UC4: return alpha_row(pixels.ptr<uint16_t>(y), width, image.alpha, rgb);
     default: throw std::invalid_argument("has a pixel type that is not supported");
   }
 }

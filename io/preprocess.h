@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "io/frames.h"
+#include "io/image_header.h"
 
 namespace vggt {
 
 /// A decoded image, upright: 1, 3 (BGR) or 4 (BGRA) channels of 8 or 16 bits, or one of floats or 32-bit integers.
 struct DecodedImage {
   cv::Mat pixels;
-  bool alpha_on_white = false;  // composite on white; otherwise an alpha channel is dropped
+  Alpha alpha = Alpha::drop;
 };
 
 /// One row as Pillow's convert('RGB') makes it: 16 bits lose the low byte with colour and are clipped at 255 in grey.

@@ -1,12 +1,23 @@
 #include "io/video.h"
 
+#include <array>
 #include <cmath>
+#include <opencv2/core.hpp>
+#include <opencv2/core/utility.hpp>
 #include <stdexcept>
 
 namespace vggt {
 namespace {
 
 constexpr double kFallbackRate = 30;  // where the container names none
+
+// OpenCV 4.6.0 turns videos the wrong way (opencv/opencv#22088), so its angle is read and applied here.
+int read_quarter_turns(cv::VideoCapture& capture) {
+  capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0);
+  const int turns = (cvRound(capture.get(cv::CAP_PROP_ORIENTATION_META) / 90) % 4 + 4) % 4;
+  const bool reversed = cv::getVersionMajor() == 4 && cv::getVersionMinor() == 6 && cv::getVersionRevision() == 0;
+  return reversed ? (4 - turns) % 4 : turns;
+}
 
 }  // namespace
 
@@ -20,6 +31,7 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   }
   if (!opened) throw std::invalid_argument(path.string() + ": cannot be opened as a video");
   const double rate = capture_.get(cv::CAP_PROP_FPS);
+  quarter_turns_ = read_quarter_turns(capture_);
   frame_seconds_ = 1 / (std::isfinite(rate) && rate > 0 ? rate : kFallbackRate);
 }
 
@@ -50,9 +62,12 @@ std::size_t VideoReader::frame_bytes() const {
 }
 
 cv::Mat VideoReader::pixels() {
-  cv::Mat frame, copy;
-  if (capture_.retrieve(frame)) frame.copyTo(copy);  // the decoder writes the next frame into the same memory
-  return copy;
+  cv::Mat frame, upright;
+  if (!capture_.retrieve(frame)) return {};
+  constexpr std::array kTurns{cv::ROTATE_90_CLOCKWISE, cv::ROTATE_180, cv::ROTATE_90_COUNTERCLOCKWISE};
+  if (quarter_turns_ == 0) return frame.clone();  // the decoder writes the next frame into the same memory
+  cv::rotate(frame, upright, kTurns[static_cast<std::size_t>(quarter_turns_ - 1)]);
+  return upright;
 }
 
 }  // namespace vggt

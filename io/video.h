@@ -39,6 +39,7 @@ class VideoReader {
   int64_t number_ = -1;
   double time_s_ = 0;
   double last_tick_ = -1;
+  int quarter_turns_ = 0;  // clockwise, from stored to upright
 };
 
 }  // namespace vggt
