@@ -15,18 +15,18 @@ void check_tensors(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
               q.sizes(), ", ", k.sizes(), ", ", v.sizes());
   const bool fits = k.size(0) == q.size(0) && k.size(1) == q.size(1) && k.size(3) == q.size(3) &&
                     v.sizes() == k.sizes() && q.size(3) > 0;
-  TORCH_CHECK(fits, "attention: expected q [B,A,Nq,D], k and v [B,A,Nk,D], got ", q.sizes(), ", ", k.sizes(), ", ",
-              v.sizes());
+  TORCH_CHECK(fits, "attention: expected q [B,A,Nq,D], k and v [B,A,Nk,D], got ", q.sizes(), ", ", k.sizes(),
+              ", ", v.sizes());
   const auto type = q.scalar_type();
   TORCH_CHECK(type == at::kDouble || type == at::kFloat || type == at::kBFloat16 || type == at::kHalf,
               "attention: expected fp64, fp32, bf16 or fp16, got ", type);
-  TORCH_CHECK(k.scalar_type() == type && v.scalar_type() == type, "attention: expected one type, got ", type, ", ",
-              k.scalar_type(), ", ", v.scalar_type());
+  TORCH_CHECK(k.scalar_type() == type && v.scalar_type() == type, "attention: expected one type, got ", type,
+              ", ", k.scalar_type(), ", ", v.scalar_type());
   TORCH_CHECK(k.device() == q.device() && v.device() == q.device(), "attention: expected one device, got ",
               q.device(), ", ", k.device(), ", ", v.device());
   TORCH_CHECK(q.size(3) == 1 || (q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1),
-              "attention: expected a contiguous last dimension, got strides ", q.strides(), ", ", k.strides(), ", ",
-              v.strides());
+              "attention: expected a contiguous last dimension, got strides ", q.strides(), ", ", k.strides(),
+              ", ", v.strides());
 }
 
 void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name) {
@@ -36,10 +36,11 @@ void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name) 
               offsets.toString(), " ", offsets.sizes());
   const int64_t* o = offsets.const_data_ptr<int64_t>();
   const int64_t last = offsets.numel() - 1;
-  TORCH_CHECK(o[0] == 0 && o[last] == tokens, "attention: expected ", name, " from 0 to ", tokens, ", got ", o[0],
-              " to ", o[last]);
+  TORCH_CHECK(o[0] == 0 && o[last] == tokens, "attention: expected ", name, " from 0 to ", tokens, ", got ",
+              o[0], " to ", o[last]);
   for (int64_t i = 0; i < last; ++i) {
-    TORCH_CHECK(o[i] <= o[i + 1], "attention: expected ascending ", name, ", got ", o[i], " before ", o[i + 1]);
+    TORCH_CHECK(o[i] <= o[i + 1], "attention: expected ascending ", name, ", got ", o[i], " before ",
+                o[i + 1]);
   }
 }
 
@@ -53,8 +54,9 @@ void check_options(const at::Tensor& q, const at::Tensor& k, const AttentionOpti
   TORCH_CHECK(q.size(0) == 1, "attention: expected B = 1 with packed sequences, got ", q.size(0));
   check_offsets(options.q_offsets, q.size(2), "q_offsets");
   check_offsets(options.k_offsets, k.size(2), "k_offsets");
-  TORCH_CHECK(options.q_offsets.numel() == options.k_offsets.numel(), "attention: expected as many sequences in ",
-              "k_offsets as in q_offsets, got ", options.k_offsets.numel() - 1, " and ", options.q_offsets.numel() - 1);
+  TORCH_CHECK(options.q_offsets.numel() == options.k_offsets.numel(),
+              "attention: expected as many sequences in ", "k_offsets as in q_offsets, got ",
+              options.k_offsets.numel() - 1, " and ", options.q_offsets.numel() - 1);
 }
 
 AttentionResult by_definition(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -19,16 +19,17 @@ struct AttentionOptions {
 };
 
 struct AttentionResult {
-  at::Tensor out;   // [B,A,Nq,D], type of q, laid out as [B,Nq,A,D] so that joining the heads is a view
-  at::Tensor lse;   // [B,A,Nq] log of the sum of exp(logit); -inf where there are no keys. fp32 (fp64 for fp64)
+  at::Tensor out;  // [B,A,Nq,D], type of q, laid out as [B,Nq,A,D] so that joining the heads is a view
+  at::Tensor
+      lse;  // [B,A,Nq] log of the sum of exp(logit); -inf where there are no keys. fp32 (fp64 for fp64)
   at::Tensor m, s;  // [B,A,Nq] maximum logit, sum of exp(logit - m). fp32 (fp64 for fp64)
   at::Tensor w;     // [B,A,Nq,D] sum of exp(logit - m)·v. fp32 (fp64 for fp64)
 };
 
 /// Exact softmax attention: softmax(scale·q·kᵀ)·v over all keys, no mask.
-/// q [B,A,Nq,D], k and v [B,A,Nk,D]: any strides with a contiguous last dimension, one type (fp64, fp32, bf16,
-/// fp16) and device. Rows without keys give out = 0 and the identity state (-inf, 0, 0).
-/// Throws c10::Error for shapes, types or devices that do not fit.
+/// q [B,A,Nq,D], k and v [B,A,Nk,D]: any strides with a contiguous last dimension, one type (fp64, fp32,
+/// bf16, fp16) and device. Rows without keys give out = 0 and the identity state (-inf, 0, 0). Throws
+/// c10::Error for shapes, types or devices that do not fit.
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionOptions& options = {});
 

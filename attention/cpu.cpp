@@ -12,7 +12,9 @@
 namespace vggt {
 namespace {
 
-AttentionStrides strides_of(const at::Tensor& x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
+AttentionStrides strides_of(const at::Tensor& x) {
+  return {x.stride(0), x.stride(1), x.stride(2)};
+}
 
 AttentionParams params_for(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const AttentionOptions& options, const AttentionResult& result) {
@@ -36,7 +38,8 @@ AttentionParams params_for(const at::Tensor& q, const at::Tensor& k, const at::T
     p.k_offsets = options.k_offsets.const_data_ptr<int64_t>();
     p.sequences = options.q_offsets.numel() - 1;
     p.longest = 0;
-    for (int64_t i = 0; i < p.sequences; ++i) p.longest = std::max(p.longest, p.q_offsets[i + 1] - p.q_offsets[i]);
+    for (int64_t i = 0; i < p.sequences; ++i)
+      p.longest = std::max(p.longest, p.q_offsets[i + 1] - p.q_offsets[i]);
   }
   const at::Tensor& wide = result.out.defined() ? result.out : result.w;
   p.out_strides = strides_of(wide);
@@ -112,15 +115,17 @@ CpuKernel cpu_kernel(CpuIsa isa) {
   if (isa == CpuIsa::avx512) return attend_avx512;
   if (isa == CpuIsa::avx2) return attend_avx2;
 #endif
-  TORCH_CHECK(isa == CpuIsa::baseline, "attention: this build has no kernel for the instruction set asked for");
+  TORCH_CHECK(isa == CpuIsa::baseline,
+              "attention: this build has no kernel for the instruction set asked for");
   return attend_baseline;
 }
 
 CpuIsa best_cpu_isa() {
 #if defined(__x86_64__)
-  static const CpuIsa best = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma") ? CpuIsa::avx512
-                             : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? CpuIsa::avx2
-                                                                                                : CpuIsa::baseline;
+  static const CpuIsa best =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma") ? CpuIsa::avx512
+      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")  ? CpuIsa::avx2
+                                                                         : CpuIsa::baseline;
   return best;
 #else
   return CpuIsa::baseline;
@@ -131,7 +136,8 @@ AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at
                               const AttentionOptions& options, CpuIsa isa) {
   if (q.scalar_type() != at::kFloat) {
     auto widened = [](const at::Tensor& x) {
-      return x.to(x.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::Contiguous);
+      return x.to(x.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/false,
+                  at::MemoryFormat::Contiguous);
     };
     AttentionResult result = attention_cpu(widened(q), widened(k), widened(v), options, isa);
     if (result.out.defined()) result.out = result.out.to(q.scalar_type());

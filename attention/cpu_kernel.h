@@ -1,6 +1,6 @@
 #pragma once
-// One (sequence, head, block of queries) at a time, compiled once per instruction set: interface between cpu.cpp
-// and the kernels.
+// One (sequence, head, block of queries) at a time, compiled once per instruction set: interface between
+// cpu.cpp and the kernels.
 
 #include "attention/params.h"
 
@@ -10,8 +10,8 @@ namespace vggt {
 struct CpuTask {
   const float *q = nullptr, *k = nullptr, *v = nullptr;  // [queries,D], [keys,D], [keys,D]
   int64_t queries = 0, keys = 0;
-  float *out = nullptr, *w = nullptr;                    // [queries,D] or null
-  float *lse = nullptr, *m = nullptr, *s = nullptr;      // [queries] or null
+  float *out = nullptr, *w = nullptr;                // [queries,D] or null
+  float *lse = nullptr, *m = nullptr, *s = nullptr;  // [queries] or null
 };
 
 /// Runs one task. scratch: cpu_scratch_floats() floats, aligned to 64 bytes, private to the thread.
@@ -21,8 +21,9 @@ void attend_baseline(const AttentionParams& p, const CpuTask& task, float* scrat
 void attend_avx2(const AttentionParams& p, const CpuTask& task, float* scratch);
 void attend_avx512(const AttentionParams& p, const CpuTask& task, float* scratch);
 
-constexpr int64_t kKeyTile = 192;  // keys per tile: scores of a row tile (18 KB) and a value panel (12 KB) share the L1
-constexpr int64_t kRowTile = 24;        // queries whose scores are held at a time: a multiple of every micro-tile
+constexpr int64_t kKeyTile =
+    192;  // keys per tile: scores of a row tile (18 KB) and a value panel (12 KB) share the L1
+constexpr int64_t kRowTile = 24;  // queries whose scores are held at a time: a multiple of every micro-tile
 constexpr int64_t kMaxLanePadding = 32;  // widths are padded to at most this
 
 /// Floats of scratch for tasks of up to `block` queries of width `dim`.

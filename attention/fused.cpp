@@ -23,7 +23,8 @@ int capability_of(const at::Device& device) {
 #ifdef VGGT_CUDA
   int major = 0, minor = 0;
   const cudaError_t first = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index());
-  const cudaError_t second = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index());
+  const cudaError_t second =
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index());
   TORCH_CHECK(first == cudaSuccess && second == cudaSuccess, "attention: cannot ask ", device,
               " for its compute capability");
   return 10 * major + minor;
@@ -32,7 +33,8 @@ int capability_of(const at::Device& device) {
 #endif
 }
 
-/// x [B,A,N,D] with D filled up with zeros to a multiple of `unit` elements, in memory that 16-byte accesses suit.
+/// x [B,A,N,D] with D filled up with zeros to a multiple of `unit` elements, in memory that 16-byte accesses
+/// suit.
 at::Tensor padded(const at::Tensor& x, int64_t unit) {
   const int64_t rest = x.size(3) % unit;
   if (rest != 0) return at::constant_pad_nd(x, {0, unit - rest});
@@ -90,8 +92,8 @@ AttentionResult in_parts(const at::Tensor& q, const at::Tensor& k, const at::Ten
   AttentionResult all = empty_result(q, options.want);
   for (int64_t first = 0; first < q.size(0); first += most) {
     const int64_t count = std::min(most, q.size(0) - first);
-    const AttentionResult part =
-        attention_fused(q.narrow(0, first, count), k.narrow(0, first, count), v.narrow(0, first, count), options);
+    const AttentionResult part = attention_fused(q.narrow(0, first, count), k.narrow(0, first, count),
+                                                 v.narrow(0, first, count), options);
     auto place = [&](at::Tensor& whole, const at::Tensor& piece) {
       if (whole.defined()) whole.narrow(0, first, count).copy_(piece);
     };
@@ -113,7 +115,8 @@ AttentionResult attention_fused(const at::Tensor& q, const at::Tensor& k, const 
   if (q.size(0) > kMostBatches) return in_parts(q, k, v, options, kMostBatches);
   const bool half = q.scalar_type() != at::kFloat;
   const bool want_lse = options.want != AttentionWant::output;
-  const FusedKernel kernel = choose_fused_kernel(half, q.size(3), q.size(2), k.size(2), capability_of(q.device()));
+  const FusedKernel kernel =
+      choose_fused_kernel(half, q.size(3), q.size(2), k.size(2), capability_of(q.device()));
   const int64_t unit = half ? 8 : 4;  // 16 bytes
   const Fused fused = run(kernel, padded(q, unit), padded(k, unit), padded(v, unit), options.scale, want_lse);
   AttentionResult result;

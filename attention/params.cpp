@@ -5,7 +5,9 @@
 namespace vggt {
 namespace {
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
@@ -21,7 +23,8 @@ CpuPolicy choose_cpu_policy(const AttentionParams& p, CpuIsa isa, int threads) {
   policy.isa = isa;
   const int64_t rows = std::max<int64_t>(1, p.sequences * p.heads);
   const int64_t longest = std::max<int64_t>(1, p.longest);
-  const double keys = static_cast<double>(p.keys) * static_cast<double>(p.batch) / std::max<int64_t>(1, p.sequences);
+  const double keys =
+      static_cast<double>(p.keys) * static_cast<double>(p.batch) / std::max<int64_t>(1, p.sequences);
   const double work_per_query = 2.0 * keys * static_cast<double>(p.dim);
   const double work = work_per_query * static_cast<double>(p.queries * p.batch * p.heads);
   policy.threads = static_cast<int>(std::clamp(work / kWorthAThread, 1.0, static_cast<double>(threads)));
@@ -40,8 +43,8 @@ CpuPolicy choose_cpu_policy(const AttentionParams& p, CpuIsa isa, int threads) {
 
 FusedKernel choose_fused_kernel(bool half, int64_t dim, int64_t queries, int64_t keys, int capability) {
   if (!half) return FusedKernel::efficient;
-  // Measured on an H200: cuDNN is 25 % faster than flash at 4164 tokens, 12 % slower at 1041; and it builds a plan
-  // for every new shape, which short sequences do not pay back.
+  // Measured on an H200: cuDNN is 25 % faster than flash at 4164 tokens, 12 % slower at 1041; and it builds a
+  // plan for every new shape, which short sequences do not pay back.
   const bool long_enough = queries >= 2048 && keys >= 2048;
   if (capability >= 90 && dim % 8 == 0 && dim <= 128 && long_enough) return FusedKernel::cudnn;
   return capability >= 80 && dim <= 256 ? FusedKernel::flash : FusedKernel::efficient;

@@ -11,8 +11,8 @@ struct AttentionStrides {
   int64_t batch = 0, head = 0, token = 0;
 };
 
-/// One attention call in fp32. With offsets (packed sequences of different lengths): batch = 1, queries and keys
-/// are totals, and sequence j covers the tokens offsets[j] .. offsets[j+1].
+/// One attention call in fp32. With offsets (packed sequences of different lengths): batch = 1, queries and
+/// keys are totals, and sequence j covers the tokens offsets[j] .. offsets[j+1].
 struct AttentionParams {
   const float *q = nullptr, *k = nullptr, *v = nullptr;  // [B,A,Nq,D], [B,A,Nk,D], [B,A,Nk,D]
   AttentionStrides q_strides, k_strides, v_strides;

@@ -24,7 +24,7 @@ AttentionResult attention_by_definition(const at::Tensor& q, const at::Tensor& k
   for (int64_t first = 0; first < queries; first += step) {
     const int64_t count = std::min(step, queries - first);
     at::Tensor p = at::matmul(q.narrow(2, first, count), k_columns).mul_(scale);  // [B,A,count,Nk]
-    const at::Tensor m = p.amax(-1);                                             // [B,A,count]
+    const at::Tensor m = p.amax(-1);                                              // [B,A,count]
     p.sub_(m.masked_fill(m == -kInfinity, 0).unsqueeze(-1)).exp_();
     state.m.narrow(2, first, count).copy_(m);
     state.s.narrow(2, first, count).copy_(p.sum(-1));

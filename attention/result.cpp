@@ -8,11 +8,15 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The maximum to subtract: see anchor() in state.h.
-at::Tensor finite_anchor(const at::Tensor& m) { return m.masked_fill(m == -kInfinity, 0); }
+at::Tensor finite_anchor(const at::Tensor& m) {
+  return m.masked_fill(m == -kInfinity, 0);
+}
 
 }  // namespace
 
-at::ScalarType state_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType state_type(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 at::Tensor empty_joinable(at::IntArrayRef sizes, at::TensorOptions options) {
   const int64_t heads = sizes[1], tokens = sizes[2], dim = sizes[3];
@@ -35,7 +39,8 @@ AttentionResult empty_result(const at::Tensor& q, AttentionWant want) {
 }
 
 AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b) {
-  TORCH_CHECK(a.m.defined() && b.m.defined(), "merge_states: expected two states, got a result without m, s, w");
+  TORCH_CHECK(a.m.defined() && b.m.defined(),
+              "merge_states: expected two states, got a result without m, s, w");
   TORCH_CHECK(a.w.sizes() == b.w.sizes() && a.w.scalar_type() == b.w.scalar_type(),
               "merge_states: expected states of one shape and type, got ", a.w.sizes(), " and ", b.w.sizes());
   AttentionResult both;

@@ -7,17 +7,25 @@
 #if defined(__CUDACC__)
 #define VGGT_HOST_DEVICE __host__ __device__ __forceinline__
 #else
-// Always inlined: the CPU kernels include this with different instruction sets, and an out-of-line copy of one
-// must not be linked into another.
+// Always inlined: the CPU kernels include this with different instruction sets, and an out-of-line copy of
+// one must not be linked into another.
 #define VGGT_HOST_DEVICE [[gnu::always_inline]] inline
 #endif
 
 namespace vggt {
 
-VGGT_HOST_DEVICE float exp_of(float x) { return ::expf(x); }
-VGGT_HOST_DEVICE double exp_of(double x) { return ::exp(x); }
-VGGT_HOST_DEVICE float log_of(float x) { return ::logf(x); }
-VGGT_HOST_DEVICE double log_of(double x) { return ::log(x); }
+VGGT_HOST_DEVICE float exp_of(float x) {
+  return ::expf(x);
+}
+VGGT_HOST_DEVICE double exp_of(double x) {
+  return ::exp(x);
+}
+VGGT_HOST_DEVICE float log_of(float x) {
+  return ::logf(x);
+}
+VGGT_HOST_DEVICE double log_of(double x) {
+  return ::log(x);
+}
 
 /// The finite number to subtract from logits whose maximum is m: m itself, or 0 where m is -inf, so that
 /// -inf - (-inf) never arises and exp gives 0 there.

@@ -1,5 +1,5 @@
-// attention() beside LibTorch's scaled_dot_product_attention: both sides of every comparison are timed in turns,
-// in one run. bench_attention [runs]
+// attention() beside LibTorch's scaled_dot_product_attention: both sides of every comparison are timed in
+// turns, in one run. bench_attention [runs]
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -82,11 +82,11 @@ void compare(const Case& c, at::ScalarType type, const char* device, int threads
   const at::Tensor exact = vggt::attention(few, k.to(at::kDouble), v.to(at::kDouble)).out;
   auto part = [&](const at::Tensor& t) { return t.narrow(2, 0, few.size(2)); };
   const double tera = 4e-12 * static_cast<double>(c.batch * c.heads * c.tokens * c.tokens * c.dim);
-  std::printf("%-5s %-9s %4d %6lld %4lld %7lld %4lld %12.1f %5.1f%% %12.1f %5.1f%% %8.2f %9.3f %9.1e %9.1e\n", device,
-              at::toString(type), threads, static_cast<long long>(c.batch), static_cast<long long>(c.heads),
-              static_cast<long long>(c.tokens), static_cast<long long>(c.dim), 1e6 * x.median, 100 * x.spread,
-              1e6 * y.median, 100 * y.spread, y.median / x.median, tera / x.median, error_of(part(a), exact),
-              error_of(part(b), exact));
+  std::printf("%-5s %-9s %4d %6lld %4lld %7lld %4lld %12.1f %5.1f%% %12.1f %5.1f%% %8.2f %9.3f %9.1e %9.1e\n",
+              device, at::toString(type), threads, static_cast<long long>(c.batch),
+              static_cast<long long>(c.heads), static_cast<long long>(c.tokens),
+              static_cast<long long>(c.dim), 1e6 * x.median, 100 * x.spread, 1e6 * y.median, 100 * y.spread,
+              y.median / x.median, tera / x.median, error_of(part(a), exact), error_of(part(b), exact));
   std::fflush(stdout);
 }
 
@@ -109,15 +109,19 @@ int main(int argc, char** argv) {
   cudaDeviceProp gpu{};
   if (at::hasCUDA() && cudaGetDeviceProperties(&gpu, 0) == cudaSuccess) std::printf("GPU: %s\n", gpu.name);
 #endif
-  std::printf("%d runs each, in turns; spread: interquartile range over median; ratio above 1: we are faster\n", runs);
-  std::printf("%-5s %-9s %4s %6s %4s %7s %4s %12s %6s %12s %6s %8s %9s %9s %9s\n", "on", "type", "thr", "B", "A", "N",
-              "D", "ours us", "spread", "LibTorch us", "spread", "ratio", "TFLOP/s", "error", "theirs");
+  std::printf(
+      "%d runs each, in turns; spread: interquartile range over median; ratio above 1: we are faster\n",
+      runs);
+  std::printf("%-5s %-9s %4s %6s %4s %7s %4s %12s %6s %12s %6s %8s %9s %9s %9s\n", "on", "type", "thr", "B",
+              "A", "N", "D", "ours us", "spread", "LibTorch us", "spread", "ratio", "TFLOP/s", "error",
+              "theirs");
   std::vector<int> thread_counts{1};
   if (all_threads > 1) thread_counts.push_back(all_threads);
   for (int threads : thread_counts) {
     for (int64_t heads : {1, 16}) {
       for (int64_t dim : {64, 128}) {
-        for (int64_t tokens : {1, 1041, 4164}) compare({1, heads, tokens, dim}, at::kFloat, "cpu", threads, runs);
+        for (int64_t tokens : {1, 1041, 4164})
+          compare({1, heads, tokens, dim}, at::kFloat, "cpu", threads, runs);
       }
     }
     compare({512, 8, 8, 48}, at::kFloat, "cpu", threads, runs);  // the tracker, over time
@@ -129,7 +133,8 @@ int main(int argc, char** argv) {
   }
   for (auto type : {at::kBFloat16, at::kHalf, at::kFloat}) {
     for (int64_t dim : {64, 128}) {
-      for (int64_t tokens : {1, 1041, 4164, 16656}) compare({1, 16, tokens, dim}, type, "cuda", all_threads, runs);
+      for (int64_t tokens : {1, 1041, 4164, 16656})
+        compare({1, 16, tokens, dim}, type, "cuda", all_threads, runs);
     }
   }
   return 0;

@@ -32,7 +32,8 @@ at::TensorOptions on(at::ScalarType type, const char* device = "cpu") {
   return at::TensorOptions().dtype(type).device(at::Device(device));
 }
 
-Qkv random_qkv(int64_t b, int64_t a, int64_t nq, int64_t nk, int64_t d, at::TensorOptions options, int seed = 0) {
+Qkv random_qkv(int64_t b, int64_t a, int64_t nq, int64_t nk, int64_t d, at::TensorOptions options,
+               int seed = 0) {
   at::manual_seed(seed);
   auto make = [&](int64_t n) { return at::randn({b, a, n, d}, on(at::kFloat)).to(options); };
   return {make(nq), make(nk), make(nk)};
@@ -63,10 +64,14 @@ double error_of(const at::Tensor& got, const at::Tensor& want) {
 }
 
 double rounding_floor(at::ScalarType type) {
-  return type == at::kBFloat16 ? std::ldexp(1.0, -9) : type == at::kHalf ? std::ldexp(1.0, -12) : std::ldexp(1.0, -22);
+  return type == at::kBFloat16 ? std::ldexp(1.0, -9)
+         : type == at::kHalf   ? std::ldexp(1.0, -12)
+                               : std::ldexp(1.0, -22);
 }
 
-void expect_joinable(const at::Tensor& x) { EXPECT_TRUE(x.transpose(1, 2).is_contiguous()) << x.strides(); }
+void expect_joinable(const at::Tensor& x) {
+  EXPECT_TRUE(x.transpose(1, 2).is_contiguous()) << x.strides();
+}
 
 /// The house rule: error at most twice LibTorch's at the same precision plus a rounding floor.
 void expect_accurate(const at::Tensor& out, const Qkv& x, const at::Tensor& want, const std::string& what,
@@ -245,7 +250,8 @@ TEST_P(AttentionCpu, StatesOverPartsOfTheKeysMergeToTheWhole) {
 TEST_P(AttentionCpu, NegativeAndOddScales) {
   const Qkv x = random_qkv(1, 2, 70, 150, 48, on(at::kFloat));
   for (double scale : {-0.3, 1.0, 0.011, -2.0}) {
-    expect_accurate(run(x, AttentionWant::output, scale).out, x, exact(x, scale).out, std::to_string(scale), scale);
+    expect_accurate(run(x, AttentionWant::output, scale).out, x, exact(x, scale).out, std::to_string(scale),
+                    scale);
   }
 }
 
@@ -498,13 +504,14 @@ TEST_P(AttentionOn, EmptySizes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    DeviceType, AttentionOn,
-    ::testing::Combine(::testing::Values("cpu", "cuda"),
-                       ::testing::Values(at::kDouble, at::kFloat, at::kBFloat16, at::kHalf)),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param)) + "_" + at::toString(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(DeviceType, AttentionOn,
+                         ::testing::Combine(::testing::Values("cpu", "cuda"),
+                                            ::testing::Values(at::kDouble, at::kFloat, at::kBFloat16,
+                                                              at::kHalf)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  at::toString(std::get<1>(info.param));
+                         });
 
 TEST(AttentionCuda, MoreBatchEntriesThanAGridHasRows) {
   if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";

@@ -99,7 +99,8 @@ TYPED_TEST(AttentionState, SplitsOfTheKeysDoNotMatter) {
   const double u = std::numeric_limits<TypeParam>::epsilon();
   const auto keys = random_keys<TypeParam>(130, 5, 3);
   const auto whole = keys.tree(0, 130);
-  for (int cut = 1; cut < 130; ++cut) expect_near(merge(keys.tree(cut, 130), keys.tree(0, cut)), whole, 64 * u);
+  for (int cut = 1; cut < 130; ++cut)
+    expect_near(merge(keys.tree(cut, 130), keys.tree(0, cut)), whole, 64 * u);
 }
 
 TYPED_TEST(AttentionState, EqualsTheSoftmaxSum) {
@@ -123,7 +124,8 @@ TYPED_TEST(AttentionState, HugeAndInfiniteLogits) {
   const TypeParam low = -static_cast<TypeParam>(kInf);
   const auto masked = State<TypeParam>::of(low, v);
   EXPECT_EQ(masked.s, 0);
-  const auto state = merge(masked, merge(State<TypeParam>::of(TypeParam(1e30), v), State<TypeParam>::of(-1e30, v)));
+  const auto state =
+      merge(masked, merge(State<TypeParam>::of(TypeParam(1e30), v), State<TypeParam>::of(-1e30, v)));
   EXPECT_EQ(state.s, 1);
   for (int d = 0; d < kDim; ++d) EXPECT_EQ(state.w[d], v[d]);
   EXPECT_EQ(merge(masked, masked).s, 0);
@@ -156,8 +158,8 @@ double tree_error(int n) {
 TEST(AttentionStateError, OfATreeGrowsNoFasterThanItsDepth) {
   const double u = std::numeric_limits<float>::epsilon() / 2;
   for (int depth = 2; depth <= 18; depth += 4) {
-    // Each level: two exponentials, each with the rounding of its argument (logits of a few units), two products
-    // and a sum.
+    // Each level: two exponentials, each with the rounding of its argument (logits of a few units), two
+    // products and a sum.
     EXPECT_LE(tree_error(1 << depth), 8 * u * depth) << "n = 2^" << depth;
   }
 }
