@@ -12,6 +12,10 @@ target_include_directories(vggt_torch SYSTEM INTERFACE
   $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include>
   $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include/torch/csrc/api/include>)
 target_link_directories(vggt_torch INTERFACE $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/lib>)
+# at::parallel_for is an OpenMP loop in a header: without the flag it runs on one thread, silently. The libgomp that is
+# loaded is torch's own (it has the same name).
+target_compile_options(vggt_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+target_link_options(vggt_torch INTERFACE -fopenmp)
 target_link_libraries(vggt_torch INTERFACE torch torch_cpu c10 Threads::Threads)
 
 if(VGGT_CUDA)
