@@ -12,7 +12,7 @@
 namespace vggt {
 namespace {
 
-at::Generator generator(at::Device device, uint64_t seed) {
+at::Generator generator([[maybe_unused]] at::Device device, uint64_t seed) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
     at::Generator cuda = at::cuda::detail::createCUDAGenerator(device.index());
