@@ -19,7 +19,7 @@ struct Way {
   at::Device device;
   Precision precision;
   const char* name;
-  double limit;  // of every tensor's relative error (tracks: of the motion, 20 times this)
+  double limit;  // of every tensor's relative error
 };
 
 struct Inputs {
@@ -48,6 +48,10 @@ double error_of(const std::string& name, const Tensors& got, const Tensors& exac
   return testing::relative_error(got.at(name).to(at::kDouble) - origin, exact.at(name) - origin);
 }
 
+/// How much more than the other tensors one may differ. Tracks: the flow embedding amplifies the last bit of a
+/// coordinate. Intrinsics: nano has a field of view of 0.29 beside values of 3.7, and the focal length divides by it.
+double slack(const std::string& name) { return name.starts_with("track") ? 20 : name == "intrinsic" ? 3 : 1; }
+
 class Precisions : public ::testing::TestWithParam<Way> {};
 
 TEST_P(Precisions, StaysCloseToFloat64) {
@@ -60,7 +64,7 @@ TEST_P(Precisions, StaysCloseToFloat64) {
   const std::optional<Tensors> pytorch = compare_pytorch ? pytorch_cuda() : std::nullopt;
   for (const auto& [name, tensor] : exact) {
     const double error = error_of(name, got, exact, query);
-    EXPECT_LE(error, way.limit * (name.starts_with("track") ? 20 : 1)) << name;
+    EXPECT_LE(error, way.limit * slack(name)) << name;
     if (!pytorch || !pytorch->contains(name)) continue;
     const double theirs = error_of(name, *pytorch, exact, query);
     std::printf("%-20s error against float64: ours %.2e, PyTorch %.2e\n", name.c_str(), error, theirs);
