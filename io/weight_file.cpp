@@ -31,6 +31,8 @@ std::pair<WeightFormat, WeightIndex> read_index(std::span<const std::byte> file)
     return {WeightFormat::safetensors, read_safetensors(file)};
   if (starts_with(file, "\x80\x02"))
     throw std::invalid_argument("a PyTorch file from before version 1.6: load it in PyTorch and save it again");
+  if (starts_with(file, "version https://git-lfs"))
+    throw std::invalid_argument("a Git LFS pointer: the weights themselves were not downloaded");
   throw std::invalid_argument("not a weight file: neither a PyTorch archive nor safetensors");
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/weight_file.h"
+#include "tests/torch_bytes.h"
 
 namespace vggt {
 namespace {
@@ -19,9 +20,10 @@ TEST(WeightFile, RecognisesTheFormatByContent) {
   EXPECT_EQ(WeightFile::open(kNano / "weights.ts").format(), WeightFormat::torchscript);
   EXPECT_EQ(WeightFile::open(kNano / "weights.pt").format(), WeightFormat::pytorch);
   EXPECT_EQ(WeightFile::open(kNano / "weights.safetensors").format(), WeightFormat::safetensors);
-  const fs::path misnamed = fs::path(::testing::TempDir()) / "misnamed.safetensors";
+  const fs::path misnamed = torch_bytes::scratch("misnamed", ".safetensors");
   fs::copy_file(kNano / "weights.pt", misnamed, fs::copy_options::overwrite_existing);
   EXPECT_EQ(WeightFile::open(misnamed).format(), WeightFormat::pytorch);
+  fs::remove(misnamed);
 }
 
 TEST(WeightFile, HoldsTheOfficialNamesInEveryFormat) {
@@ -88,13 +90,14 @@ TEST(WeightFile, FindsTheConfigInTheArchiveOrBeside) {
   ASSERT_TRUE(beside);
   EXPECT_NE(beside->find("\"track_corr_levels\": 2"), std::string::npos);
 
-  const fs::path lonely = fs::path(::testing::TempDir()) / "lonely";
+  const fs::path lonely = torch_bytes::scratch("lonely", "");
   fs::create_directories(lonely);
   fs::remove(lonely / "config.json");
   fs::copy_file(kNano / "weights.pt", lonely / "weights.pt", fs::copy_options::overwrite_existing);
   EXPECT_FALSE(WeightFile::open(lonely / "weights.pt").config_json());
   std::ofstream(lonely / "config.json") << std::string((1 << 20) + 1, ' ');
   EXPECT_THROW(WeightFile::open(lonely / "weights.pt"), std::invalid_argument);
+  for (const char* file : {"config.json", "weights.pt", ""}) fs::remove(lonely / file);
 }
 
 TEST(WeightFile, NamesWhatCannotBeOpened) {

@@ -12,6 +12,7 @@
 
 #include "io/weight_tools.h"
 #include "io/weight_writer.h"
+#include "tests/torch_bytes.h"
 
 namespace vggt {
 namespace {
@@ -23,8 +24,7 @@ const fs::path kNano = fs::path(VGGT_FIXTURES) / "golden/nano";
 class WeightWriter : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              (std::string("weight_writer_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = torch_bytes::scratch("weight_writer", "");
     fs::create_directories(folder_);
     clear();
   }
