@@ -69,6 +69,7 @@ NormRopeParams<T> make_params(const at::Tensor& qkv, const at::Tensor& q_weight,
           static_cast<T>(eps)};
 }
 
+#ifdef VGGT_CUDA
 NormRopeType kernel_type(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -81,6 +82,7 @@ NormRopeType kernel_type(at::ScalarType type) {
       TORCH_CHECK(false, "norm_rope_: expected fp32, bf16 or fp16, got ", type);
   }
 }
+#endif
 
 }  // namespace
 

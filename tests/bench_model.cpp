@@ -22,13 +22,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void synchronize(at::Device device) {
+void synchronize([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) C10_CUDA_CHECK(cudaDeviceSynchronize());
 #endif
 }
 
-double peak_gib(at::Device device, bool reset) {
+double peak_gib([[maybe_unused]] at::Device device, bool reset) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
     const auto index = at::cuda::current_device();
