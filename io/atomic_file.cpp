@@ -50,7 +50,9 @@ class DescriptorBuffer : public std::streambuf {
 
   pos_type seekoff(off_type offset, std::ios_base::seekdir from, std::ios_base::openmode) override {
     if (sync() != 0) return pos_type(off_type(-1));
-    const int whence = from == std::ios_base::beg ? SEEK_SET : from == std::ios_base::cur ? SEEK_CUR : SEEK_END;
+    const int whence = from == std::ios_base::beg   ? SEEK_SET
+                       : from == std::ios_base::cur ? SEEK_CUR
+                                                    : SEEK_END;
     return pos_type(::lseek(descriptor_, offset, whence));
   }
 
@@ -72,7 +74,8 @@ class TemporaryFile {
   explicit TemporaryFile(const fs::path& target) : target_(target) {
     static std::atomic<unsigned> counter{0};
     do {
-      const std::string name = ".vggt-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+      const std::string name =
+          ".vggt-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
       path_ = target.parent_path() / name;
       descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (descriptor_ < 0 && errno == EEXIST);  // left by a killed run that had this process id

@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kImageExtensions{".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"};
-constexpr std::array kVideoExtensions{".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv", ".ts"};
+constexpr std::array kVideoExtensions{".mp4", ".mov", ".avi",  ".mkv", ".webm",
+                                      ".m4v", ".mpg", ".mpeg", ".wmv", ".ts"};
 
 bool has_extension(const fs::path& path, std::span<const char* const> extensions) {
   std::string extension = path.extension().string();
@@ -48,7 +49,8 @@ std::vector<ImageEntry> images_of_folder(const fs::path& folder) {
   std::vector<ImageEntry> entries;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    std::error_code ignored;  // a link that leads nowhere is a file that cannot be read, which is reported later
+    std::error_code
+        ignored;  // a link that leads nowhere is a file that cannot be read, which is reported later
     if (name.starts_with('.') || at->is_directory(ignored) || at->is_fifo(ignored)) continue;
     if (has_extension(name, kImageExtensions)) entries.push_back({at->path(), name, at->path().string()});
   }
@@ -73,7 +75,8 @@ std::vector<ImageEntry> images_of_list(const fs::path& path) {
     text.remove_suffix(text.size() - (text.find_last_not_of(kBlanks) + 1));
     if (text.empty() || text.starts_with('#')) continue;
     const std::string name(text);
-    entries.push_back({path.parent_path() / name, name, path.string() + ":" + std::to_string(number) + ": " + name});
+    entries.push_back(
+        {path.parent_path() / name, name, path.string() + ":" + std::to_string(number) + ": " + name});
   }
   if (entries.empty()) throw std::invalid_argument(path.string() + ": lists no images");
   return entries;

@@ -29,9 +29,9 @@ struct FrameResult {
 /// Hands out tasks in sequence until there are none; called by one thread at a time.
 using NextTask = std::function<std::optional<FrameTask>()>;
 
-/// Runs tasks on several threads ahead of each other; results come in the order of the tasks whatever the threads
-/// do. With `strict`, no task is begun after one failed. progress(done) is called from the calling thread; what it
-/// throws stops the threads and passes through.
+/// Runs tasks on several threads ahead of each other; results come in the order of the tasks whatever the
+/// threads do. With `strict`, no task is begun after one failed. progress(done) is called from the calling
+/// thread; what it throws stops the threads and passes through.
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
                                          const std::function<void(int done)>& progress);
 

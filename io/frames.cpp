@@ -58,7 +58,9 @@ std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kin
   });
 }
 
-VideoSampling sampling_of(const FrameOptions& options) { return {options.fps.value_or(1), options.stride}; }
+VideoSampling sampling_of(const FrameOptions& options) {
+  return {options.fps.value_or(1), options.stride};
+}
 
 // The container's count cannot be trusted: only going through the video tells how many frames are wanted.
 std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const Progress& progress) {
@@ -109,9 +111,11 @@ std::vector<FrameResult> load_video(const FrameOptions& options, const Progress&
   if (options.max_frames) chosen = choose_video_frames(options, progress);
   const int total = chosen ? static_cast<int>(chosen->size()) : 0;
   VideoTasks tasks(options, std::move(chosen));
-  return run_frame_tasks(options, [&] { return tasks.next(); }, [&](int done) {
-    if (progress) progress(done, total);
-  });
+  return run_frame_tasks(
+      options, [&] { return tasks.next(); },
+      [&](int done) {
+        if (progress) progress(done, total);
+      });
 }
 
 // Frames of one size from what was loaded; what failed becomes warnings.

@@ -8,14 +8,18 @@ namespace {
 
 constexpr const char* kTruncated = "is truncated";
 
-uint32_t byte_at(std::span<const std::byte> file, std::size_t at) { return static_cast<uint32_t>(file[at]); }
+uint32_t byte_at(std::span<const std::byte> file, std::size_t at) {
+  return static_cast<uint32_t>(file[at]);
+}
 
 uint32_t big_u32(std::span<const std::byte> file, std::size_t at) {
-  return byte_at(file, at) << 24 | byte_at(file, at + 1) << 16 | byte_at(file, at + 2) << 8 | byte_at(file, at + 3);
+  return byte_at(file, at) << 24 | byte_at(file, at + 1) << 16 | byte_at(file, at + 2) << 8 |
+         byte_at(file, at + 3);
 }
 
 uint32_t little_u32(std::span<const std::byte> file, std::size_t at) {
-  return byte_at(file, at) | byte_at(file, at + 1) << 8 | byte_at(file, at + 2) << 16 | byte_at(file, at + 3) << 24;
+  return byte_at(file, at) | byte_at(file, at + 1) << 8 | byte_at(file, at + 2) << 16 |
+         byte_at(file, at + 3) << 24;
 }
 
 // libjpeg fills what is missing with grey and says so on stderr only: the end marker must be there.
@@ -77,7 +81,8 @@ std::optional<const char*> find_damage(const ImageHeader& header, std::span<cons
   if (header.format == ImageFormat::jpeg) return find_jpeg_damage(file);
   if (header.format == ImageFormat::png) return find_png_damage(file);
   if (header.format == ImageFormat::bmp) return find_bmp_damage(file, header);
-  const bool short_webp = header.format == ImageFormat::webp && file.size() < std::size_t{8} + little_u32(file, 4);
+  const bool short_webp =
+      header.format == ImageFormat::webp && file.size() < std::size_t{8} + little_u32(file, 4);
   return short_webp ? std::optional(kTruncated) : std::nullopt;
 }
 

@@ -13,9 +13,12 @@
 namespace vggt {
 namespace {
 
-constexpr bool transposed(int orientation) { return orientation >= 5; }
+constexpr bool transposed(int orientation) {
+  return orientation >= 5;
+}
 
-// EXIF: 2 mirrored, 3 turned by 180°, 4 flipped, 5 transposed, 6 to be turned clockwise, 7 transversed, 8 the other way.
+// EXIF: 2 mirrored, 3 turned by 180°, 4 flipped, 5 transposed, 6 to be turned clockwise, 7 transversed, 8 the
+// other way.
 void make_upright(cv::Mat& pixels, int orientation) {
   if (transposed(orientation)) {
     cv::Mat turned;
@@ -27,7 +30,9 @@ void make_upright(cv::Mat& pixels, int orientation) {
   if (mirror || flip) cv::flip(pixels, pixels, mirror && flip ? -1 : mirror ? 1 : 0);
 }
 
-int ignore_error(int, const char*, const char*, const char*, int, void*) { return 0; }
+int ignore_error(int, const char*, const char*, const char*, int, void*) {
+  return 0;
+}
 
 cv::Mat decode_pixels(std::vector<std::byte>& bytes) try {
   const cv::Mat row(1, static_cast<int>(bytes.size()), CV_8UC1, bytes.data());
@@ -53,7 +58,8 @@ ImageFile::ImageFile(const std::filesystem::path& path)
     : file_(path), header_(read_image_header(FileMapping(file_).bytes())) {}
 
 std::size_t ImageFile::decoding_bytes() const {
-  const std::size_t pixels = static_cast<std::size_t>(header_.width) * static_cast<std::size_t>(header_.height) *
+  const std::size_t pixels = static_cast<std::size_t>(header_.width) *
+                             static_cast<std::size_t>(header_.height) *
                              static_cast<std::size_t>(header_.bytes_per_pixel);
   return file_.size() + pixels * (transposed(header_.orientation) ? 2 : 1);
 }

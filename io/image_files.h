@@ -14,7 +14,8 @@ class ImageFile {
   /// Throws std::invalid_argument or std::system_error saying what is wrong with the file.
   explicit ImageFile(const std::filesystem::path& path);
 
-  /// What decode() holds at its peak: the file, the pixels, and their transpose where the image lies on its side.
+  /// What decode() holds at its peak: the file, the pixels, and their transpose where the image lies on its
+  /// side.
   std::size_t decoding_bytes() const;
   /// The upright image. Throws as the constructor does.
   DecodedImage decode() const;

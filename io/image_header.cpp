@@ -23,7 +23,8 @@ class Fields {
     if (!has(offset, static_cast<std::size_t>(bytes))) throw std::invalid_argument(kTruncated);
     uint64_t value = 0;
     for (int i = 0; i < bytes; ++i) {
-      value = value << 8 | static_cast<uint64_t>(bytes_[offset + static_cast<uint64_t>(big_ ? i : bytes - 1 - i)]);
+      value = value << 8 |
+              static_cast<uint64_t>(bytes_[offset + static_cast<uint64_t>(big_ ? i : bytes - 1 - i)]);
     }
     return value;
   }
@@ -55,7 +56,8 @@ class TiffDirectory {
 
   // The first value of a tag of whole numbers.
   std::optional<uint64_t> find(unsigned tag) const {
-    const uint64_t first = start_ + (big_tiff_ ? 8 : 2), stride = big_tiff_ ? 20 : 12, inside = big_tiff_ ? 8 : 4;
+    const uint64_t first = start_ + (big_tiff_ ? 8 : 2), stride = big_tiff_ ? 20 : 12,
+                   inside = big_tiff_ ? 8 : 4;
     for (uint64_t at = first; at < first + count_ * stride; at += stride) {
       if (fields_.u16(at) != tag) continue;
       const uint64_t type = fields_.u16(at + 2);
@@ -121,7 +123,8 @@ ImageHeader read_png(Bytes file) {
   const uint64_t depth = fields.u8(24), color = fields.u8(25);
   const int channels = color == 0 ? 1 : color == 2 ? 3 : 4;
   header.bytes_per_pixel = channels * (depth == 16 ? 2 : 1);
-  const bool composited = color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
+  const bool composited =
+      color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
   if (composited) header.alpha = Alpha::on_white;
   for (uint64_t at = 8; at + 12 <= file.size(); at += 12 + fields.u32(at)) {
     if (fields.holds(at + 4, "eXIf")) header.orientation = orientation_at(file, at + 8);
@@ -207,7 +210,8 @@ ImageHeader read_image_header(std::span<const std::byte> file) {
   } else {
     throw std::invalid_argument("is not a JPEG, PNG, WebP, TIFF or BMP image");
   }
-  if (header.width < 1 || header.height < 1) throw std::invalid_argument("is a damaged image: it has no size");
+  if (header.width < 1 || header.height < 1)
+    throw std::invalid_argument("is a damaged image: it has no size");
   return header;
 }
 

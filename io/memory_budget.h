@@ -6,8 +6,8 @@
 
 namespace vggt {
 
-/// Bytes that several threads share. A request waits until it fits, or until nothing else is held: one is always
-/// allowed.
+/// Bytes that several threads share. A request waits until it fits, or until nothing else is held: one is
+/// always allowed.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t bytes) : limit_(bytes) {}

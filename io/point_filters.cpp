@@ -36,8 +36,8 @@ open3d::geometry::PointCloud to_open3d(const PointCloud& cloud, bool with_colors
 void check_voxel_size(const open3d::geometry::PointCloud& cloud, double voxel_size) {
   const double extent = (cloud.GetMaxBound() - cloud.GetMinBound()).maxCoeff();
   if (extent / voxel_size < static_cast<double>(std::numeric_limits<int>::max() / 2)) return;
-  throw std::invalid_argument("voxel size " + std::to_string(voxel_size) + " is too small for a scene of extent " +
-                              std::to_string(extent));
+  throw std::invalid_argument("voxel size " + std::to_string(voxel_size) +
+                              " is too small for a scene of extent " + std::to_string(extent));
 }
 
 }  // namespace
@@ -62,14 +62,15 @@ PointCloud voxel_downsample(const PointCloud& cloud, double voxel_size) {
 }
 
 PointCloud remove_outliers(const PointCloud& cloud, int neighbors, double std_ratio) {
-  if (neighbors < 1) throw std::invalid_argument("outlier neighbors: must be positive, not " + std::to_string(neighbors));
+  if (neighbors < 1)
+    throw std::invalid_argument("outlier neighbors: must be positive, not " + std::to_string(neighbors));
   if (!(std_ratio > 0) || !std::isfinite(std_ratio)) {
     throw std::invalid_argument("outlier ratio: must be positive, not " + std::to_string(std_ratio));
   }
   check_cloud(cloud);
   if (cloud.points.size() <= static_cast<std::size_t>(neighbors)) return cloud;
-  const auto kept =
-      std::get<1>(to_open3d(cloud, false).RemoveStatisticalOutliers(static_cast<std::size_t>(neighbors), std_ratio));
+  const auto kept = std::get<1>(
+      to_open3d(cloud, false).RemoveStatisticalOutliers(static_cast<std::size_t>(neighbors), std_ratio));
   if (kept.empty()) return cloud;  // Open3D keeps only what is below the limit: nothing where all are equal
   PointCloud result;
   result.points.reserve(kept.size());

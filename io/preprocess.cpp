@@ -19,8 +19,12 @@ uint8_t over_white(uint32_t value, uint32_t alpha) {
 }
 
 // The 8 bits that Pillow keeps of a value of an image with colour.
-inline uint8_t high_byte(uint8_t value) { return value; }
-inline uint8_t high_byte(uint16_t value) { return static_cast<uint8_t>(value >> 8); }
+inline uint8_t high_byte(uint8_t value) {
+  return value;
+}
+inline uint8_t high_byte(uint16_t value) {
+  return static_cast<uint8_t>(value >> 8);
+}
 
 template <typename T>
 void gray_row(const T* row, int width, uint8_t* rgb) {
@@ -52,7 +56,9 @@ void alpha_row(const T* row, int width, Alpha alpha, uint8_t* rgb) {
 }
 
 // n rounded to a multiple of the patch, in Python's order of operations and with its half to even.
-int64_t round_to_patch(double n, int patch) { return static_cast<int64_t>(std::nearbyint(n / patch)) * patch; }
+int64_t round_to_patch(double n, int patch) {
+  return static_cast<int64_t>(std::nearbyint(n / patch)) * patch;
+}
 
 }  // namespace
 
@@ -60,15 +66,24 @@ void rgb_row(const DecodedImage& image, int y, uint8_t* rgb) {
   const cv::Mat& pixels = image.pixels;
   const int width = pixels.cols;
   switch (pixels.type()) {
-    case CV_8UC1: return gray_row(pixels.ptr<uint8_t>(y), width, rgb);
-    case CV_16UC1: return gray_row(pixels.ptr<uint16_t>(y), width, rgb);
-    case CV_32SC1: return gray_row(pixels.ptr<int32_t>(y), width, rgb);
-    case CV_32FC1: return gray_row(pixels.ptr<float>(y), width, rgb);
-    case CV_8UC3: return color_row<uint8_t, 3>(pixels.ptr<uint8_t>(y), width, rgb);
-    case CV_16UC3: return color_row<uint16_t, 3>(pixels.ptr<uint16_t>(y), width, rgb);
-    case CV_8UC4: return alpha_row(pixels.ptr<uint8_t>(y), width, image.alpha, rgb);
-    case CV_16UC4: return alpha_row(pixels.ptr<uint16_t>(y), width, image.alpha, rgb);
-    default: throw std::invalid_argument("has a pixel type that is not supported");
+    case CV_8UC1:
+      return gray_row(pixels.ptr<uint8_t>(y), width, rgb);
+    case CV_16UC1:
+      return gray_row(pixels.ptr<uint16_t>(y), width, rgb);
+    case CV_32SC1:
+      return gray_row(pixels.ptr<int32_t>(y), width, rgb);
+    case CV_32FC1:
+      return gray_row(pixels.ptr<float>(y), width, rgb);
+    case CV_8UC3:
+      return color_row<uint8_t, 3>(pixels.ptr<uint8_t>(y), width, rgb);
+    case CV_16UC3:
+      return color_row<uint16_t, 3>(pixels.ptr<uint16_t>(y), width, rgb);
+    case CV_8UC4:
+      return alpha_row(pixels.ptr<uint8_t>(y), width, image.alpha, rgb);
+    case CV_16UC4:
+      return alpha_row(pixels.ptr<uint16_t>(y), width, image.alpha, rgb);
+    default:
+      throw std::invalid_argument("has a pixel type that is not supported");
   }
 }
 
@@ -93,7 +108,8 @@ FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_s
   result.map.scale_x = static_cast<double>(target.width) / w;
   result.map.scale_y = static_cast<double>(target.height) / h;
   result.map.pad_y = -static_cast<double>(target.first_row);
-  result.rgb = resize_bicubic(w, h, [&](int y, uint8_t* rgb) { rgb_row(image, y, rgb); }, target);
+  result.rgb = resize_bicubic(
+      w, h, [&](int y, uint8_t* rgb) { rgb_row(image, y, rgb); }, target);
   if (fit == Fit::pad) pad_to(result, width, width);
   return result;
 }

@@ -8,13 +8,15 @@
 
 namespace vggt {
 
-/// A decoded image, upright: 1, 3 (BGR) or 4 (BGRA) channels of 8 or 16 bits, or one of floats or 32-bit integers.
+/// A decoded image, upright: 1, 3 (BGR) or 4 (BGRA) channels of 8 or 16 bits, or one of floats or 32-bit
+/// integers.
 struct DecodedImage {
   cv::Mat pixels;
   Alpha alpha = Alpha::drop;
 };
 
-/// One row as Pillow's convert('RGB') makes it: 16 bits lose the low byte with colour and are clipped at 255 in grey.
+/// One row as Pillow's convert('RGB') makes it: 16 bits lose the low byte with colour and are clipped at 255
+/// in grey.
 void rgb_row(const DecodedImage& image, int y, uint8_t* rgb);
 
 /// An image at network size.

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
-// The kernels below are plain loops over contiguous bytes; one copy for each of these instruction sets is made.
+// The kernels below are plain loops over contiguous bytes; one copy for each of these instruction sets is
+// made.
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
 #define VGGT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -14,7 +15,8 @@
 namespace vggt {
 namespace {
 
-constexpr int kPrecision = 32 - 8 - 2;  // bits of a weight's fraction: 8 of the pixel and 2 of headroom remain
+constexpr int kPrecision =
+    32 - 8 - 2;  // bits of a weight's fraction: 8 of the pixel and 2 of headroom remain
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
 constexpr double kSupport = 2;  // of the cubic at scale 1
 constexpr int kRows = 16;       // rows that go through the horizontal pass side by side
@@ -38,8 +40,8 @@ double cubic(double x) {
   return 0;
 }
 
-// The weights of outputs [begin, begin + count) of `out`. The order of the operations is Pillow's: another one
-// changes the last bit of a weight now and then, and a pixel with it.
+// The weights of outputs [begin, begin + count) of `out`. The order of the operations is Pillow's: another
+// one changes the last bit of a weight now and then, and a pixel with it.
 Filter make_filter(int in, int64_t out, int64_t begin, int count) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double stretch = std::max(scale, 1.0);
@@ -66,7 +68,9 @@ Filter make_filter(int in, int64_t out, int64_t begin, int count) {
   return filter;
 }
 
-inline uint8_t clip(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPrecision, 0, 255)); }
+inline uint8_t clip(int32_t sum) {
+  return static_cast<uint8_t>(std::clamp(sum >> kPrecision, 0, 255));
+}
 
 // block [in,3,kRows] → rows [kRows,3,out]
 VGGT_CLONES void filter_columns(const Taps* taps, const int32_t* weights, const uint8_t* block, int out,
@@ -81,7 +85,8 @@ VGGT_CLONES void filter_columns(const Taps* taps, const int32_t* weights, const 
       for (int i = 0; i < kLanes; ++i) sums[i] += weight[t] * source[i];
     }
     for (int c = 0; c < 3; ++c) {
-      for (int r = 0; r < kRows; ++r) rows[static_cast<std::size_t>(r * 3 + c) * out + x] = clip(sums[c * kRows + r]);
+      for (int r = 0; r < kRows; ++r)
+        rows[static_cast<std::size_t>(r * 3 + c) * out + x] = clip(sums[c * kRows + r]);
     }
   }
 }
@@ -111,7 +116,8 @@ void split_channels(const uint8_t* rgb, int width, uint8_t* planes) {
   }
 }
 
-// Source rows [first, first + count) at the target's width: [count,3,out], with up to kRows - 1 rows of slack.
+// Source rows [first, first + count) at the target's width: [count,3,out], with up to kRows - 1 rows of
+// slack.
 std::vector<uint8_t> horizontal_pass(int width, const RowReader& read_row, int first, int count, int out) {
   const std::size_t lanes = std::size_t{3} * width, out_lanes = std::size_t{3} * out;
   std::vector<uint8_t> result(static_cast<std::size_t>(count + kRows - 1) * out_lanes);
@@ -128,14 +134,16 @@ std::vector<uint8_t> horizontal_pass(int width, const RowReader& read_row, int f
   for (int y = 0; y < count; y += kRows) {
     for (int r = 0; r < std::min(kRows, count - y); ++r) read_row(first + y + r, rows.data() + r * lanes);
     interleave_rows(rows.data(), lanes, block.data());
-    filter_columns(filter.taps.data(), filter.weights.data(), block.data(), out, result.data() + y * out_lanes);
+    filter_columns(filter.taps.data(), filter.weights.data(), block.data(), out,
+                   result.data() + y * out_lanes);
   }
   return result;
 }
 
 }  // namespace
 
-std::vector<uint8_t> resize_bicubic(int width, int height, const RowReader& read_row, const ResizeTarget& target) {
+std::vector<uint8_t> resize_bicubic(int width, int height, const RowReader& read_row,
+                                    const ResizeTarget& target) {
   const bool vertical = target.height != height;
   Filter filter;
   int first = static_cast<int>(target.first_row), last = first + target.rows;
@@ -154,11 +162,13 @@ std::vector<uint8_t> resize_bicubic(int width, int height, const RowReader& read
     if (vertical) {
       const Taps& taps = filter.taps[y];
       filter_rows(filter.weights.data() + taps.weights, taps.count,
-                  rows.data() + static_cast<std::size_t>(taps.first - first) * lanes, lanes, sums.data(), row.data());
+                  rows.data() + static_cast<std::size_t>(taps.first - first) * lanes, lanes, sums.data(),
+                  row.data());
       source = row.data();
     }
     for (int c = 0; c < 3; ++c) {
-      std::copy_n(source + c * target.width, target.width, planes.data() + c * plane + std::size_t(y) * target.width);
+      std::copy_n(source + c * target.width, target.width,
+                  planes.data() + c * plane + std::size_t(y) * target.width);
     }
   }
   return planes;

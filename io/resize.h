@@ -17,8 +17,9 @@ struct ResizeTarget {
 };
 
 /// Planes [3,rows,width] of the image after Pillow's Image.resize with BICUBIC on 8-bit RGB, bit for bit:
-/// antialiased (a = -0.5), a horizontal and then a vertical pass with an 8-bit image between them. Only the source
-/// rows that the wanted rows depend on are read, in ascending order.
-std::vector<uint8_t> resize_bicubic(int width, int height, const RowReader& read_row, const ResizeTarget& target);
+/// antialiased (a = -0.5), a horizontal and then a vertical pass with an 8-bit image between them. Only the
+/// source rows that the wanted rows depend on are read, in ascending order.
+std::vector<uint8_t> resize_bicubic(int width, int height, const RowReader& read_row,
+                                    const ResizeTarget& target);
 
 }  // namespace vggt

@@ -24,7 +24,9 @@ using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "PLY files are written little-endian");
 
-json number(double value) { return std::isfinite(value) ? json(value) : json(); }
+json number(double value) {
+  return std::isfinite(value) ? json(value) : json();
+}
 
 template <int kSize>
 json rows(const Eigen::Matrix<double, kSize, kSize>& matrix) {
@@ -147,7 +149,8 @@ std::vector<TumPose> read_tum(const fs::path& path) {
   errno = 0;
   std::ifstream file(path);
   if (!file) {
-    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), path.string() + ": cannot be read");
+    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                            path.string() + ": cannot be read");
   }
   std::vector<TumPose> poses;
   std::string line;

@@ -69,7 +69,8 @@ Images find_images(const FrameOptions& options, std::span<const std::byte> file)
   constexpr int64_t kMaxSide = 1 << 20;
   if (shape[2] % options.patch_size != 0 || shape[3] % options.patch_size != 0 || shape[2] > kMaxSide ||
       shape[3] > kMaxSide) {
-    fail("`images` is " + text_of(shape) + ": H and W must be multiples of " + std::to_string(options.patch_size));
+    fail("`images` is " + text_of(shape) + ": H and W must be multiples of " +
+         std::to_string(options.patch_size));
   }
   const bool real = tensor.type == ElementType::f64 || tensor.type == ElementType::f32 ||
                     tensor.type == ElementType::f16 || tensor.type == ElementType::bf16;
@@ -100,11 +101,13 @@ Frame make_frame(const fs::path& path, const Images& images, std::size_t index) 
 
 }  // namespace
 
-FrameSet load_tensor_frames(const FrameOptions& options, const std::function<void(int done, int total)>& progress) {
+FrameSet load_tensor_frames(const FrameOptions& options,
+                            const std::function<void(int done, int total)>& progress) {
   const InputFile file(options.source);
   const FileMapping mapping(file);
   const Images images = find_images(options, mapping.bytes());
-  const std::vector<std::size_t> chosen = choose_evenly(static_cast<std::size_t>(images.frames), options.max_frames);
+  const std::vector<std::size_t> chosen =
+      choose_evenly(static_cast<std::size_t>(images.frames), options.max_frames);
   FrameSet set;
   set.width = static_cast<int>(images.width);
   set.height = static_cast<int>(images.height);

@@ -15,13 +15,15 @@ constexpr double kFallbackRate = 30;  // where the container names none
 int read_quarter_turns(cv::VideoCapture& capture) {
   capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0);
   const int turns = (cvRound(capture.get(cv::CAP_PROP_ORIENTATION_META) / 90) % 4 + 4) % 4;
-  const bool reversed = cv::getVersionMajor() == 4 && cv::getVersionMinor() == 6 && cv::getVersionRevision() == 0;
+  const bool reversed =
+      cv::getVersionMajor() == 4 && cv::getVersionMinor() == 6 && cv::getVersionRevision() == 0;
   return reversed ? (4 - turns) % 4 : turns;
 }
 
 }  // namespace
 
-VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling) : sampling_(sampling) {
+VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
+    : sampling_(sampling) {
   // Absolute: FFmpeg would take "a:b.mp4" for a protocol.
   bool opened = false;
   try {

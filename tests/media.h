@@ -1,5 +1,5 @@
-// What tests of frames and scene files share: a folder that disappears, pictures whose pixels say where they are,
-// EXIF blocks, and what reached stderr.
+// What tests of frames and scene files share: a folder that disappears, pictures whose pixels say where they
+// are, EXIF blocks, and what reached stderr.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -94,7 +94,8 @@ inline cv::Mat stored_picture(const cv::Mat& upright, int orientation) {
     for (int column = 0; column <= right; ++column) {
       // EXIF names the visual side of the stored row 0 and column 0.
       const bool row_reversed = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
-      const bool column_reversed = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
+      const bool column_reversed =
+          orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
       int y = sideways ? column : row, x = sideways ? row : column;
       if (row_reversed) y = upright.rows - 1 - y;
       if (column_reversed) x = upright.cols - 1 - x;

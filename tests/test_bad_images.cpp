@@ -28,7 +28,8 @@ FrameOptions small_options(const std::filesystem::path& source) {
 using Bytes = std::vector<uint8_t>;
 
 Bytes first_part(const Bytes& bytes, double share) {
-  return {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(bytes.size()))};
+  return {bytes.begin(),
+          bytes.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(bytes.size()))};
 }
 
 class TruncatedImage : public testing::TestWithParam<const char*> {};
@@ -48,7 +49,8 @@ TEST_P(TruncatedImage, IsSkippedWhereverItEnds) {
   EXPECT_THAT(set.frames, SizeIs(1));
   ASSERT_THAT(set.warnings, SizeIs(count));
   for (int i = 0; i < count; ++i) {
-    EXPECT_THAT(set.warnings[i], AllOf(HasSubstr(std::to_string(i + 1) + extension + ": "), Not(HasSubstr("\n"))));
+    EXPECT_THAT(set.warnings[i],
+                AllOf(HasSubstr(std::to_string(i + 1) + extension + ": "), Not(HasSubstr("\n"))));
   }
 }
 
@@ -94,10 +96,11 @@ struct BadFile {
 
 std::vector<BadFile> bad_files() {
   Bytes text{'h', 'e', 'l', 'l', 'o'};
-  return {{"empty.jpg", {}, "is empty"},
-          {"text.png", text, "is not a JPEG"},
-          {"flat.png", encoded(".png", test::flat_picture(3000, 2, 9)), "3000x2 pixels: the height rounds to 0"},
-          {"short.jpg", first_part(encoded(".jpg", test::noise_picture(50, 50, 1)), 0.8), "is truncated"}};
+  return {
+      {"empty.jpg", {}, "is empty"},
+      {"text.png", text, "is not a JPEG"},
+      {"flat.png", encoded(".png", test::flat_picture(3000, 2, 9)), "3000x2 pixels: the height rounds to 0"},
+      {"short.jpg", first_part(encoded(".jpg", test::noise_picture(50, 50, 1)), 0.8), "is truncated"}};
 }
 
 TEST(BadImages, AreSkippedAmongGoodOnes) {
@@ -122,7 +125,8 @@ TEST(BadImages, StrictNamesTheFirst) {
   const test::TemporaryFolder folder;
   for (int i = 0; i < 12; ++i) {
     const auto path = folder / (std::to_string(i) + ".png");
-    i == 3 || i == 7 ? write_text(path, "x") : write_bytes(path, encoded(".png", test::noise_picture(300, 300, 5)));
+    i == 3 || i == 7 ? write_text(path, "x")
+                     : write_bytes(path, encoded(".png", test::noise_picture(300, 300, 5)));
   }
   FrameOptions options = small_options(folder.path());
   options.strict = true;
@@ -136,7 +140,8 @@ TEST(BadImages, OnlyBadOnesAreAnError) {
   const test::TemporaryFolder folder;
   for (const BadFile& file : bad_files()) write_bytes(folder / file.name, file.bytes);
   EXPECT_THAT(load_error(small_options(folder.path())),
-              AllOf(HasSubstr("none of the 4 frames can be used"), HasSubstr("empty.jpg: is empty"), Not(HasSubstr("\n"))));
+              AllOf(HasSubstr("none of the 4 frames can be used"), HasSubstr("empty.jpg: is empty"),
+                    Not(HasSubstr("\n"))));
   for (const BadFile& file : bad_files()) {
     EXPECT_THAT(load_error(small_options(folder / file.name)), HasSubstr(file.reason)) << file.name;
   }

@@ -1,6 +1,4 @@
 // Frames out of folders, lists and images: which, in what order, and what happens to bad ones.
-#include "io/frames.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "io/frame_sources.h"
+#include "io/frames.h"
 #include "io/memory_budget.h"
 #include "tests/media.h"
 
@@ -77,7 +76,8 @@ TEST(Folder, NaturalOrderAndOnlyImages) {
   write_text(folder / "notes.txt", "no image");
   std::filesystem::create_directory(folder / "8.png");
   const FrameSet set = load_frames(small_options(folder.path()));
-  EXPECT_THAT(files_of(set), ElementsAre("1.PNG", "2.png", "3.bmp", "4.jpeg", "5.webp", "6.tiff", "7.tif", "10.png"));
+  EXPECT_THAT(files_of(set),
+              ElementsAre("1.PNG", "2.png", "3.bmp", "4.jpeg", "5.webp", "6.tiff", "7.tif", "10.png"));
   EXPECT_THAT(set.warnings, IsEmpty());
   EXPECT_EQ(set.width, 56);
   EXPECT_EQ(set.height, 42);
@@ -127,8 +127,9 @@ TEST(List, PathsAreRelativeToIt) {
   write_picture(folder / "sub/b.png", 1);
   write_picture(folder / "a b.png", 2);
   const std::string absolute = (folder / "sub/b.png").string();
-  write_text(folder / "frames.txt",
-             "\xEF\xBB\xBF# the frames\r\nsub/b.png\r\n\n  a b.png  \n   # a comment\nabsent.png\n" + absolute);
+  write_text(
+      folder / "frames.txt",
+      "\xEF\xBB\xBF# the frames\r\nsub/b.png\r\n\n  a b.png  \n   # a comment\nabsent.png\n" + absolute);
   const FrameSet set = load_frames(small_options(folder / "frames.txt"));
   EXPECT_THAT(files_of(set), ElementsAre("sub/b.png", "a b.png", absolute));
   EXPECT_EQ(set.frames[1].rgb[0], 2);
@@ -207,7 +208,8 @@ TEST(Decoding, BudgetBoundsWhatIsHeld) {
   };
   {
     std::vector<std::jthread> threads;
-    for (const std::size_t bytes : {100UL, 300UL, 400UL, 600UL, 5000UL, 0UL}) threads.emplace_back(work, bytes);
+    for (const std::size_t bytes : {100UL, 300UL, 400UL, 600UL, 5000UL, 0UL})
+      threads.emplace_back(work, bytes);
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(most, 1);

@@ -15,7 +15,9 @@ struct Case {
   int width, height, network_width;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.name;
+}
 
 class PixelMapOf : public testing::TestWithParam<Case> {};
 
@@ -27,7 +29,8 @@ void expect_positions(const FrameSet& set, const Frame& frame, double tolerance)
   for (int y = 0; y < set.height; ++y) {
     for (int x = 0; x < set.width; ++x) {
       const double ox = frame.map.original_x(x), oy = frame.map.original_y(y);
-      const bool outside = ox < -0.5 || oy < -0.5 || ox > frame.original_width - 0.5 || oy > frame.original_height - 0.5;
+      const bool outside =
+          ox < -0.5 || oy < -0.5 || ox > frame.original_width - 0.5 || oy > frame.original_height - 0.5;
       if (outside) {
         ASSERT_EQ(at(0, x, y) + at(1, x, y) + at(2, x, y), 3 * 255) << x << " " << y;
         continue;
@@ -70,14 +73,12 @@ TEST_P(PixelMapOf, TellsWherePixelsComeFrom) {
   expect_positions(set, frame, 1.5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, PixelMapOf,
-                         testing::Values(Case{"crop_wide", Fit::crop, 300, 170, 140},
-                                         Case{"crop_tall", Fit::crop, 170, 400, 140},
-                                         Case{"crop_up", Fit::crop, 90, 71, 196},
-                                         Case{"pad_wide", Fit::pad, 300, 170, 140},
-                                         Case{"pad_tall", Fit::pad, 170, 400, 140},
-                                         Case{"pad_up", Fit::pad, 71, 90, 196}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, PixelMapOf,
+    testing::Values(Case{"crop_wide", Fit::crop, 300, 170, 140}, Case{"crop_tall", Fit::crop, 170, 400, 140},
+                    Case{"crop_up", Fit::crop, 90, 71, 196}, Case{"pad_wide", Fit::pad, 300, 170, 140},
+                    Case{"pad_tall", Fit::pad, 170, 400, 140}, Case{"pad_up", Fit::pad, 71, 90, 196}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(PixelMapOfSets, CentringMovesIt) {
   const test::TemporaryFolder folder;

@@ -1,6 +1,4 @@
 // Preprocessing equals the reference's loader (Pillow) bit for bit.
-#include "io/preprocess.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include <string>
 
 #include "io/image_files.h"
+#include "io/preprocess.h"
 #include "io/resize.h"
 #include "tests/media.h"
 
@@ -40,8 +39,8 @@ class PreprocessGolden : public testing::TestWithParam<Golden> {};
 
 TEST_P(PreprocessGolden, EqualsTheReferenceBitForBit) {
   const auto [name, fit] = GetParam();
-  const cv::Mat expected =
-      cv::imread(kGolden + "expected_" + name + (fit == Fit::crop ? "_crop.png" : "_pad.png"), cv::IMREAD_COLOR);
+  const cv::Mat expected = cv::imread(
+      kGolden + "expected_" + name + (fit == Fit::crop ? "_crop.png" : "_pad.png"), cv::IMREAD_COLOR);
   ASSERT_FALSE(expected.empty());
   const FittedImage image = fit_image(ImageFile(kGolden + name + ".png").decode(), fit, 518, 14);
   ASSERT_EQ(image.width, expected.cols);

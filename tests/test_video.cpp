@@ -30,8 +30,9 @@ cv::Mat numbered_picture(int number) {
 }
 
 void write_video(const std::filesystem::path& path, const std::string& codec, double rate, int count) {
-  cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]),
-                         rate, {kWidth, kHeight});
+  cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG,
+                         cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]), rate,
+                         {kWidth, kHeight});
   ASSERT_TRUE(writer.isOpened()) << path;
   for (int i = 0; i < count; ++i) writer.write(numbered_picture(i));
 }
@@ -49,14 +50,16 @@ std::vector<int> numbers_by_pixels(const FrameSet& set) {
   for (const Frame& frame : set.frames) {
     int& number = numbers.emplace_back(0);
     const uint8_t* row = frame.rgb.data() + set.height / 2 * set.width;
-    for (int bit = 0; bit < kBits; ++bit) number |= (row[(2 * bit + 1) * set.width / (2 * kBits)] > 127) << bit;
+    for (int bit = 0; bit < kBits; ++bit)
+      number |= (row[(2 * bit + 1) * set.width / (2 * kBits)] > 127) << bit;
   }
   return numbers;
 }
 
 std::vector<int> numbers_by_name(const FrameSet& set) {
   std::vector<int> numbers;
-  for (const Frame& frame : set.frames) numbers.push_back(std::stoi(frame.file.substr(frame.file.find('#') + 1)));
+  for (const Frame& frame : set.frames)
+    numbers.push_back(std::stoi(frame.file.substr(frame.file.find('#') + 1)));
   return numbers;
 }
 
@@ -109,7 +112,9 @@ TEST_P(Video, SampledByTimeOrByCount) {
 INSTANTIATE_TEST_SUITE_P(Containers, Video,
                          testing::Values(Container{"a b.avi", "MJPG"}, Container{"a.mp4", "mp4v"},
                                          Container{"a.mov", "mp4v"}, Container{"a.mkv", "mp4v"}),
-                         [](const auto& info) { return std::string(std::strrchr(info.param.name, '.') + 1); });
+                         [](const auto& info) {
+                           return std::string(std::strrchr(info.param.name, '.') + 1);
+                         });
 
 TEST(VideoFile, FrameNamesAndProgress) {
   const test::TemporaryFolder folder;
@@ -131,8 +136,9 @@ void turn_quarter(const std::filesystem::path& path) {
   const std::string name = "tkhd";
   const auto found = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
   ASSERT_NE(found, bytes.end());
-  constexpr std::ptrdiff_t kMatrix = 4 + 4 + 36;  // behind the name, version and flags, and the fields of version 0
-  const std::vector<uint8_t> quarter{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0,
+  constexpr std::ptrdiff_t kMatrix =
+      4 + 4 + 36;  // behind the name, version and flags, and the fields of version 0
+  const std::vector<uint8_t> quarter{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0,    0, 0, 0,
                                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,    0x40, 0, 0, 0};
   std::copy(quarter.begin(), quarter.end(), found + kMatrix);
   test::write_bytes(path, bytes);
@@ -142,7 +148,8 @@ TEST(VideoFile, TurnedAsItsTrackSays) {
   const test::TemporaryFolder folder;
   const auto path = folder / "turned.mp4";
   {
-    cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('m', 'p', '4', 'v'), 5, {160, 96});
+    cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('m', 'p', '4', 'v'), 5,
+                           {160, 96});
     for (int i = 0; i < 3; ++i) writer.write(test::position_picture(160, 96));
   }
   turn_quarter(path);
@@ -175,8 +182,10 @@ TEST(VideoFile, CutOffOrNotAVideo) {
   EXPECT_GT(last, 10);
   EXPECT_LT(last, 40);
   EXPECT_EQ(numbers_by_pixels(set), numbers_by_name(set));
-  EXPECT_THAT(load_error(small_options(folder / "text.mp4")), HasSubstr("text.mp4: cannot be opened as a video"));
-  EXPECT_THAT(load_error(small_options(folder / "empty.mp4")), HasSubstr("empty.mp4: cannot be opened as a video"));
+  EXPECT_THAT(load_error(small_options(folder / "text.mp4")),
+              HasSubstr("text.mp4: cannot be opened as a video"));
+  EXPECT_THAT(load_error(small_options(folder / "empty.mp4")),
+              HasSubstr("empty.mp4: cannot be opened as a video"));
   bytes.resize(600);
   test::write_bytes(folder / "header.avi", bytes);
   EXPECT_THAT(load_error(small_options(folder / "header.avi")), HasSubstr("header.avi: "));
