@@ -1,6 +1,7 @@
 #include "io/tensor_reader.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <numeric>
@@ -180,7 +181,9 @@ void TensorReader::read_piece(Job& job, int64_t first, at::Tensor to) const {
   const int64_t pieces = (to.numel() + step - 1) / step;
   std::vector<uint32_t> sums(static_cast<std::size_t>(pieces));
   std::atomic<int64_t> bad = to.numel();
+  const bool inference = c10::InferenceMode::is_enabled();  // the other threads do not know it
   at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+    const c10::InferenceMode mode(inference);
     at::Tensor staging;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t start = i * step, count = std::min(step, to.numel() - start);
