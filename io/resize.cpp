@@ -6,7 +6,8 @@
 
 // The kernels below are plain loops over contiguous bytes; one copy for each of these instruction sets is
 // made.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+// (What chooses one runs before ThreadSanitizer is ready.)
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define VGGT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define VGGT_CLONES
