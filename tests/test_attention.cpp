@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -225,8 +226,10 @@ TEST_P(AttentionCpu, ErrorGrowsNoFasterThanLibTorchs) {
       const at::Tensor want = exact(x).out;
       const double ours = error_of(run(x, AttentionWant::output).out, want);
       const double theirs = error_of(at::scaled_dot_product_attention(x.q, x.k, x.v), want);
+      std::ostringstream errors;
+      errors << ours << " against " << theirs;
       RecordProperty("n" + std::to_string(n) + "_spread" + std::to_string(static_cast<int>(spread)),
-                     std::to_string(ours) + " against " + std::to_string(theirs));
+                     errors.str());
       EXPECT_LE(ours, 1.5 * theirs) << "N " << n << " spread " << spread;
     }
   }
