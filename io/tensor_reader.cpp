@@ -14,8 +14,16 @@
 namespace vggt {
 namespace {
 
-constexpr int64_t kPieceBytes = 1 << 20;   // per thread: stays in its L2 cache between checksum and conversion
+constexpr int64_t kPieceBytes = 1 << 18;     // per thread: stays in its L2 cache between checksum and conversion
 constexpr int64_t kStagingBytes = 32 << 20;  // on the host, on the way to another device
+
+// Each thread keeps its buffer: freed after every tensor, it left holes that small allocations then split (13 % more
+// memory from fp32 to bf16).
+std::span<std::byte> staging(std::size_t bytes) {
+  thread_local const std::unique_ptr<std::byte[]> buffer(new std::byte[kPieceBytes]);
+  TORCH_CHECK(bytes <= kPieceBytes, "a piece of ", bytes, " bytes");
+  return {buffer.get(), bytes};
+}
 
 template <typename Word>
 int64_t first_with_full_exponent(const void* data, int64_t count, Word exponent) {
@@ -89,10 +97,10 @@ class StridedCopy {
   }
 
   void copy_piece(std::size_t d, uint64_t offset, const at::Tensor& to) {
-    piece_.resize(static_cast<std::size_t>(span(d, to)));
-    file_.read(offset, piece_);
+    const std::span<std::byte> piece = staging(static_cast<std::size_t>(span(d, to)));
+    file_.read(offset, piece);
     const at::IntArrayRef strides = at::IntArrayRef(strides_).slice(d);
-    to.copy_(at::from_blob(piece_.data(), to.sizes(), strides, at::TensorOptions(type_)));
+    to.copy_(at::from_blob(piece.data(), to.sizes(), strides, at::TensorOptions(type_)));
   }
 
   // Bytes from the first to the last element.
@@ -106,7 +114,6 @@ class StridedCopy {
   int64_t bytes_;
   at::ScalarType type_;
   std::vector<int64_t> order_, strides_;
-  std::vector<std::byte> piece_;
 };
 
 std::string index_text(int64_t position, const std::vector<int64_t>& shape) {
@@ -184,18 +191,14 @@ void TensorReader::read_piece(Job& job, int64_t first, at::Tensor to) const {
   const bool inference = c10::InferenceMode::is_enabled();  // the other threads do not know it
   at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
     const c10::InferenceMode mode(inference);
-    at::Tensor staging;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t start = i * step, count = std::min(step, to.numel() - start);
       at::Tensor target = to.narrow(0, start, count);
-      at::Tensor source = target;
-      if (stored != job.type) {
-        if (!staging.defined()) staging = at::empty({std::min(step, to.numel())}, stored);
-        source = staging.narrow(0, 0, count);
-      }
-      file_.read(job.entry.offset + static_cast<uint64_t>((first + start) * bytes), bytes_of(source));
-      if (job.sums) sums[static_cast<std::size_t>(i)] = crc32(bytes_of(source));
-      if (stored != job.type) target.copy_(source);
+      const std::span<std::byte> source =
+          stored == job.type ? bytes_of(target) : staging(static_cast<std::size_t>(count * bytes));
+      file_.read(job.entry.offset + static_cast<uint64_t>((first + start) * bytes), source);
+      if (job.sums) sums[static_cast<std::size_t>(i)] = crc32(source);
+      if (stored != job.type) target.copy_(at::from_blob(source.data(), {count}, at::TensorOptions(stored)));
       const int64_t found = first_nonfinite(target);
       for (int64_t known = bad; found >= 0 && start + found < known;)
         if (bad.compare_exchange_weak(known, start + found)) break;
@@ -220,9 +223,8 @@ void TensorReader::check_record(std::size_t record) const {
   };
   std::vector<uint32_t> sums(static_cast<std::size_t>(pieces));
   at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<std::byte> piece;
     for (int64_t i = begin; i < end; ++i) {
-      piece.resize(piece_bytes(i));
+      const std::span<std::byte> piece = staging(piece_bytes(i));
       file_.read(records_[record].offset + static_cast<uint64_t>(i) * kPieceBytes, piece);
       sums[static_cast<std::size_t>(i)] = crc32(piece);
     }

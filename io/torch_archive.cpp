@@ -21,6 +21,7 @@ constexpr std::size_t kMaxTensors = 1 << 16;
 constexpr std::size_t kMaxAttributes = 1 << 20;
 constexpr std::size_t kMaxName = 512;
 constexpr int kMaxModuleDepth = 64;
+constexpr uint64_t kMaxSmallRecord = uint64_t{16} << 20;
 
 [[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(what); }
 
@@ -198,14 +199,13 @@ void check_sharing(const WeightIndex& index, uint64_t file_bytes) {
   if (total / 4 > file_bytes) fail("its tensors together have more than four times the size of the file");
 }
 
-std::span<const std::byte> small_record(std::span<const std::byte> file, const Directory& directory,
-                                        const std::string& name) {
-  const auto found = directory.find(name);
-  if (found == directory.end()) return {};
-  if (found->second.deflated) fail("its record '" + name + "' is compressed");
-  const auto bytes = file.subspan(found->second.offset, found->second.size);
+std::vector<std::byte> small_record(const ByteSource& file, const Directory& directory, const std::string& name) {
+  const ZipEntry& entry = directory.at(name);
+  if (entry.deflated) fail("its record '" + name + "' is compressed");
+  if (entry.size > kMaxSmallRecord) fail("its record '" + name + "' is larger than 16 MB");
+  std::vector<std::byte> bytes = file.take(entry.offset, entry.size);
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-  if (crc32(bytes) != found->second.crc32) fail("the checksum of its record '" + name + "' is wrong");
+  if (crc32(bytes) != entry.crc32) fail("the checksum of its record '" + name + "' is wrong (damaged file)");
 #endif
   return bytes;
 }
@@ -221,13 +221,13 @@ WeightIndex read_torch_pickle(std::span<const std::byte> pickle, const Directory
   return IndexBuilder(values, directory).build();
 }
 
-WeightIndex read_torch_archive(std::span<const std::byte> file) {
+WeightIndex read_torch_archive(const ByteSource& file) {
   const Directory directory = read_zip_directory(file);
   if (!directory.contains("data.pkl")) fail("a zip archive, but not of PyTorch: data.pkl is missing");
   if (directory.contains("byteorder") && to_text(small_record(file, directory, "byteorder")) != "little")
     fail("it is big-endian");
   WeightIndex index = read_torch_pickle(small_record(file, directory, "data.pkl"), directory);
-  check_sharing(index, file.size());
+  check_sharing(index, file.size);
   if (const auto config = directory.find("extra/config.json"); config != directory.end()) {
     if (config->second.size > kMaxConfigBytes) fail("its config.json is larger than 1 MB");
     index.config_json = to_text(small_record(file, directory, "extra/config.json"));

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "io/byte_source.h"
 #include "io/weight_index.h"
 #include "io/zip_archive.h"
 
@@ -12,7 +13,7 @@ namespace vggt {
 /// The tensors of a file that torch.save wrote (a state dict, also inside {"model": ...} or {"state_dict": ...}) or
 /// of a TorchScript archive (parameters by their path in the module), and the config.json among the extra files.
 /// Throws std::invalid_argument saying what is wrong.
-WeightIndex read_torch_archive(std::span<const std::byte> file);
+WeightIndex read_torch_archive(const ByteSource& file);
 
 /// The same from an archive's directory and its data.pkl.
 WeightIndex read_torch_pickle(std::span<const std::byte> pickle, const std::map<std::string, ZipEntry>& directory);

@@ -1,5 +1,6 @@
 #include "io/weight_file.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -15,23 +16,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool starts_with(std::span<const std::byte> file, std::string_view start) {
-  return std::string_view(reinterpret_cast<const char*>(file.data()), file.size()).starts_with(start);
-}
-
 // The format shows in the content: official files come under any name.
-std::pair<WeightFormat, WeightIndex> read_index(std::span<const std::byte> file) {
-  if (file.empty()) throw std::invalid_argument("it is empty");
-  if (starts_with(file, "PK")) {
-    WeightIndex index = read_torch_archive(file);
+std::pair<WeightFormat, WeightIndex> read_index(const InputFile& file) {
+  if (file.size() == 0) throw std::invalid_argument("it is empty");
+  std::string start(std::min<uint64_t>(file.size(), 32), '\0');
+  file.read(0, std::as_writable_bytes(std::span(start)));
+  if (start.starts_with("PK")) {
+    const auto read = [&](uint64_t offset, std::span<std::byte> to) { file.read(offset, to); };
+    WeightIndex index = read_torch_archive({file.size(), read});
     const WeightFormat format = index.torchscript ? WeightFormat::torchscript : WeightFormat::pytorch;
     return {format, std::move(index)};
   }
-  if (file.size() > sizeof(uint64_t) && file[sizeof(uint64_t)] == std::byte{'{'})
-    return {WeightFormat::safetensors, read_safetensors(file)};
-  if (starts_with(file, "\x80\x02"))
+  if (start.size() > sizeof(uint64_t) && start[sizeof(uint64_t)] == '{')
+    return {WeightFormat::safetensors, read_safetensors(FileMapping(file).bytes())};
+  if (start.starts_with("\x80\x02"))
     throw std::invalid_argument("a PyTorch file from before version 1.6: load it in PyTorch and save it again");
-  if (starts_with(file, "version https://git-lfs"))
+  if (start.starts_with("version https://git-lfs"))
     throw std::invalid_argument("a Git LFS pointer: the weights themselves were not downloaded");
   throw std::invalid_argument("not a weight file: neither a PyTorch archive nor safetensors");
 }
@@ -67,7 +67,7 @@ std::optional<std::string> config_beside(const fs::path& weights) {
 struct WeightFile::Contents {
   explicit Contents(const fs::path& path) : file(path) {
     try {
-      std::tie(format, index) = read_index(FileMapping(file).bytes());
+      std::tie(format, index) = read_index(file);
       check_types(index);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(path.string() + ": " + error.what());

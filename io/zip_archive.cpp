@@ -1,6 +1,8 @@
 #include "io/zip_archive.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -15,13 +17,14 @@ using Bytes = std::span<const std::byte>;
 
 constexpr uint32_t kLocalSignature = 0x04034b50, kEntrySignature = 0x02014b50, kEndSignature = 0x06054b50;
 constexpr uint32_t kEnd64Signature = 0x06064b50, kLocatorSignature = 0x07064b50;
-constexpr std::size_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56;
+constexpr std::size_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kLocalBytes = 30;
 constexpr uint16_t kFull16 = 0xFFFF;
 constexpr uint32_t kFull32 = 0xFFFFFFFF;
 constexpr uint16_t kDescriptorFlag = 1 << 3;                         // sizes may follow the data
 constexpr uint16_t kKnownFlags = kDescriptorFlag | 0x6 | (1 << 11);  // + deflate's level, UTF-8 names
 constexpr uint16_t kStored = 0, kDeflated = 8;
-constexpr std::size_t kLongestName = 4096;
+constexpr std::size_t kLongestName = 512;
+constexpr uint64_t kMaxDirectoryBytes = uint64_t{16} << 20;  // VGGT-1B: 0.2 MB
 
 [[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("not a sound zip archive: " + what); }
 
@@ -30,16 +33,18 @@ struct Directory {
   uint64_t end = 0;  // where the records after it start
 };
 
-Directory read_end64(Bytes archive, std::size_t locator_position) {
-  ByteReader locator(archive.subspan(locator_position, kLocatorBytes));
-  locator.take(4);
+// tail: what comes before the end record, at most the locator and the zip64 end record.
+std::optional<Directory> read_end64(Bytes tail, uint64_t end) {
+  if (tail.size() < kLocatorBytes) return std::nullopt;
+  ByteReader locator(tail.last(kLocatorBytes));
+  if (locator.number<uint32_t>() != kLocatorSignature) return std::nullopt;
   const auto disk = locator.number<uint32_t>();
   const auto position = locator.number<uint64_t>();
   const auto disks = locator.number<uint32_t>();
   if (disk != 0 || disks > 1) fail("it is split over several files");
-  if (locator_position < kEnd64Bytes || position != locator_position - kEnd64Bytes)
+  if (tail.size() < kLocatorBytes + kEnd64Bytes || position != end - kLocatorBytes - kEnd64Bytes)
     fail("the zip64 end record is not where its locator says");
-  ByteReader reader(archive.subspan(position, kEnd64Bytes));
+  ByteReader reader(tail.first(kEnd64Bytes));
   if (reader.number<uint32_t>() != kEnd64Signature) fail("the zip64 end record is missing");
   if (reader.number<uint64_t>() != kEnd64Bytes - 12) fail("the zip64 end record has an unknown size");
   reader.take(4);  // versions
@@ -55,10 +60,13 @@ Directory read_end64(Bytes archive, std::size_t locator_position) {
   return result;
 }
 
-Directory find_directory(Bytes archive) {
-  if (archive.size() < kEndBytes) fail("it is too short");
-  const std::size_t end = archive.size() - kEndBytes;
-  ByteReader reader(archive.subspan(end));
+Directory find_directory(const ByteSource& archive) {
+  if (archive.size < kEndBytes) fail("it is too short");
+  const uint64_t tail_bytes = std::min<uint64_t>(archive.size, kEndBytes + kLocatorBytes + kEnd64Bytes);
+  const std::vector<std::byte> bytes = archive.take(archive.size - tail_bytes, tail_bytes);
+  const Bytes tail(bytes);
+  const uint64_t end = archive.size - kEndBytes;
+  ByteReader reader(tail.last(kEndBytes));
   if (reader.number<uint32_t>() != kEndSignature) fail("its end record is missing (cut off?)");
   const auto disk = reader.number<uint16_t>();
   const auto directory_disk = reader.number<uint16_t>();
@@ -70,14 +78,11 @@ Directory find_directory(Bytes archive) {
   if (disk != 0 || directory_disk != 0 || entries_here != entries) fail("it is split over several files");
 
   Directory result{entries, offset, size, end};
-  if (end >= kLocatorBytes) {
-    const std::size_t locator = end - kLocatorBytes;
-    if (ByteReader(archive.subspan(locator)).number<uint32_t>() == kLocatorSignature) {
-      result = read_end64(archive, locator);
-      const bool agree = (entries == kFull16 || entries == result.entries) &&
-                         (size == kFull32 || size == result.size) && (offset == kFull32 || offset == result.offset);
-      if (!agree) fail("its two end records contradict each other");
-    }
+  if (const auto end64 = read_end64(tail.first(tail.size() - kEndBytes), end)) {
+    result = *end64;
+    const bool agree = (entries == kFull16 || entries == result.entries) &&
+                       (size == kFull32 || size == result.size) && (offset == kFull32 || offset == result.offset);
+    if (!agree) fail("its two end records contradict each other");
   }
   if (result.offset > result.end || result.size != result.end - result.offset)
     fail("its directory is not where its end record says");
@@ -143,10 +148,12 @@ void check_name(std::string_view name) {
 }
 
 // Where the entry's data starts.
-uint64_t check_local_header(Bytes archive, const RawEntry& entry, uint64_t directory_offset) {
+uint64_t check_local_header(const ByteSource& archive, const RawEntry& entry, uint64_t directory_offset) {
   const std::string quoted = "'" + printable(entry.name) + "'";
   if (entry.local_offset >= directory_offset) fail("the entry " + quoted + " lies outside the archive");
-  ByteReader reader(archive.subspan(entry.local_offset, directory_offset - entry.local_offset));
+  const uint64_t room = directory_offset - entry.local_offset;
+  const std::vector<std::byte> fixed = archive.take(entry.local_offset, std::min<uint64_t>(room, kLocalBytes));
+  ByteReader reader(fixed);
   if (reader.number<uint32_t>() != kLocalSignature) fail("the header of " + quoted + " is missing");
   reader.take(2);  // version
   const auto flags = reader.number<uint16_t>();
@@ -154,18 +161,21 @@ uint64_t check_local_header(Bytes archive, const RawEntry& entry, uint64_t direc
   reader.take(4);  // time
   uint64_t crc = reader.number<uint32_t>(), packed = reader.number<uint32_t>(), unpacked = reader.number<uint32_t>();
   const auto name_bytes = reader.number<uint16_t>();
-  const auto extra_bytes = reader.number<uint16_t>();
-  const std::string_view name = reader.text(name_bytes);
-  apply_zip64(reader.take(extra_bytes), {&unpacked, &packed});
+  const uint64_t header_bytes = kLocalBytes + name_bytes + reader.number<uint16_t>();
+  if (header_bytes > room) fail("the header of " + quoted + " is cut off");
+  const std::vector<std::byte> rest = archive.take(entry.local_offset + kLocalBytes, header_bytes - kLocalBytes);
+  ByteReader texts(rest);
+  const std::string_view name = texts.text(name_bytes);
+  apply_zip64(Bytes(rest).subspan(name_bytes), {&unpacked, &packed});
   const bool unknown_yet = (flags & kDescriptorFlag) != 0 && crc == 0 && packed == 0 && unpacked == 0;
   const bool same_sizes = crc == entry.crc32 && packed == entry.packed && unpacked == entry.unpacked;
   if (name != entry.name || flags != entry.flags || method != entry.method || !(unknown_yet || same_sizes))
     fail("the header of " + quoted + " contradicts the directory");
-  if (entry.packed > reader.left()) fail("the entry " + quoted + " reaches past its end");
-  return entry.local_offset + reader.position();
+  if (entry.packed > room - header_bytes) fail("the entry " + quoted + " reaches past its end");
+  return entry.local_offset + header_bytes;
 }
 
-ZipEntry check_entry(Bytes archive, const RawEntry& entry, uint64_t directory_offset) {
+ZipEntry check_entry(const ByteSource& archive, const RawEntry& entry, uint64_t directory_offset) {
   const std::string quoted = "'" + printable(entry.name) + "'";
   check_name(entry.name);
   if ((entry.flags & ~kKnownFlags) != 0) fail("the entry " + quoted + " is encrypted or of an unknown kind");
@@ -178,9 +188,11 @@ ZipEntry check_entry(Bytes archive, const RawEntry& entry, uint64_t directory_of
 
 }  // namespace
 
-std::map<std::string, ZipEntry> read_zip_directory(Bytes archive) {
+std::map<std::string, ZipEntry> read_zip_directory(const ByteSource& archive) {
   const Directory directory = find_directory(archive);
-  ByteReader reader(archive.subspan(directory.offset, directory.size));
+  if (directory.size > kMaxDirectoryBytes) fail("its directory is larger than 16 MB");
+  const std::vector<std::byte> bytes = archive.take(directory.offset, directory.size);
+  ByteReader reader(bytes);
   std::map<std::string, ZipEntry> entries;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // local header to end of data
   std::string top;

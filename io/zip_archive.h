@@ -1,9 +1,9 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
+
+#include "io/byte_source.h"
 
 namespace vggt {
 
@@ -19,6 +19,6 @@ struct ZipEntry {
 /// names in one top folder, which is left out of the result's names.
 /// Every entry lies inside the archive, agrees with its local header and overlaps no other.
 /// Throws std::invalid_argument saying what is wrong.
-std::map<std::string, ZipEntry> read_zip_directory(std::span<const std::byte> archive);
+std::map<std::string, ZipEntry> read_zip_directory(const ByteSource& archive);
 
 }  // namespace vggt

@@ -1,0 +1,34 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace vggt {
+
+/// Bytes that are read where they are needed: a large file, or memory (tests, fuzzers). A mapping instead would
+/// count as memory, as the kernel maps up to 1 MB around every small header that is looked at.
+struct ByteSource {
+  uint64_t size = 0;
+  std::function<void(uint64_t offset, std::span<std::byte> to)> read;  // within `size`
+
+  /// Throws std::invalid_argument unless the range lies inside.
+  std::vector<std::byte> take(uint64_t offset, uint64_t count) const {
+    if (offset > size || count > size - offset) throw std::invalid_argument("it ends too early");
+    std::vector<std::byte> bytes(count);
+    read(offset, bytes);
+    return bytes;
+  }
+};
+
+inline ByteSource memory_source(std::span<const std::byte> bytes) {
+  return {bytes.size(), [bytes](uint64_t offset, std::span<std::byte> to) {
+            const auto part = bytes.subspan(offset, to.size());
+            std::copy(part.begin(), part.end(), to.begin());
+          }};
+}
+
+}  // namespace vggt
