@@ -35,6 +35,7 @@ Heads default_heads(const Options& options, const Heads& in_weights) {
 }
 
 CloudSource cloud_source(const Options& options, const Heads& run) {
+  if (options.out.empty()) return CloudSource::none;
   const bool depth_possible = run.camera && run.depth;
   if (options.points == "depth" && depth_possible) return CloudSource::depth;
   if (run.points) return CloudSource::point_head;

@@ -1,7 +1,5 @@
 #include "app/model_loader.h"
 
-#include <c10/core/InferenceMode.h>
-
 #include <chrono>
 #include <set>
 
@@ -18,8 +16,6 @@ TensorShapes shapes_of(const WeightFile& weights) {
 
 TensorSource source_of(const WeightFile& weights) {
   return {shapes_of(weights), [&weights](const std::string& name, at::ScalarType type, at::Device device) {
-            // The file converts on several threads, which would not inherit the model's inference mode.
-            const c10::InferenceMode off(false);
             return weights.load(name, type, device);
           }};
 }

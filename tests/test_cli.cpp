@@ -161,6 +161,7 @@ TEST_F(CliTest, SavesPredictionsThatPythonCanRead) {
   const Outcome outcome = reconstruct(
       "--frames frames --save-predictions pred.safetensors --query-points q.csv --conf-percentile 50");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "pred.safetensors: predictions\n");  // no --out: no cloud
   const std::string file = text_of(path("pred.safetensors"));
   uint64_t header_bytes = 0;
   std::copy_n(file.data(), sizeof header_bytes, reinterpret_cast<char*>(&header_bytes));
