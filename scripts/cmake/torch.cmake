@@ -16,7 +16,8 @@ target_link_directories(vggt_torch INTERFACE $<BUILD_INTERFACE:${VGGT_TORCH_DIR}
 # loaded is torch's own (it has the same name).
 target_compile_options(vggt_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
 target_link_options(vggt_torch INTERFACE -fopenmp)
-target_link_libraries(vggt_torch INTERFACE torch torch_cpu c10 Threads::Threads)
+# libtorch_cpu.so exports a std::filesystem of its own, of another version: the system's has to be found first.
+target_link_libraries(vggt_torch INTERFACE stdc++ torch torch_cpu c10 Threads::Threads)
 
 if(VGGT_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
