@@ -5,7 +5,8 @@ namespace vggt {
 std::string printable(std::string_view text) {
   constexpr std::size_t kLongest = 100;
   std::string result;
-  for (const char c : text.substr(0, kLongest)) result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  for (const char c : text.substr(0, kLongest))
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   if (text.size() > kLongest) result += "...";
   return result;
 }
@@ -14,7 +15,8 @@ std::string_view ByteReader::line() {
   const auto rest = bytes_.subspan(position_);
   const void* end = rest.empty() ? nullptr : std::memchr(rest.data(), '\n', rest.size());
   if (end == nullptr) throw std::invalid_argument("it ends too early");
-  const std::string_view result = text(static_cast<std::size_t>(static_cast<const std::byte*>(end) - rest.data()));
+  const std::string_view result =
+      text(static_cast<std::size_t>(static_cast<const std::byte*>(end) - rest.data()));
   take(1);
   return result;
 }

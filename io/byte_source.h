@@ -9,8 +9,8 @@
 
 namespace vggt {
 
-/// Bytes that are read where they are needed: a large file, or memory (tests, fuzzers). A mapping instead would
-/// count as memory, as the kernel maps up to 1 MB around every small header that is looked at.
+/// Bytes that are read where they are needed: a large file, or memory (tests, fuzzers). A mapping instead
+/// would count as memory, as the kernel maps up to 1 MB around every small header that is looked at.
 struct ByteSource {
   uint64_t size = 0;
   std::function<void(uint64_t offset, std::span<std::byte> to)> read;  // within `size`

@@ -47,15 +47,16 @@ uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
     words[0] ^= sum;
     sum = 0;
     for (std::size_t w = 0; w < words.size(); ++w)
-      for (std::size_t b = 0; b < 4; ++b) sum ^= kTables[kSlices - 1 - 4 * w - b][(words[w] >> (8 * b)) & 0xFF];
+      for (std::size_t b = 0; b < 4; ++b)
+        sum ^= kTables[kSlices - 1 - 4 * w - b][(words[w] >> (8 * b)) & 0xFF];
   }
   for (; left > 0; --left, ++at) sum = (sum >> 8) ^ kTables[0][(sum ^ static_cast<uint32_t>(*at)) & 0xFF];
   return ~sum;
 }
 
 uint32_t combine_crc32(uint32_t a, uint32_t b, uint64_t b_bytes) {
-  uint32_t shift = uint32_t{1} << 31;    // x^0
-  uint32_t power = uint32_t{1} << 23;    // x^8: one byte
+  uint32_t shift = uint32_t{1} << 31;  // x^0
+  uint32_t power = uint32_t{1} << 23;  // x^8: one byte
   for (; b_bytes != 0; b_bytes >>= 1, power = multiply(power, power))
     if ((b_bytes & 1) != 0) shift = multiply(shift, power);
   return multiply(shift, a) ^ b;

@@ -31,7 +31,9 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   size_ = static_cast<uint64_t>(status.st_size);
 }
 
-InputFile::~InputFile() { ::close(descriptor_); }
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
 
 void InputFile::read(uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {

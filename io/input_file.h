@@ -9,7 +9,8 @@ namespace vggt {
 /// A regular file, open for reading.
 class InputFile {
  public:
-  /// Throws std::system_error naming the path if it cannot be opened, std::invalid_argument if it is not a file.
+  /// Throws std::system_error naming the path if it cannot be opened, std::invalid_argument if it is not a
+  /// file.
   explicit InputFile(std::filesystem::path path);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -18,8 +19,8 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
   uint64_t size() const { return size_; }
 
-  /// Fills `to` from `offset` on; may be called from several threads. Throws std::system_error naming the path,
-  /// std::invalid_argument if the file has become shorter.
+  /// Fills `to` from `offset` on; may be called from several threads. Throws std::system_error naming the
+  /// path, std::invalid_argument if the file has become shorter.
   void read(uint64_t offset, std::span<std::byte> to) const;
 
  private:

@@ -21,7 +21,9 @@ constexpr std::size_t kMaxValues = 1 << 20;
 constexpr std::size_t kMaxMarks = 256;
 constexpr std::size_t kMaxStack = 1 << 16;
 
-[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("pickle refused: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument("pickle refused: " + what);
+}
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kGlobals = {{
     {"collections", "OrderedDict"},
@@ -45,10 +47,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kGlobals
 }};
 
 // TorchScript keeps a module's class in __torch__ or below; it is a name to us, nothing more.
-bool is_script_class(std::string_view module) { return module == "__torch__" || module.starts_with("__torch__."); }
+bool is_script_class(std::string_view module) {
+  return module == "__torch__" || module.starts_with("__torch__.");
+}
 
 bool is_callable(const Value& value) {
-  return value.kind == Kind::global && (value.module == "torch._utils" || value.module == "torch.jit._pickle");
+  return value.kind == Kind::global &&
+         (value.module == "torch._utils" || value.module == "torch.jit._pickle");
 }
 
 enum class Opcode : uint8_t {
@@ -92,7 +97,8 @@ class Reader {
 
   Pickle read() {
     if (size_ > kMaxBytes) fail("it is larger than 16 MB");
-    if (size_ < 2 || input_.number<uint8_t>() != static_cast<uint8_t>(Opcode::proto) || input_.number<uint8_t>() != 2)
+    if (size_ < 2 || input_.number<uint8_t>() != static_cast<uint8_t>(Opcode::proto) ||
+        input_.number<uint8_t>() != 2)
       fail("it is not of protocol 2");
     while (true) {
       const auto opcode = static_cast<Opcode>(input_.number<uint8_t>());
@@ -108,43 +114,75 @@ class Reader {
  private:
   void run(Opcode opcode) {
     switch (opcode) {
-      case Opcode::none: return push({});
-      case Opcode::new_true: return push({.kind = Kind::boolean, .integer = 1});
-      case Opcode::new_false: return push({.kind = Kind::boolean});
-      case Opcode::binint: return push_integer(input_.number<int32_t>());
-      case Opcode::binint1: return push_integer(input_.number<uint8_t>());
-      case Opcode::binint2: return push_integer(input_.number<uint16_t>());
-      case Opcode::long1: return push_integer(long_integer());
-      case Opcode::binfloat: return input_.take(8), push({.kind = Kind::real});
-      case Opcode::binunicode: return push({.kind = Kind::text, .text = input_.text(input_.number<uint32_t>())});
-      case Opcode::global: return push_global();
-      default: return run_structure(opcode);
+      case Opcode::none:
+        return push({});
+      case Opcode::new_true:
+        return push({.kind = Kind::boolean, .integer = 1});
+      case Opcode::new_false:
+        return push({.kind = Kind::boolean});
+      case Opcode::binint:
+        return push_integer(input_.number<int32_t>());
+      case Opcode::binint1:
+        return push_integer(input_.number<uint8_t>());
+      case Opcode::binint2:
+        return push_integer(input_.number<uint16_t>());
+      case Opcode::long1:
+        return push_integer(long_integer());
+      case Opcode::binfloat:
+        return input_.take(8), push({.kind = Kind::real});
+      case Opcode::binunicode:
+        return push({.kind = Kind::text, .text = input_.text(input_.number<uint32_t>())});
+      case Opcode::global:
+        return push_global();
+      default:
+        return run_structure(opcode);
     }
   }
 
   void run_structure(Opcode opcode) {
     switch (opcode) {
-      case Opcode::mark: return mark();
-      case Opcode::empty_tuple: return push({.kind = Kind::tuple});
-      case Opcode::tuple: return push({.kind = Kind::tuple, .items = pop_to_mark()});
-      case Opcode::tuple1: return push({.kind = Kind::tuple, .items = pop(1)});
-      case Opcode::tuple2: return push({.kind = Kind::tuple, .items = pop(2)});
-      case Opcode::tuple3: return push({.kind = Kind::tuple, .items = pop(3)});
-      case Opcode::empty_list: return push({.kind = Kind::list});
-      case Opcode::append: return extend(Kind::list, pop(1));
-      case Opcode::appends: return extend(Kind::list, pop_to_mark());
-      case Opcode::empty_dict: return push({.kind = Kind::dict});
-      case Opcode::setitem: return extend(Kind::dict, pop(2));
-      case Opcode::setitems: return extend(Kind::dict, pop_to_mark());
-      case Opcode::binpersid: return push({.kind = Kind::persistent, .items = pop(1)});
-      case Opcode::reduce: return reduce();
-      case Opcode::newobj: return new_object();
-      case Opcode::build: return build();
-      case Opcode::binput: return put(input_.number<uint8_t>());
-      case Opcode::long_binput: return put(input_.number<uint32_t>());
-      case Opcode::binget: return get(input_.number<uint8_t>());
-      case Opcode::long_binget: return get(input_.number<uint32_t>());
-      default: fail("opcode " + std::to_string(static_cast<int>(opcode)) + " is not allowed");
+      case Opcode::mark:
+        return mark();
+      case Opcode::empty_tuple:
+        return push({.kind = Kind::tuple});
+      case Opcode::tuple:
+        return push({.kind = Kind::tuple, .items = pop_to_mark()});
+      case Opcode::tuple1:
+        return push({.kind = Kind::tuple, .items = pop(1)});
+      case Opcode::tuple2:
+        return push({.kind = Kind::tuple, .items = pop(2)});
+      case Opcode::tuple3:
+        return push({.kind = Kind::tuple, .items = pop(3)});
+      case Opcode::empty_list:
+        return push({.kind = Kind::list});
+      case Opcode::append:
+        return extend(Kind::list, pop(1));
+      case Opcode::appends:
+        return extend(Kind::list, pop_to_mark());
+      case Opcode::empty_dict:
+        return push({.kind = Kind::dict});
+      case Opcode::setitem:
+        return extend(Kind::dict, pop(2));
+      case Opcode::setitems:
+        return extend(Kind::dict, pop_to_mark());
+      case Opcode::binpersid:
+        return push({.kind = Kind::persistent, .items = pop(1)});
+      case Opcode::reduce:
+        return reduce();
+      case Opcode::newobj:
+        return new_object();
+      case Opcode::build:
+        return build();
+      case Opcode::binput:
+        return put(input_.number<uint8_t>());
+      case Opcode::long_binput:
+        return put(input_.number<uint32_t>());
+      case Opcode::binget:
+        return get(input_.number<uint8_t>());
+      case Opcode::long_binget:
+        return get(input_.number<uint32_t>());
+      default:
+        fail("opcode " + std::to_string(static_cast<int>(opcode)) + " is not allowed");
     }
   }
 
@@ -205,7 +243,8 @@ class Reader {
 
   void push_global() {
     const std::string_view module = input_.line(), name = input_.line();
-    const bool listed = std::find(kGlobals.begin(), kGlobals.end(), std::pair(module, name)) != kGlobals.end();
+    const bool listed =
+        std::find(kGlobals.begin(), kGlobals.end(), std::pair(module, name)) != kGlobals.end();
     if (!listed && !is_script_class(module))
       fail("the global " + printable(module) + "." + printable(name) + " is not allowed");
     push({.kind = Kind::global, .text = name, .module = module});
@@ -236,7 +275,8 @@ class Reader {
     const std::vector<Index> state = pop(1);
     Value& target = top();
     if (target.kind == Kind::dict) return;  // attributes of an OrderedDict, such as a state dict's _metadata
-    if (target.kind != Kind::object || target.items.size() != 1) fail("a state for something that takes none");
+    if (target.kind != Kind::object || target.items.size() != 1)
+      fail("a state for something that takes none");
     target.items.push_back(state[0]);
   }
 
@@ -263,6 +303,8 @@ class Reader {
 
 }  // namespace
 
-Pickle read_pickle(std::span<const std::byte> bytes) { return Reader(bytes).read(); }
+Pickle read_pickle(std::span<const std::byte> bytes) {
+  return Reader(bytes).read();
+}
 
 }  // namespace vggt

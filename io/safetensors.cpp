@@ -20,10 +20,12 @@ constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
 constexpr std::size_t kMaxTensors = 1 << 16;
 constexpr std::size_t kMaxName = 512;
 
-[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument(what);
+}
 
-// Reads the header as it is parsed: no tree of it is built, so hostile headers cost no memory, and repeated keys
-// are seen. Levels: 1 names, 2 fields of a tensor (or of the metadata), 3 the numbers of a field.
+// Reads the header as it is parsed: no tree of it is built, so hostile headers cost no memory, and repeated
+// keys are seen. Levels: 1 names, 2 fields of a tensor (or of the metadata), 3 the numbers of a field.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   WeightIndex take() { return std::move(index_); }
@@ -41,13 +43,15 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool key(string_t& key) override {
     if (depth_ == 1) {
-      if (key.empty() || key.size() > kMaxName) fail("the name '" + printable(key) + "' is empty or too long");
+      if (key.empty() || key.size() > kMaxName)
+        fail("the name '" + printable(key) + "' is empty or too long");
       if (!names_.insert(key).second) fail("the name '" + printable(key) + "' is there twice");
       if (names_.size() > kMaxTensors) fail("it has too many tensors");
       name_ = key;
     } else {
       field_ = key;
-      if (!in_metadata() && !fields_.insert(key).second) bad("the key '" + printable(key) + "' is there twice");
+      if (!in_metadata() && !fields_.insert(key).second)
+        bad("the key '" + printable(key) + "' is there twice");
       const bool known = key == "dtype" || key == "shape" || key == "data_offsets";
       if (!in_metadata() && !known) bad("unknown key '" + printable(key) + "'");
     }
@@ -175,7 +179,8 @@ WeightIndex read_safetensors(std::span<const std::byte> file) {
   HeaderReader handler;
   json::sax_parse(header.begin(), header.end(), &handler);
   WeightIndex index = handler.take();
-  if (index.config_json && index.config_json->size() > kMaxConfigBytes) fail("its config.json is larger than 1 MB");
+  if (index.config_json && index.config_json->size() > kMaxConfigBytes)
+    fail("its config.json is larger than 1 MB");
   place_tensors(index, reader.position(), reader.left());
   return index;
 }

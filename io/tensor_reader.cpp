@@ -14,11 +14,11 @@
 namespace vggt {
 namespace {
 
-constexpr int64_t kPieceBytes = 1 << 18;     // per thread: stays in its L2 cache between checksum and conversion
+constexpr int64_t kPieceBytes = 1 << 18;  // per thread: stays in its L2 cache between checksum and conversion
 constexpr int64_t kStagingBytes = 32 << 20;  // on the host, on the way to another device
 
-// Each thread keeps its buffer: freed after every tensor, it left holes that small allocations then split (13 % more
-// memory from fp32 to bf16).
+// Each thread keeps its buffer: freed after every tensor, it left holes that small allocations then split
+// (13 % more memory from fp32 to bf16).
 std::span<std::byte> staging(std::size_t bytes) {
   thread_local const std::unique_ptr<std::byte[]> buffer(new std::byte[kPieceBytes]);
   TORCH_CHECK(bytes <= kPieceBytes, "a piece of ", bytes, " bytes");
@@ -34,7 +34,8 @@ int64_t first_with_full_exponent(const void* data, int64_t count, Word exponent)
     Word found = 0;
     for (int64_t i = start; i < end; ++i) found |= static_cast<Word>((words[i] & exponent) == exponent);
     if (found == 0) continue;
-    return std::find_if(words + start, words + end, [&](Word w) { return (w & exponent) == exponent; }) - words;
+    return std::find_if(words + start, words + end, [&](Word w) { return (w & exponent) == exponent; }) -
+           words;
   }
   return -1;
 }
@@ -43,11 +44,16 @@ int64_t first_with_full_exponent(const void* data, int64_t count, Word exponent)
 int64_t first_nonfinite(const at::Tensor& values) {
   const void* data = values.const_data_ptr();
   switch (values.scalar_type()) {
-    case at::kDouble: return first_with_full_exponent<uint64_t>(data, values.numel(), 0x7FF0000000000000);
-    case at::kFloat: return first_with_full_exponent<uint32_t>(data, values.numel(), 0x7F800000);
-    case at::kHalf: return first_with_full_exponent<uint16_t>(data, values.numel(), 0x7C00);
-    case at::kBFloat16: return first_with_full_exponent<uint16_t>(data, values.numel(), 0x7F80);
-    default: TORCH_CHECK(false, "a floating type expected, got ", values.scalar_type());
+    case at::kDouble:
+      return first_with_full_exponent<uint64_t>(data, values.numel(), 0x7FF0000000000000);
+    case at::kFloat:
+      return first_with_full_exponent<uint32_t>(data, values.numel(), 0x7F800000);
+    case at::kHalf:
+      return first_with_full_exponent<uint16_t>(data, values.numel(), 0x7C00);
+    case at::kBFloat16:
+      return first_with_full_exponent<uint16_t>(data, values.numel(), 0x7F80);
+    default:
+      TORCH_CHECK(false, "a floating type expected, got ", values.scalar_type());
   }
 }
 
@@ -62,8 +68,8 @@ bool is_row_major(const TensorEntry& entry) {
   return true;
 }
 
-// Copies a strided view out of a file by reading its storage in order, in pieces: memory stays bounded, whatever
-// the strides are.
+// Copies a strided view out of a file by reading its storage in order, in pieces: memory stays bounded,
+// whatever the strides are.
 class StridedCopy {
  public:
   StridedCopy(const InputFile& file, const TensorEntry& entry)
@@ -106,7 +112,8 @@ class StridedCopy {
   // Bytes from the first to the last element.
   int64_t span(std::size_t d, const at::Tensor& to) const {
     int64_t elements = 1;
-    for (int64_t i = 0; i < to.dim(); ++i) elements += (to.size(i) - 1) * strides_[d + static_cast<std::size_t>(i)];
+    for (int64_t i = 0; i < to.dim(); ++i)
+      elements += (to.size(i) - 1) * strides_[d + static_cast<std::size_t>(i)];
     return elements * bytes_;
   }
 
@@ -128,11 +135,16 @@ std::string index_text(int64_t position, const std::vector<int64_t>& shape) {
 
 at::ScalarType scalar_type(ElementType type) {
   switch (type) {
-    case ElementType::f64: return at::kDouble;
-    case ElementType::f32: return at::kFloat;
-    case ElementType::f16: return at::kHalf;
-    case ElementType::bf16: return at::kBFloat16;
-    default: TORCH_CHECK(false, "a floating type expected, got ", std::string(element_name(type)));
+    case ElementType::f64:
+      return at::kDouble;
+    case ElementType::f32:
+      return at::kFloat;
+    case ElementType::f16:
+      return at::kHalf;
+    case ElementType::bf16:
+      return at::kBFloat16;
+    default:
+      TORCH_CHECK(false, "a floating type expected, got ", std::string(element_name(type)));
   }
 }
 
@@ -230,7 +242,8 @@ void TensorReader::check_record(std::size_t record) const {
     }
   });
   uint32_t sum = 0;
-  for (int64_t i = 0; i < pieces; ++i) sum = combine_crc32(sum, sums[static_cast<std::size_t>(i)], piece_bytes(i));
+  for (int64_t i = 0; i < pieces; ++i)
+    sum = combine_crc32(sum, sums[static_cast<std::size_t>(i)], piece_bytes(i));
   compare(record, sum);
 }
 
@@ -246,7 +259,8 @@ void TensorReader::report_value(const Job& job, int64_t position) const {
   uint64_t offset = job.entry.offset;
   int64_t rest = position;
   for (std::size_t i = job.entry.shape.size(); i-- > 0; rest /= job.entry.shape[i])
-    offset += static_cast<uint64_t>(rest % job.entry.shape[i] * job.entry.strides[i]) * element_bytes(job.entry.type);
+    offset += static_cast<uint64_t>(rest % job.entry.shape[i] * job.entry.strides[i]) *
+              element_bytes(job.entry.type);
   at::Tensor stored = at::empty({}, scalar_type(job.entry.type));
   file_.read(offset, bytes_of(stored));
   std::ostringstream text;

@@ -15,14 +15,15 @@ namespace vggt {
 
 at::ScalarType scalar_type(ElementType type);  // of the four floating types
 
-/// Reads tensors of a file in pieces on several threads, each piece checked and converted while it is in the cache.
-/// May be used from several threads.
+/// Reads tensors of a file in pieces on several threads, each piece checked and converted while it is in the
+/// cache. May be used from several threads.
 class TensorReader {
  public:
   TensorReader(const InputFile& file, const std::vector<FileRecord>& records);
 
   /// As WeightFile::load.
-  at::Tensor read(const std::string& name, const TensorEntry& entry, at::ScalarType type, at::Device device) const;
+  at::Tensor read(const std::string& name, const TensorEntry& entry, at::ScalarType type,
+                  at::Device device) const;
 
  private:
   struct Job;

@@ -23,7 +23,9 @@ constexpr std::size_t kMaxName = 512;
 constexpr int kMaxModuleDepth = 64;
 constexpr uint64_t kMaxSmallRecord = uint64_t{16} << 20;
 
-[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument(what);
+}
 
 constexpr std::array<std::pair<std::string_view, ElementType>, 10> kStorages = {{
     {"DoubleStorage", ElementType::f64},
@@ -107,7 +109,8 @@ class IndexBuilder {
   }
 
   void add_tensor(const std::string& name, const Value& value) {
-    if (name.empty() || name.size() > kMaxName) fail("the name '" + printable(name) + "' is empty or too long");
+    if (name.empty() || name.size() > kMaxName)
+      fail("the name '" + printable(name) + "' is empty or too long");
     if (index_.tensors.size() == kMaxTensors) fail("it has too many tensors");
     try {
       if (!index_.tensors.emplace(name, read_tensor(value)).second) fail("it is there twice");
@@ -146,7 +149,8 @@ class IndexBuilder {
     tensor.shape = integers(argument(value, 2, Kind::tuple));
     tensor.strides = integers(argument(value, 3, Kind::tuple));
     check_view(tensor.shape, tensor.strides, first, storage_count);
-    tensor.offset = index_.records[tensor.record].offset + static_cast<uint64_t>(first) * element_bytes(tensor.type);
+    tensor.offset =
+        index_.records[tensor.record].offset + static_cast<uint64_t>(first) * element_bytes(tensor.type);
     return tensor;
   }
 
@@ -199,7 +203,8 @@ void check_sharing(const WeightIndex& index, uint64_t file_bytes) {
   if (total / 4 > file_bytes) fail("its tensors together have more than four times the size of the file");
 }
 
-std::vector<std::byte> small_record(const ByteSource& file, const Directory& directory, const std::string& name) {
+std::vector<std::byte> small_record(const ByteSource& file, const Directory& directory,
+                                    const std::string& name) {
   const ZipEntry& entry = directory.at(name);
   if (entry.deflated) fail("its record '" + name + "' is compressed");
   if (entry.size > kMaxSmallRecord) fail("its record '" + name + "' is larger than 16 MB");

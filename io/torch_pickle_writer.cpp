@@ -63,11 +63,16 @@ class PickleWriter {
 
   static std::string_view storage_name(ElementType type) {
     switch (type) {
-      case ElementType::f64: return "DoubleStorage";
-      case ElementType::f32: return "FloatStorage";
-      case ElementType::f16: return "HalfStorage";
-      case ElementType::bf16: return "BFloat16Storage";
-      default: throw std::logic_error("weights are written in a floating type");
+      case ElementType::f64:
+        return "DoubleStorage";
+      case ElementType::f32:
+        return "FloatStorage";
+      case ElementType::f16:
+        return "HalfStorage";
+      case ElementType::bf16:
+        return "BFloat16Storage";
+      default:
+        throw std::logic_error("weights are written in a floating type");
     }
   }
 
@@ -101,7 +106,8 @@ Module make_tree(const std::vector<TensorRecord>& tensors) {
     for (std::size_t dot = rest.find('.');; dot = rest.find('.')) {
       const std::string part(rest.substr(0, dot));
       if (!is_word(part))
-        throw std::invalid_argument("tensor '" + tensors[i].name + "' cannot be an attribute of a TorchScript module");
+        throw std::invalid_argument("tensor '" + tensors[i].name +
+                                    "' cannot be an attribute of a TorchScript module");
       if (dot == std::string_view::npos) {
         module->tensors.emplace_back(part, i);
         break;

@@ -30,7 +30,8 @@ std::pair<WeightFormat, WeightIndex> read_index(const InputFile& file) {
   if (start.size() > sizeof(uint64_t) && start[sizeof(uint64_t)] == '{')
     return {WeightFormat::safetensors, read_safetensors(FileMapping(file).bytes())};
   if (start.starts_with("\x80\x02"))
-    throw std::invalid_argument("a PyTorch file from before version 1.6: load it in PyTorch and save it again");
+    throw std::invalid_argument(
+        "a PyTorch file from before version 1.6: load it in PyTorch and save it again");
   if (start.starts_with("version https://git-lfs"))
     throw std::invalid_argument("a Git LFS pointer: the weights themselves were not downloaded");
   throw std::invalid_argument("not a weight file: neither a PyTorch archive nor safetensors");
@@ -42,7 +43,8 @@ void check_types(const WeightIndex& index) {
       case ElementType::f64:
       case ElementType::f32:
       case ElementType::f16:
-      case ElementType::bf16: continue;
+      case ElementType::bf16:
+        continue;
       default:
         throw std::invalid_argument("tensor '" + printable(name) + "' is of type " +
                                     std::string(element_name(tensor.type)) +
@@ -74,7 +76,8 @@ struct WeightFile::Contents {
     }
     if (!index.config_json) index.config_json = config_beside(path);
     for (const auto& [name, tensor] : index.tensors)
-      tensors.emplace(name, StoredTensor{scalar_type(tensor.type), tensor.shape, tensor.strides, tensor.offset});
+      tensors.emplace(name,
+                      StoredTensor{scalar_type(tensor.type), tensor.shape, tensor.strides, tensor.offset});
     reader = std::make_unique<TensorReader>(file, index.records);
   }
 
@@ -89,12 +92,22 @@ WeightFile::WeightFile(std::unique_ptr<Contents> contents) : contents_(std::move
 WeightFile::WeightFile(WeightFile&&) noexcept = default;
 WeightFile::~WeightFile() = default;
 
-WeightFile WeightFile::open(const fs::path& path) { return WeightFile(std::make_unique<Contents>(path)); }
+WeightFile WeightFile::open(const fs::path& path) {
+  return WeightFile(std::make_unique<Contents>(path));
+}
 
-const fs::path& WeightFile::path() const { return contents_->file.path(); }
-WeightFormat WeightFile::format() const { return contents_->format; }
-const std::map<std::string, StoredTensor>& WeightFile::tensors() const { return contents_->tensors; }
-const std::optional<std::string>& WeightFile::config_json() const { return contents_->index.config_json; }
+const fs::path& WeightFile::path() const {
+  return contents_->file.path();
+}
+WeightFormat WeightFile::format() const {
+  return contents_->format;
+}
+const std::map<std::string, StoredTensor>& WeightFile::tensors() const {
+  return contents_->tensors;
+}
+const std::optional<std::string>& WeightFile::config_json() const {
+  return contents_->index.config_json;
+}
 
 at::Tensor WeightFile::load(const std::string& name, at::ScalarType type, at::Device device) const {
   TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kDouble,

@@ -31,15 +31,22 @@ constexpr std::array<TypeFacts, 15> kTypes = {{
     {ElementType::f8_e5m2, "F8_E5M2", 1},
 }};
 
-const TypeFacts& facts(ElementType type) { return kTypes.at(static_cast<std::size_t>(type)); }
+const TypeFacts& facts(ElementType type) {
+  return kTypes.at(static_cast<std::size_t>(type));
+}
 
 }  // namespace
 
-std::size_t element_bytes(ElementType type) { return facts(type).bytes; }
-std::string_view element_name(ElementType type) { return facts(type).name; }
+std::size_t element_bytes(ElementType type) {
+  return facts(type).bytes;
+}
+std::string_view element_name(ElementType type) {
+  return facts(type).name;
+}
 
 std::optional<ElementType> element_type(std::string_view name) {
-  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& facts) { return facts.name == name; });
+  const auto found =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& facts) { return facts.name == name; });
   if (found == kTypes.end()) return std::nullopt;
   return found->type;
 }

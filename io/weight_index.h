@@ -10,7 +10,23 @@
 namespace vggt {
 
 /// Types that tensors in files may have. Weights must be of the first four.
-enum class ElementType { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean, f8_e4m3, f8_e5m2 };
+enum class ElementType {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  f8_e4m3,
+  f8_e5m2
+};
 
 std::size_t element_bytes(ElementType type);
 /// As safetensors spells it, such as "BF16".
@@ -44,8 +60,8 @@ struct WeightIndex {
 
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
-/// The number of elements. Throws std::invalid_argument: a negative size, more than 16 dimensions, a product that
-/// does not fit 63 bits.
+/// The number of elements. Throws std::invalid_argument: a negative size, more than 16 dimensions, a product
+/// that does not fit 63 bits.
 int64_t checked_count(const std::vector<int64_t>& shape);
 
 /// Row-major strides of a shape that passed checked_count.

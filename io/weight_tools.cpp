@@ -9,9 +9,12 @@ namespace {
 
 std::string format_name(WeightFormat format) {
   switch (format) {
-    case WeightFormat::torchscript: return "TorchScript";
-    case WeightFormat::pytorch: return "PyTorch";
-    case WeightFormat::safetensors: return "safetensors";
+    case WeightFormat::torchscript:
+      return "TorchScript";
+    case WeightFormat::pytorch:
+      return "PyTorch";
+    case WeightFormat::safetensors:
+      return "safetensors";
   }
   TORCH_CHECK(false, "an unknown format");
 }
@@ -20,11 +23,16 @@ std::string format_name(WeightFormat format) {
 
 std::string type_name(at::ScalarType type) {
   switch (type) {
-    case at::kDouble: return "fp64";
-    case at::kFloat: return "fp32";
-    case at::kHalf: return "fp16";
-    case at::kBFloat16: return "bf16";
-    default: TORCH_CHECK(false, "a floating type expected, got ", type);
+    case at::kDouble:
+      return "fp64";
+    case at::kFloat:
+      return "fp32";
+    case at::kHalf:
+      return "fp16";
+    case at::kBFloat16:
+      return "bf16";
+    default:
+      TORCH_CHECK(false, "a floating type expected, got ", type);
   }
 }
 

@@ -18,11 +18,16 @@ namespace {
 
 ElementType stored_type(at::ScalarType type) {
   switch (type) {
-    case at::kDouble: return ElementType::f64;
-    case at::kFloat: return ElementType::f32;
-    case at::kHalf: return ElementType::f16;
-    case at::kBFloat16: return ElementType::bf16;
-    default: TORCH_CHECK(false, "weights are written in a floating type, got ", type);
+    case at::kDouble:
+      return ElementType::f64;
+    case at::kFloat:
+      return ElementType::f32;
+    case at::kHalf:
+      return ElementType::f16;
+    case at::kBFloat16:
+      return ElementType::bf16;
+    default:
+      TORCH_CHECK(false, "weights are written in a floating type, got ", type);
   }
 }
 
@@ -31,7 +36,8 @@ void check_specs(const std::vector<TensorSpec>& tensors) {
   for (const TensorSpec& tensor : tensors) {
     const auto plain = [](char c) { return c > ' ' && c < 0x7f; };
     if (tensor.name.empty() || !std::all_of(tensor.name.begin(), tensor.name.end(), plain))
-      throw std::invalid_argument("tensor '" + printable(tensor.name) + "' has a name that cannot be written");
+      throw std::invalid_argument("tensor '" + printable(tensor.name) +
+                                  "' has a name that cannot be written");
     if (!names.insert(tensor.name).second)
       throw std::invalid_argument("tensor '" + tensor.name + "' is there twice");
     checked_count(tensor.shape);
@@ -40,8 +46,8 @@ void check_specs(const std::vector<TensorSpec>& tensors) {
 
 at::Tensor make(const TensorSpec& spec, const TensorProducer& produce) {
   const at::Tensor tensor = produce(spec);
-  TORCH_CHECK(tensor.sizes() == at::IntArrayRef(spec.shape), spec.name, ": shape ", at::IntArrayRef(spec.shape),
-              " expected, got ", tensor.sizes());
+  TORCH_CHECK(tensor.sizes() == at::IntArrayRef(spec.shape), spec.name, ": shape ",
+              at::IntArrayRef(spec.shape), " expected, got ", tensor.sizes());
   return tensor.to(at::kCPU, spec.type).contiguous();
 }
 
@@ -49,7 +55,8 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-std::string safetensors_header(const std::vector<TensorSpec>& tensors, const std::optional<std::string>& config) {
+std::string safetensors_header(const std::vector<TensorSpec>& tensors,
+                               const std::optional<std::string>& config) {
   nlohmann::ordered_json header;
   header["__metadata__"]["format"] = "pt";
   if (config) header["__metadata__"]["config.json"] = *config;
@@ -58,7 +65,8 @@ std::string safetensors_header(const std::vector<TensorSpec>& tensors, const std
     const ElementType type = stored_type(tensor.type);
     const uint64_t begin = end;
     end += static_cast<uint64_t>(checked_count(tensor.shape)) * element_bytes(type);
-    header[tensor.name] = {{"dtype", element_name(type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    header[tensor.name] = {
+        {"dtype", element_name(type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text;
   try {
@@ -71,10 +79,12 @@ std::string safetensors_header(const std::vector<TensorSpec>& tensors, const std
 }
 
 void write_archive(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
-                   const TensorProducer& produce, const std::optional<std::string>& config_json, bool script) {
+                   const TensorProducer& produce, const std::optional<std::string>& config_json,
+                   bool script) {
   check_specs(tensors);
   std::vector<TensorRecord> records;
-  for (const TensorSpec& tensor : tensors) records.push_back({tensor.name, stored_type(tensor.type), tensor.shape});
+  for (const TensorSpec& tensor : tensors)
+    records.push_back({tensor.name, stored_type(tensor.type), tensor.shape});
   write_atomically(path, [&](std::ostream& out) {
     ZipWriter zip(out, "archive");
     if (script) {
@@ -109,7 +119,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
     out.write(reinterpret_cast<const char*>(&header_bytes), sizeof(header_bytes)) << header;
     for (std::size_t i = 0; i < order.size() && out.good(); ++i) {
       const at::Tensor tensor = make(order[i], produce);
-      out.write(static_cast<const char*>(tensor.const_data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
+      out.write(static_cast<const char*>(tensor.const_data_ptr()),
+                static_cast<std::streamsize>(tensor.nbytes()));
     }
   });
 }
@@ -135,9 +146,12 @@ WeightFormat format_of(const std::filesystem::path& path) {
 void write_weights(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                    const TensorProducer& produce, const std::optional<std::string>& config_json) {
   switch (format_of(path)) {
-    case WeightFormat::torchscript: return write_torchscript(path, tensors, produce, config_json);
-    case WeightFormat::pytorch: return write_pytorch(path, tensors, produce, config_json);
-    case WeightFormat::safetensors: return write_safetensors(path, tensors, produce, config_json);
+    case WeightFormat::torchscript:
+      return write_torchscript(path, tensors, produce, config_json);
+    case WeightFormat::pytorch:
+      return write_pytorch(path, tensors, produce, config_json);
+    case WeightFormat::safetensors:
+      return write_safetensors(path, tensors, produce, config_json);
   }
 }
 

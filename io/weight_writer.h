@@ -18,7 +18,8 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// Makes a tensor when its turn comes: of the spec's shape, on any device; it is converted to the spec's type.
+/// Makes a tensor when its turn comes: of the spec's shape, on any device; it is converted to the spec's
+/// type.
 using TensorProducer = std::function<at::Tensor(const TensorSpec& spec)>;
 
 /// Write weights tensor by tensor, so that only one is in memory, to a temporary file that is then renamed.
@@ -32,7 +33,8 @@ void write_pytorch(const std::filesystem::path& path, const std::vector<TensorSp
 void write_torchscript(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                        const TensorProducer& produce, const std::optional<std::string>& config_json);
 
-/// The format that a path's extension names: .ts, .pt or .safetensors. Throws std::invalid_argument for others.
+/// The format that a path's extension names: .ts, .pt or .safetensors. Throws std::invalid_argument for
+/// others.
 WeightFormat format_of(const std::filesystem::path& path);
 
 /// One of the three above, by format_of(path).

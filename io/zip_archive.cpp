@@ -26,7 +26,9 @@ constexpr uint16_t kStored = 0, kDeflated = 8;
 constexpr std::size_t kLongestName = 512;
 constexpr uint64_t kMaxDirectoryBytes = uint64_t{16} << 20;  // VGGT-1B: 0.2 MB
 
-[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("not a sound zip archive: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument("not a sound zip archive: " + what);
+}
 
 struct Directory {
   uint64_t entries = 0, offset = 0, size = 0;
@@ -56,7 +58,8 @@ std::optional<Directory> read_end64(Bytes tail, uint64_t end) {
   result.size = reader.number<uint64_t>();
   result.offset = reader.number<uint64_t>();
   result.end = position;
-  if (this_disk != 0 || directory_disk != 0 || entries_here != result.entries) fail("it is split over several files");
+  if (this_disk != 0 || directory_disk != 0 || entries_here != result.entries)
+    fail("it is split over several files");
   return result;
 }
 
@@ -81,7 +84,8 @@ Directory find_directory(const ByteSource& archive) {
   if (const auto end64 = read_end64(tail.first(tail.size() - kEndBytes), end)) {
     result = *end64;
     const bool agree = (entries == kFull16 || entries == result.entries) &&
-                       (size == kFull32 || size == result.size) && (offset == kFull32 || offset == result.offset);
+                       (size == kFull32 || size == result.size) &&
+                       (offset == kFull32 || offset == result.offset);
     if (!agree) fail("its two end records contradict each other");
   }
   if (result.offset > result.end || result.size != result.end - result.offset)
@@ -96,10 +100,12 @@ struct RawEntry {
   uint64_t packed = 0, unpacked = 0, local_offset = 0;
 };
 
-// Replaces the fields that do not fit 32 bits by those of the zip64 extra field, in the order of the standard.
+// Replaces the fields that do not fit 32 bits by those of the zip64 extra field, in the order of the
+// standard.
 void apply_zip64(Bytes extra, const std::vector<uint64_t*>& fields) {
   std::vector<uint64_t*> full;
-  std::copy_if(fields.begin(), fields.end(), std::back_inserter(full), [](auto* field) { return *field == kFull32; });
+  std::copy_if(fields.begin(), fields.end(), std::back_inserter(full),
+               [](auto* field) { return *field == kFull32; });
   ByteReader reader(extra);
   while (reader.left() >= 4) {
     const auto id = reader.number<uint16_t>();
@@ -136,8 +142,11 @@ RawEntry read_entry(ByteReader& reader) {
 }
 
 void check_name(std::string_view name) {
-  const auto bad_character = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\\' || c == 0x7f; };
-  bool sound = !name.empty() && name.size() <= kLongestName && std::none_of(name.begin(), name.end(), bad_character);
+  const auto bad_character = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == '\\' || c == 0x7f;
+  };
+  bool sound =
+      !name.empty() && name.size() <= kLongestName && std::none_of(name.begin(), name.end(), bad_character);
   for (std::size_t start = 0; sound && start <= name.size();) {
     const std::size_t end = std::min(name.find('/', start), name.size());
     const std::string_view part = name.substr(start, end - start);
@@ -152,18 +161,21 @@ uint64_t check_local_header(const ByteSource& archive, const RawEntry& entry, ui
   const std::string quoted = "'" + printable(entry.name) + "'";
   if (entry.local_offset >= directory_offset) fail("the entry " + quoted + " lies outside the archive");
   const uint64_t room = directory_offset - entry.local_offset;
-  const std::vector<std::byte> fixed = archive.take(entry.local_offset, std::min<uint64_t>(room, kLocalBytes));
+  const std::vector<std::byte> fixed =
+      archive.take(entry.local_offset, std::min<uint64_t>(room, kLocalBytes));
   ByteReader reader(fixed);
   if (reader.number<uint32_t>() != kLocalSignature) fail("the header of " + quoted + " is missing");
   reader.take(2);  // version
   const auto flags = reader.number<uint16_t>();
   const auto method = reader.number<uint16_t>();
   reader.take(4);  // time
-  uint64_t crc = reader.number<uint32_t>(), packed = reader.number<uint32_t>(), unpacked = reader.number<uint32_t>();
+  uint64_t crc = reader.number<uint32_t>(), packed = reader.number<uint32_t>(),
+           unpacked = reader.number<uint32_t>();
   const auto name_bytes = reader.number<uint16_t>();
   const uint64_t header_bytes = kLocalBytes + name_bytes + reader.number<uint16_t>();
   if (header_bytes > room) fail("the header of " + quoted + " is cut off");
-  const std::vector<std::byte> rest = archive.take(entry.local_offset + kLocalBytes, header_bytes - kLocalBytes);
+  const std::vector<std::byte> rest =
+      archive.take(entry.local_offset + kLocalBytes, header_bytes - kLocalBytes);
   ByteReader texts(rest);
   const std::string_view name = texts.text(name_bytes);
   apply_zip64(Bytes(rest).subspan(name_bytes), {&unpacked, &packed});

@@ -13,21 +13,23 @@ namespace {
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kFull32 = 0xFFFFFFFF;
 constexpr std::size_t kLocalBytes = 30, kFieldHeaderBytes = 4;
-constexpr uint16_t kVersion = 45;          // zip64
-constexpr uint16_t kUtf8 = 1 << 11;        // names
-constexpr uint16_t kPaddingId = 0x4246;    // "FB", as in PyTorch
+constexpr uint16_t kVersion = 45;        // zip64
+constexpr uint16_t kUtf8 = 1 << 11;      // names
+constexpr uint16_t kPaddingId = 0x4246;  // "FB", as in PyTorch
 
 template <std::integral T>
 void put(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-uint32_t clamp32(uint64_t value) { return static_cast<uint32_t>(std::min(value, kFull32)); }
+uint32_t clamp32(uint64_t value) {
+  return static_cast<uint32_t>(std::min(value, kFull32));
+}
 
 // What a local header and a directory entry share: flags to name length.
 void put_facts(std::string& to, uint32_t crc32, uint64_t size, std::size_t name_bytes) {
   put<uint16_t>(to, kUtf8);
-  put<uint16_t>(to, 0);  // stored
+  put<uint16_t>(to, 0);           // stored
   put<uint32_t>(to, 0x00210000);  // 1980-01-01: the same weights give the same file
   put(to, crc32);
   put(to, clamp32(size));
@@ -44,7 +46,8 @@ void ZipWriter::write(const std::string& bytes) {
 
 void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
   const Entry entry{top_ + "/" + name, position_, data.size(), crc32(data)};
-  if (entry.name.size() > 0xFFFF) throw std::invalid_argument("a name is too long for a zip archive: " + name);
+  if (entry.name.size() > 0xFFFF)
+    throw std::invalid_argument("a name is too long for a zip archive: " + name);
   std::string extra;
   if (entry.size >= kFull32) {
     put<uint16_t>(extra, 1);

@@ -9,8 +9,8 @@
 
 namespace vggt {
 
-/// Writes a zip archive as PyTorch does: stored, data aligned to 64 bytes, zip64, all names in one top folder.
-/// Errors show in the stream's state.
+/// Writes a zip archive as PyTorch does: stored, data aligned to 64 bytes, zip64, all names in one top
+/// folder. Errors show in the stream's state.
 class ZipWriter {
  public:
   ZipWriter(std::ostream& out, std::string top) : out_(out), top_(std::move(top)) {}

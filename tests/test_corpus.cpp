@@ -56,7 +56,8 @@ TEST(Corpus, Safetensors) {
 }
 
 TEST(Corpus, ZipPickle) {
-  const Counts counts = replay("zip_pickle", [](auto bytes) { check_index(read_torch_archive(memory_source(bytes)), bytes.size()); });
+  const Counts counts = replay(
+      "zip_pickle", [](auto bytes) { check_index(read_torch_archive(memory_source(bytes)), bytes.size()); });
   EXPECT_GE(counts.read, 3);
   EXPECT_GE(counts.refused, 20);
 }

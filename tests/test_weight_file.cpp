@@ -45,7 +45,8 @@ TEST(WeightFile, HoldsTheOfficialNamesInEveryFormat) {
 
 TEST(WeightFile, HoldsTheSameValuesInEveryFormat) {
   const WeightFile safetensors = WeightFile::open(kNano / "weights.safetensors");
-  const WeightFile script = WeightFile::open(kNano / "weights.ts"), pytorch = WeightFile::open(kNano / "weights.pt");
+  const WeightFile script = WeightFile::open(kNano / "weights.ts"),
+                   pytorch = WeightFile::open(kNano / "weights.pt");
   double sum = 0;
   for (const auto& [name, tensor] : safetensors.tensors()) {
     const at::Tensor expected = safetensors.load(name, at::kFloat, at::kCPU);

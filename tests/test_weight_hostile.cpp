@@ -1,126 +1,19 @@
-#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <filesystem>
-#include <map>
-#include <sstream>
-#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "io/weight_file.h"
-#include "io/weight_writer.h"
 #include "tests/torch_bytes.h"
+#include "tests/weight_refusal.h"
 
-// Whatever is in a weight file: it is read, or refused by one clear line that names the file.
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
 using torch_bytes::View;
-
-class RemoveScratch : public ::testing::Environment {
-  void TearDown() override { fs::remove(torch_bytes::scratch("weight_hostile")); }
-};
-const auto* const kRemoveScratch = ::testing::AddGlobalTestEnvironment(new RemoveScratch);
-
-const fs::path kNano = fs::path(VGGT_FIXTURES) / "golden/nano";
-
-std::map<std::string, at::Tensor> load_all(const fs::path& path) {
-  std::map<std::string, at::Tensor> result;
-  const WeightFile file = WeightFile::open(path);
-  for (const auto& [name, tensor] : file.tensors()) result[name] = file.load(name, tensor.type, at::kCPU);
-  return result;
-}
-
-// What a file with these bytes is refused for, without the path; empty if it is read. `tensors`: what was read.
-std::string refusal(std::string_view bytes, std::map<std::string, at::Tensor>* tensors = nullptr) {
-  const fs::path path = torch_bytes::scratch("weight_hostile");
-  torch_bytes::write_file(path, bytes);
-  try {
-    auto loaded = load_all(path);
-    if (tensors != nullptr) *tensors = std::move(loaded);
-    return "";
-  } catch (const std::invalid_argument& error) {
-    const std::string text = error.what(), start = path.string() + ": ";
-    EXPECT_TRUE(text.starts_with(start)) << text;
-    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-    EXPECT_LT(text.size(), start.size() + 400) << text;
-    return text.substr(std::min(start.size(), text.size()));
-  }
-}
-
-void expect_refused(std::string_view bytes, const std::string& reason) {
-  const std::string text = refusal(bytes);
-  EXPECT_NE(text.find(reason), std::string::npos) << "expected: " << reason << "\ngot: " << text;
-}
-
-std::string small_file(const char* extension) {
-  const fs::path path = torch_bytes::scratch("weight_hostile_small", extension);
-  const std::vector<TensorSpec> specs = {
-      {"a.weight", at::kFloat, {3, 4}}, {"a.bias", at::kHalf, {3}}, {"b.weight", at::kBFloat16, {5}}};
-  const auto produce = [](const TensorSpec& spec) { return at::ones(spec.shape).mul(1.5); };
-  write_weights(path, specs, produce, "{\"depth\": 4}");
-  std::string bytes = torch_bytes::read_file(path);
-  fs::remove(path);
-  return bytes;
-}
-
-class Damaged : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(Damaged, SmallFileCutAnywhere) {
-  const std::string bytes = small_file(GetParam());
-  ASSERT_EQ(refusal(bytes), "");
-  for (std::size_t length = 0; length < bytes.size(); ++length)
-    ASSERT_NE(refusal(std::string_view(bytes).substr(0, length)), "") << length << " of " << bytes.size();
-}
-
-TEST_P(Damaged, SmallFileWithAnyByteChanged) {
-  const std::string bytes = small_file(GetParam());
-  const bool has_checksums = std::string(GetParam()) != ".safetensors";
-  std::map<std::string, at::Tensor> expected, read;
-  ASSERT_EQ(refusal(bytes, &expected), "");
-  int refused = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    for (const unsigned mask : {1U << i % 8, 0xFFU}) {
-      std::string changed = bytes;
-      changed[i] = static_cast<char>(static_cast<unsigned char>(changed[i]) ^ mask);
-      if (!refusal(changed, &read).empty()) {
-        ++refused;
-      } else if (has_checksums) {  // the change was in padding, times or the like
-        ASSERT_EQ(read.size(), expected.size()) << i;
-        for (const auto& [name, tensor] : expected) ASSERT_TRUE(at::equal(read.at(name), tensor)) << i << " " << name;
-      }
-    }
-  }
-  EXPECT_GT(refused, 200);
-}
-
-INSTANTIATE_TEST_SUITE_P(Formats, Damaged, ::testing::Values(".ts", ".pt", ".safetensors"));
-
-class DamagedFixture : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(DamagedFixture, CutOrChanged) {
-  const std::string bytes = torch_bytes::read_file(kNano / GetParam());
-  const std::size_t size = bytes.size();
-  for (std::size_t k = 0; k < 40; ++k) {
-    const std::size_t length = k < 10 ? k * 9 : k < 20 ? size - (k - 9) : size * (k - 19) / 21;
-    EXPECT_NE(refusal(std::string_view(bytes).substr(0, length)), "") << length;
-  }
-  ASSERT_EQ(refusal(bytes), "");
-  int refused = 0;
-  for (std::size_t k = 0; k < 40; ++k) {
-    std::string changed = bytes;
-    changed[(size - 1) * k / 39] ^= 0x10;
-    refused += refusal(changed).empty() ? 0 : 1;
-  }
-  const bool has_checksums = std::string(GetParam()) != "weights.safetensors";
-  EXPECT_GT(refused, has_checksums ? 25 : 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Nano, DamagedFixture,
-                         ::testing::Values("weights.ts", "weights.pt", "weights.safetensors"));
 
 TEST(Hostile, FilesOfAnotherKind) {
   expect_refused("", "it is empty");
@@ -155,7 +48,8 @@ TEST(Hostile, SafetensorsHeaders) {
   expect_refused(safetensors(one("F32", "[3]", "[0,8]"), 8), "do not match");
   expect_refused(safetensors(one("F32", "[-2]", "[0,8]"), 8), "negative");
   expect_refused(safetensors(one("F32", "[2.0]", "[0,8]"), 8), "not an integer");
-  expect_refused(safetensors(one("F32", "[4611686018427387904,4611686018427387904]", "[0,8]"), 8), "overflows");
+  expect_refused(safetensors(one("F32", "[4611686018427387904,4611686018427387904]", "[0,8]"), 8),
+                 "overflows");
   expect_refused(safetensors(one("F32", "[4611686018427387904,2]", "[0,8]"), 8), "overflows");
   expect_refused(safetensors(one("F32", "[0,4611686018427387904,8]", "[0,0]")), "overflows");
   expect_refused(safetensors(one("F32", "[18446744073709551615]", "[0,8]"), 8), "too large");
@@ -163,7 +57,8 @@ TEST(Hostile, SafetensorsHeaders) {
   expect_refused(safetensors(one("Q4_0", "[2]", "[0,8]"), 8), "unknown dtype 'Q4_0'");
   expect_refused(safetensors(one("I64", "[1]", "[0,8]"), 8), "tensor 'a' is of type I64");
   expect_refused(safetensors(R"({"a":{"dtype":"F32","shape":[2]}})", 8), "missing");
-  expect_refused(safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8), "unknown key");
+  expect_refused(safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8),
+                 "unknown key");
   expect_refused(safetensors(R"({"a":{"dtype":"F32","dtype":"F32"}})"), "there twice");
   expect_refused(safetensors(R"({"a":[0,8]})"), "where none belongs");
   expect_refused(safetensors(R"({"a":7})"), "where none belongs");
@@ -181,17 +76,21 @@ std::string with_pickle(const std::string& pickle) {
 
 TEST(Hostile, PicklesThatWouldRunCode) {
   const std::string command = torch_bytes::text("touch /tmp/vggt_pickle_ran");
-  for (const char* global : {"os\nsystem", "posix\nsystem", "builtins\neval", "builtins\nexec", "__builtin__\neval",
-                             "subprocess\nPopen", "torch\nload", "torch.hub\nload", "torch._utils\n__import__",
-                             "collections\nOrderedDict.__init__", "__torch__x\nA", "numpy.core.multiarray\n_reconstruct"}) {
+  for (const char* global :
+       {"os\nsystem", "posix\nsystem", "builtins\neval", "builtins\nexec", "__builtin__\neval",
+        "subprocess\nPopen", "torch\nload", "torch.hub\nload", "torch._utils\n__import__",
+        "collections\nOrderedDict.__init__", "__torch__x\nA", "numpy.core.multiarray\n_reconstruct"}) {
     const std::string body = "c" + std::string(global) + "\n(" + command + "tR";
     expect_refused(with_pickle(torch_bytes::pickle(body)), "is not allowed");
     expect_refused(with_pickle(torch_bytes::state_dict({{"a", body}})), "is not allowed");
   }
-  // The other ways to call something: i, o, \x81 with a class, copyreg's extension codes, STACK_GLOBAL of protocol 4.
-  expect_refused(with_pickle(torch_bytes::pickle("(" + command + "ios\nsystem\n")), "opcode 105 is not allowed");
+  // The other ways to call something: i, o, \x81 with a class, copyreg's extension codes, STACK_GLOBAL of
+  // protocol 4.
+  expect_refused(with_pickle(torch_bytes::pickle("(" + command + "ios\nsystem\n")),
+                 "opcode 105 is not allowed");
   expect_refused(with_pickle(torch_bytes::pickle("(cos\nsystem\n" + command + "o")), "is not allowed");
-  expect_refused(with_pickle(torch_bytes::pickle("ccollections\nOrderedDict\n)\x81")), "class that is not allowed");
+  expect_refused(with_pickle(torch_bytes::pickle("ccollections\nOrderedDict\n)\x81")),
+                 "class that is not allowed");
   expect_refused(with_pickle(torch_bytes::pickle("\x82\x01")), "opcode 130 is not allowed");
   expect_refused(with_pickle(torch_bytes::pickle("\x8c\x02os\x8c\x06system\x93")), "is not allowed");
   expect_refused(with_pickle("\x80\x04]."), "not of protocol 2");
@@ -209,7 +108,10 @@ TEST(Hostile, PicklesThatDoNotMakeSense) {
   refused("}s", "missing on its stack");
   refused("t", "a mark is missing");
   refused("K", "ends too early");
-  refused("X\xff\xff\xff\xff" "a", "ends too early");
+  refused(
+      "X\xff\xff\xff\xff"
+      "a",
+      "ends too early");
   refused("\x8a\xff" + std::string(255, '\x7f'), "more than 64 bits");
   refused("\x8b\xff\xff\xff\x7f", "opcode 139 is not allowed");
   refused("h\x05", "never set");
@@ -221,7 +123,10 @@ TEST(Hostile, PicklesThatDoNotMakeSense) {
   refused("NNs", "missing on its stack");
   refused("N" + torch_bytes::text("a") + "Ns", "takes none");
   refused("}Nb", "it holds no tensors");
-  refused("]q\x01h\x01" "a", "it holds no state dict");
+  refused(
+      "]q\x01h\x01"
+      "a",
+      "it holds no state dict");
   refused("K\x01", "it holds no state dict");
   refused("}K\x01Ns", "is not a text");
   refused("}" + torch_bytes::text("a") + "K\x01s", "is not a tensor");
@@ -237,8 +142,8 @@ TEST(Hostile, ModuleTreesThatGrow) {
   const std::string make = std::string("c__torch__\nA\n)\x81");
   std::string nested = make + "}q" + '\0' + std::string("b");
   for (char slot = 0; slot < 40; ++slot)
-    nested = make + "}(" + torch_bytes::text("x") + nested + "q" + static_cast<char>(slot + 1) + torch_bytes::text("y") +
-             "h" + static_cast<char>(slot + 1) + "ub";
+    nested = make + "}(" + torch_bytes::text("x") + nested + "q" + static_cast<char>(slot + 1) +
+             torch_bytes::text("y") + "h" + static_cast<char>(slot + 1) + "ub";
   expect_refused(with_pickle(torch_bytes::pickle(nested)), "too many attributes");
   const std::string cycle = make + "q\x01}" + torch_bytes::text("x") + "h\x01sb";
   expect_refused(with_pickle(torch_bytes::pickle(cycle)), "nested too deeply");
@@ -269,8 +174,9 @@ TEST(Hostile, TensorsOutsideTheirStorage) {
   refused({"0", kHuge, 0, {4}, {1}}, "larger than its record");
   refused({"1", 4, 0, {4}, {1}}, "'data/1' is missing");
   refused({"../../etc/passwd", 4, 0, {4}, {1}}, "is missing");
-  expect_refused(with_pickle(torch_bytes::state_dict({{"a", View{"0", 4, 0, {4}, {1}, "QInt8Storage"}.opcodes()}})),
-                 "torch.QInt8Storage is not allowed");
+  expect_refused(
+      with_pickle(torch_bytes::state_dict({{"a", View{"0", 4, 0, {4}, {1}, "QInt8Storage"}.opcodes()}})),
+      "torch.QInt8Storage is not allowed");
   const std::string longs = View{"0", 2, 0, {2}, {1}, "LongStorage"}.opcodes();
   expect_refused(with_pickle(torch_bytes::state_dict({{"a", longs}})), "tensor 'a' is of type I64");
   const std::string whole = View{"0", 4, 0, {4}, {1}}.opcodes();
@@ -278,8 +184,8 @@ TEST(Hostile, TensorsOutsideTheirStorage) {
   std::vector<std::pair<std::string, std::string>> many;
   const std::string remember = whole + "q\x01";
   for (int i = 0; i < 3000; ++i) many.emplace_back("t" + std::to_string(i), i == 0 ? remember : "h\x01");
-  const std::string shared =
-      torch_bytes::archive({{"data.pkl", torch_bytes::state_dict(many)}, {"data/0", torch_bytes::floats({1, 2, 3, 4})}});
+  const std::string shared = torch_bytes::archive(
+      {{"data.pkl", torch_bytes::state_dict(many)}, {"data/0", torch_bytes::floats({1, 2, 3, 4})}});
   EXPECT_EQ(refusal(shared), "");  // 3,000 names of 16 bytes each are less than the file
   const std::string storage(1 << 20, '\0');
   many[0].second = View{"0", 1 << 18, 0, {1 << 18}, {1}}.opcodes() + "q\x01";
@@ -317,10 +223,13 @@ TEST(Hostile, ZipDirectories) {
   expect_refused(patched<uint32_t>(sound, end, 16, 9), "contradict each other");
   expect_refused(patched<uint64_t>(sound, end64, 24, 99), "split");
   expect_refused(patched<uint64_t>(sound, end64, 40, ~uint64_t{0}), "contradict each other");
-  expect_refused(patched<uint64_t>(patched<uint32_t>(sound, end, 16, ~0U), end64, 48, ~uint64_t{0}), "directory is not");
-  expect_refused(patched<uint64_t>(patched<uint32_t>(sound, end, 12, ~0U), end64, 40, ~uint64_t{0}), "directory is not");
+  expect_refused(patched<uint64_t>(patched<uint32_t>(sound, end, 16, ~0U), end64, 48, ~uint64_t{0}),
+                 "directory is not");
+  expect_refused(patched<uint64_t>(patched<uint32_t>(sound, end, 12, ~0U), end64, 40, ~uint64_t{0}),
+                 "directory is not");
   const std::string many = patched<uint64_t>(sound, end64, 24, uint64_t{1} << 60);
-  expect_refused(patched<uint64_t>(patched<uint32_t>(many, end, 8, ~0U), end64, 32, uint64_t{1} << 60), "too early");
+  expect_refused(patched<uint64_t>(patched<uint32_t>(many, end, 8, ~0U), end64, 32, uint64_t{1} << 60),
+                 "too early");
   expect_refused(patched<uint64_t>(sound, locator, 8, 0), "locator");
   expect_refused(patched<uint64_t>(sound, locator, 8, ~uint64_t{0}), "locator");
 
@@ -329,9 +238,11 @@ TEST(Hostile, ZipDirectories) {
   expect_refused(patched<uint16_t>(sound, entry, 10, 12), "unknown compression");
   expect_refused(patched<uint16_t>(sound, entry, 10, 8), "contradicts the directory");
   expect_refused(patched<uint32_t>(sound, entry, 20, 1 << 30), "sizes of");
-  const std::string larger = patched<uint32_t>(patched<uint32_t>(sound, entry, 20, 1 << 30), entry, 24, 1 << 30);
+  const std::string larger =
+      patched<uint32_t>(patched<uint32_t>(sound, entry, 20, 1 << 30), entry, 24, 1 << 30);
   expect_refused(larger, "contradicts the directory");
-  expect_refused(patched<uint32_t>(patched<uint32_t>(larger, local, 18, 1 << 30), local, 22, 1 << 30), "past its end");
+  expect_refused(patched<uint32_t>(patched<uint32_t>(larger, local, 18, 1 << 30), local, 22, 1 << 30),
+                 "past its end");
   expect_refused(patched<uint32_t>(sound, entry, 42, 1 << 30), "outside the archive");
   expect_refused(patched<uint32_t>(sound, entry, 42, 0), "contradicts the directory");
   expect_refused(patched<uint32_t>(sound, entry, 42, 7), "header of");
@@ -354,7 +265,8 @@ TEST(Hostile, DeflatedRecords) {
   EXPECT_EQ(refusal(deflated({{"data.pkl", pickle}, {"data/0", data}, {"code/bomb.py", "x"}})), "");
   expect_refused(deflated({{"data.pkl", pickle}, {"data/0", data}}), "'data/0' is compressed");
   expect_refused(deflated({{"data/0", data}, {"data.pkl", pickle}}), "'data.pkl' is compressed");
-  expect_refused(deflated({{"data.pkl", pickle}, {"data/0", data}, {"extra/config.json", "{}"}}), "compressed");
+  expect_refused(deflated({{"data.pkl", pickle}, {"data/0", data}, {"extra/config.json", "{}"}}),
+                 "compressed");
 }
 
 // Two entries may not share bytes: quoted data could otherwise pass for a header.
@@ -362,7 +274,8 @@ TEST(Hostile, OverlappingEntries) {
   const std::string pickle = torch_bytes::state_dict({{"a", View{"0", 4, 0, {4}, {1}}.opcodes()}});
   const std::string inner = torch_bytes::archive({{"data/0", torch_bytes::floats({1, 2, 3, 4})}});
   const std::string local = inner.substr(0, inner.find("PK\x01\x02"));
-  std::string bytes = torch_bytes::archive({{"data.pkl", pickle}, {"outer", local}, {"data/0", local.substr(64)}});
+  std::string bytes =
+      torch_bytes::archive({{"data.pkl", pickle}, {"outer", local}, {"data/0", local.substr(64)}});
   const std::size_t quoted = bytes.find(local);
   ASSERT_NE(quoted, std::string::npos);
   // The directory's data/0 is now the header inside of "outer".

@@ -32,7 +32,8 @@ int64_t status_bytes(const std::string& field) {
   return -1;
 }
 
-// Lets the peak start from what is used now. Where that is not possible the old peak counts, which is stricter.
+// Lets the peak start from what is used now. Where that is not possible the old peak counts, which is
+// stricter.
 int64_t start_measuring() {
   malloc_trim(0);  // what was freed before must not hide what is taken now
   std::ofstream("/proc/self/clear_refs") << "5";
@@ -46,14 +47,16 @@ TEST_P(WeightMemory, Fp32ToBf16NeedsTheResultOnly) {
   const fs::path path = torch_bytes::scratch("weight_memory", GetParam());
   std::vector<TensorSpec> specs;  // 64 MiB
   for (int i = 0; i < 64; ++i) specs.push_back({"t" + std::to_string(i), at::kFloat, {512, 512}});
-  write_weights(path, specs, [](const TensorSpec& spec) { return at::ones(spec.shape); }, std::nullopt);
+  write_weights(
+      path, specs, [](const TensorSpec& spec) { return at::ones(spec.shape); }, std::nullopt);
   const int64_t before = start_measuring();
   std::vector<at::Tensor> loaded;
   const WeightFile file = WeightFile::open(path);
   for (const TensorSpec& spec : specs) loaded.push_back(file.load(spec.name, at::kBFloat16, at::kCPU));
   const int64_t growth = status_bytes("VmHWM") - before;
   fs::remove(path);
-  std::printf("%s: 32 MiB of bf16 tensors, peak growth %.1f MiB\n", GetParam(), static_cast<double>(growth) / kMiB);
+  std::printf("%s: 32 MiB of bf16 tensors, peak growth %.1f MiB\n", GetParam(),
+              static_cast<double>(growth) / kMiB);
   EXPECT_GE(growth, 31 * kMiB);
   EXPECT_LE(growth, 32 * kMiB * 11 / 10);
 }
@@ -62,7 +65,8 @@ TEST_P(WeightMemory, Fp16ToFp32NeedsTheResultOnly) {
   const fs::path path = torch_bytes::scratch("weight_memory", GetParam());
   std::vector<TensorSpec> specs;  // 64 MiB
   for (int i = 0; i < 16; ++i) specs.push_back({"t" + std::to_string(i), at::kHalf, {1024, 2048}});
-  write_weights(path, specs, [](const TensorSpec& spec) { return at::ones(spec.shape, at::kHalf); }, std::nullopt);
+  write_weights(
+      path, specs, [](const TensorSpec& spec) { return at::ones(spec.shape, at::kHalf); }, std::nullopt);
 
   const int64_t before = start_measuring();
   ASSERT_GT(before, 0);
@@ -72,7 +76,8 @@ TEST_P(WeightMemory, Fp16ToFp32NeedsTheResultOnly) {
   const int64_t growth = status_bytes("VmHWM") - before;
   fs::remove(path);
   RecordProperty("growth_mib", std::to_string(growth / kMiB));
-  std::printf("%s: 128 MiB of fp32 tensors, peak growth %.1f MiB\n", GetParam(), static_cast<double>(growth) / kMiB);
+  std::printf("%s: 128 MiB of fp32 tensors, peak growth %.1f MiB\n", GetParam(),
+              static_cast<double>(growth) / kMiB);
   EXPECT_EQ(at::stack(loaded).sum().item<double>(), 16.0 * 1024 * 2048);
   EXPECT_GE(growth, 127 * kMiB);  // the measurement works
   EXPECT_LE(growth, 128 * kMiB * 11 / 10);
@@ -89,9 +94,10 @@ TEST(WeightMemoryOf, AStridedViewOfALargeStorageIsBounded) {
     const View transposed{"0", rows * columns, 0, {columns, rows}, {1, columns}};
     const View column{"0", rows * columns, 1, {rows}, {columns}};
     torch_bytes::write_file(
-        path, torch_bytes::archive({{"data.pkl", torch_bytes::state_dict({{"transposed", transposed.opcodes()},
-                                                                          {"column", column.opcodes()}})},
-                                    {"data/0", bytes}}));
+        path,
+        torch_bytes::archive({{"data.pkl", torch_bytes::state_dict({{"transposed", transposed.opcodes()},
+                                                                    {"column", column.opcodes()}})},
+                              {"data/0", bytes}}));
   }
   const int64_t before = start_measuring();
   const WeightFile file = WeightFile::open(path);
@@ -111,14 +117,16 @@ TEST(WeightMemoryOf, ConversionHoldsOneTensor) {
                  target = torch_bytes::scratch("weight_memory_target", ".safetensors");
   std::vector<TensorSpec> specs;  // 64 MiB
   for (int i = 0; i < 16; ++i) specs.push_back({"t" + std::to_string(i), at::kHalf, {1024, 2048}});
-  write_weights(source, specs, [](const TensorSpec& spec) { return at::ones(spec.shape, at::kHalf); }, std::nullopt);
+  write_weights(
+      source, specs, [](const TensorSpec& spec) { return at::ones(spec.shape, at::kHalf); }, std::nullopt);
   const int64_t before = start_measuring();
   convert(WeightFile::open(source), target, at::kFloat, std::nullopt);
   const int64_t growth = status_bytes("VmHWM") - before;
   EXPECT_EQ(verify(WeightFile::open(target)).tensor_bytes, 128U * kMiB);
   fs::remove(source);
   fs::remove(target);
-  std::printf("conversion: 128 MiB in tensors of 8 MiB, peak growth %.1f MiB\n", static_cast<double>(growth) / kMiB);
+  std::printf("conversion: 128 MiB in tensors of 8 MiB, peak growth %.1f MiB\n",
+              static_cast<double>(growth) / kMiB);
   EXPECT_LE(growth, 32 * kMiB);
 }
 

@@ -16,7 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using torch_bytes::View;
 
-at::Tensor ramp(int64_t count) { return at::arange(count, at::kFloat).div(count); }
+at::Tensor ramp(int64_t count) {
+  return at::arange(count, at::kFloat).div(count);
+}
 
 std::string bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
@@ -28,20 +30,21 @@ class WeightViews : public ::testing::TestWithParam<int64_t> {};
 TEST_P(WeightViews, EqualAsStrided) {
   const int64_t rows = 900, columns = GetParam(), count = rows * columns;
   const std::vector<View> views = {
-      {"0", count, 0, {rows / 2, columns}, {columns, 1}},                       // a half
-      {"0", count, columns * 3, {5, columns}, {columns, 1}},                    // some rows
-      {"0", count, 0, {columns, rows}, {1, columns}},                           // transposed
-      {"0", count, 4, {rows}, {columns}},                                       // a column
-      {"0", count, 1, {rows / 2, 3}, {2 * columns, 2}},                         // every other row and column
-      {"0", count, 0, {columns, rows / 9, 9}, {1, 9 * columns, columns}},       // permuted
-      {"0", count, 2, {9, columns - 3, rows / 9}, {columns, 1, 9 * columns}},   // permuted, a part
-      {"0", count, count - 1, {}, {}},                                          // the last element
-      {"0", count, count, {0, 5}, {5, 1}},                                      // nothing, at the end
-      {"0", count, 0, {1, rows, 1}, {77, columns, 99}},                         // sizes of 1 may have any stride
+      {"0", count, 0, {rows / 2, columns}, {columns, 1}},                      // a half
+      {"0", count, columns * 3, {5, columns}, {columns, 1}},                   // some rows
+      {"0", count, 0, {columns, rows}, {1, columns}},                          // transposed
+      {"0", count, 4, {rows}, {columns}},                                      // a column
+      {"0", count, 1, {rows / 2, 3}, {2 * columns, 2}},                        // every other row and column
+      {"0", count, 0, {columns, rows / 9, 9}, {1, 9 * columns, columns}},      // permuted
+      {"0", count, 2, {9, columns - 3, rows / 9}, {columns, 1, 9 * columns}},  // permuted, a part
+      {"0", count, count - 1, {}, {}},                                         // the last element
+      {"0", count, count, {0, 5}, {5, 1}},                                     // nothing, at the end
+      {"0", count, 0, {1, rows, 1}, {77, columns, 99}},  // sizes of 1 may have any stride
   };
   const at::Tensor storage = ramp(count);
   std::vector<std::pair<std::string, std::string>> items;
-  for (std::size_t i = 0; i < views.size(); ++i) items.emplace_back("view" + std::to_string(i), views[i].opcodes());
+  for (std::size_t i = 0; i < views.size(); ++i)
+    items.emplace_back("view" + std::to_string(i), views[i].opcodes());
   const fs::path path = torch_bytes::scratch("weight_views_strided");
   torch_bytes::write_file(path, torch_bytes::archive({{"data.pkl", torch_bytes::state_dict(items)},
                                                       {"data/0", bytes_of(storage)}}));
@@ -64,9 +67,8 @@ TEST(WeightViewsOf, WrappersParametersAndAttributesAreUnderstood) {
   const std::string parameter =
       "ctorch._utils\n_rebuild_parameter\n(" + tensor + "\x88" + "ccollections\nOrderedDict\n)RtR";
   const std::string metadata = "}" + torch_bytes::text("_metadata") + "ccollections\nOrderedDict\n)Rsb";
-  const std::string ordered =
-      "ccollections\nOrderedDict\n)R(" + torch_bytes::text("a") + tensor + torch_bytes::text("b") + parameter + "u" +
-      metadata;
+  const std::string ordered = "ccollections\nOrderedDict\n)R(" + torch_bytes::text("a") + tensor +
+                              torch_bytes::text("b") + parameter + "u" + metadata;
   const std::string other = torch_bytes::text("epoch") + torch_bytes::integer(3);
   const std::vector<std::string> bodies = {
       ordered,
@@ -87,8 +89,8 @@ TEST(WeightViewsOf, WrappersParametersAndAttributesAreUnderstood) {
 
 TEST(WeightViewsOf, OfADamagedStorageAreRefusedEvenIfTheyMissTheDamage) {
   const fs::path path = torch_bytes::scratch("weight_views_damaged");
-  const std::string pickle = torch_bytes::state_dict({{"start", View{"0", 4, 0, {2}, {1}}.opcodes()},
-                                                      {"strided", View{"0", 4, 0, {2}, {2}}.opcodes()}});
+  const std::string pickle = torch_bytes::state_dict(
+      {{"start", View{"0", 4, 0, {2}, {1}}.opcodes()}, {"strided", View{"0", 4, 0, {2}, {2}}.opcodes()}});
   std::string bytes =
       torch_bytes::archive({{"data.pkl", pickle}, {"data/0", torch_bytes::floats({1, 2, 3, 4})}});
   torch_bytes::write_file(path, bytes);
@@ -103,11 +105,13 @@ TEST(WeightViewsOf, OfADamagedStorageAreRefusedEvenIfTheyMissTheDamage) {
 
 TEST(WeightViewsOf, NotFiniteValuesAreNamedWithTheirPosition) {
   const fs::path path = torch_bytes::scratch("weight_views_infinite");
-  const std::string pickle = torch_bytes::state_dict({{"whole", View{"0", 6, 0, {2, 3}, {3, 1}}.opcodes()},
-                                                      {"transposed", View{"0", 6, 0, {3, 2}, {1, 3}}.opcodes()}});
+  const std::string pickle =
+      torch_bytes::state_dict({{"whole", View{"0", 6, 0, {2, 3}, {3, 1}}.opcodes()},
+                               {"transposed", View{"0", 6, 0, {3, 2}, {1, 3}}.opcodes()}});
   const float inf = INFINITY;
-  torch_bytes::write_file(path, torch_bytes::archive({{"data.pkl", pickle},
-                                                      {"data/0", torch_bytes::floats({1, 2, 3, 4, -inf, NAN})}}));
+  torch_bytes::write_file(
+      path,
+      torch_bytes::archive({{"data.pkl", pickle}, {"data/0", torch_bytes::floats({1, 2, 3, 4, -inf, NAN})}}));
   const WeightFile file = WeightFile::open(path);
   const auto message = [&](const std::string& name) -> std::string {
     try {

@@ -34,14 +34,18 @@ class WeightWriter : public ::testing::Test {
   }
   // Not remove_all: LibTorch's wheel exports one of another libstdc++, which crashes.
   void clear() const {
-    for (const auto& file : std::vector<fs::directory_entry>(fs::directory_iterator(folder_), {})) fs::remove(file);
+    for (const auto& file : std::vector<fs::directory_entry>(fs::directory_iterator(folder_), {}))
+      fs::remove(file);
   }
   fs::path folder_;
 };
 
-const std::vector<TensorSpec> kSpecs = {
-    {"a.weight", at::kFloat, {3, 4}}, {"a.bias", at::kHalf, {3}}, {"b.0.weight", at::kBFloat16, {2, 1, 5}},
-    {"b.1.weight", at::kBFloat16, {2, 1, 5}}, {"scale", at::kDouble, {}}, {"empty", at::kFloat, {0, 7}}};
+const std::vector<TensorSpec> kSpecs = {{"a.weight", at::kFloat, {3, 4}},
+                                        {"a.bias", at::kHalf, {3}},
+                                        {"b.0.weight", at::kBFloat16, {2, 1, 5}},
+                                        {"b.1.weight", at::kBFloat16, {2, 1, 5}},
+                                        {"scale", at::kDouble, {}},
+                                        {"empty", at::kFloat, {0, 7}}};
 
 at::Tensor ramp(const TensorSpec& spec) {
   const int64_t count = c10::multiply_integers(spec.shape);
@@ -104,8 +108,8 @@ for state, dtype in ((script, torch.float32), (pytorch, torch.bfloat16), (safete
     for name, tensor in expected.items():
         assert state[name].dtype == dtype and torch.equal(state[name], tensor.to(dtype)), name
 )";
-  const std::string command = python + " " + (folder_ / "check.py").string() + " " + folder_.string() + " " +
-                              kNano.string();
+  const std::string command =
+      python + " " + (folder_ / "check.py").string() + " " + folder_.string() + " " + kNano.string();
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
@@ -121,7 +125,8 @@ TEST_F(WeightWriter, ConvertKeepsValuesTypesAndConfig) {
   EXPECT_EQ(after.tensors_by_type, (std::map<std::string, int64_t>{{"fp32", 453}}));
   EXPECT_EQ(after.format, "PyTorch");
   for (const auto& [name, tensor] : source.tensors())
-    ASSERT_TRUE(at::equal(written.load(name, at::kFloat, at::kCPU), source.load(name, at::kFloat, at::kCPU))) << name;
+    ASSERT_TRUE(at::equal(written.load(name, at::kFloat, at::kCPU), source.load(name, at::kFloat, at::kCPU)))
+        << name;
 }
 
 TEST_F(WeightWriter, RefusesWhatItCannotWrite) {

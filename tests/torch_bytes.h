@@ -23,7 +23,9 @@ std::string raw(T value) {
 inline std::string text(std::string_view value) {
   return "X" + raw(static_cast<uint32_t>(value.size())) + std::string(value);
 }
-inline std::string integer(int64_t value) { return std::string("\x8a\x08") + raw(value); }
+inline std::string integer(int64_t value) {
+  return std::string("\x8a\x08") + raw(value);
+}
 
 inline std::string tuple(const std::vector<int64_t>& values) {
   std::string result = "(";
@@ -39,13 +41,15 @@ struct View {
   std::string storage = "FloatStorage";
 
   std::string opcodes() const {
-    return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" + text(key) +
-           text("cpu") + integer(storage_count) + "tQ" + integer(offset) + tuple(shape) + tuple(strides) +
-           "\x89" + "ccollections\nOrderedDict\n)RtR";
+    return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" +
+           text(key) + text("cpu") + integer(storage_count) + "tQ" + integer(offset) + tuple(shape) +
+           tuple(strides) + "\x89" + "ccollections\nOrderedDict\n)RtR";
   }
 };
 
-inline std::string pickle(const std::string& body) { return "\x80\x02" + body + "."; }
+inline std::string pickle(const std::string& body) {
+  return "\x80\x02" + body + ".";
+}
 
 inline std::string state_dict(const std::vector<std::pair<std::string, std::string>>& items) {
   std::string result = "}(";
@@ -69,7 +73,8 @@ inline std::string floats(const std::vector<float>& values) {
 
 /// A path for a temporary file: tests run side by side.
 inline std::filesystem::path scratch(const std::string& name, const std::string& extension = ".pt") {
-  return std::filesystem::temp_directory_path() / ("vggt_" + name + "_" + std::to_string(::getpid()) + extension);
+  return std::filesystem::temp_directory_path() /
+         ("vggt_" + name + "_" + std::to_string(::getpid()) + extension);
 }
 
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
