@@ -153,6 +153,8 @@ std::string options_to_yaml(const Options& options);
 /// repeated keys, wrong values, nesting, aliases, more than 64 KiB; std::system_error if the file cannot be
 /// read.
 void read_options_yaml(const std::string& path, Options& options);
+/// The same from a text; `name` stands for the file in errors.
+void parse_options_yaml(const std::string& text, const std::string& name, Options& options);
 
 /// The main help page.
 std::string help_text();

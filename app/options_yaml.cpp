@@ -168,18 +168,22 @@ std::string options_to_yaml(const Options& options) {
   return std::string(out.c_str()) + "\n";
 }
 
-void read_options_yaml(const std::string& path, Options& options) {
-  std::istringstream text(read_small_file(path));
-  OptionEvents events(path, options);
+void parse_options_yaml(const std::string& text, const std::string& name, Options& options) {
+  std::istringstream stream(text);
+  OptionEvents events(name, options);
   try {
-    YAML::Parser parser(text);
+    YAML::Parser parser(stream);
     if (parser.HandleNextDocument(events) && parser.HandleNextDocument(events)) {
-      throw std::invalid_argument(path + ": holds more than one document");
+      throw std::invalid_argument(name + ": holds more than one document");
     }
   } catch (const YAML::Exception& error) {
-    throw std::invalid_argument(path + ":" + std::to_string(error.mark.line + 1) +
+    throw std::invalid_argument(name + ":" + std::to_string(error.mark.line + 1) +
                                 ": not YAML: " + error.msg);
   }
+}
+
+void read_options_yaml(const std::string& path, Options& options) {
+  parse_options_yaml(read_small_file(path), path, options);
 }
 
 }  // namespace vggt

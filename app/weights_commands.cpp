@@ -101,24 +101,11 @@ struct Architecture {
   Heads heads = {true, true, true, true};
 };
 
-/// Names as read_config() counts blocks by: of as many blocks as config.json says.
-TensorShapes block_names(const nlohmann::json& json) {
-  constexpr int64_t kMaxDepth = 1024;
-  TensorShapes names;
-  for (const auto& [key, prefix] : {std::pair{"depth", "aggregator.frame_blocks."},
-                                    std::pair{"vit_depth", "aggregator.patch_embed.blocks."}}) {
-    const bool is_count = json.contains(key) && json[key].is_number_unsigned();
-    const int64_t depth = is_count ? std::min<int64_t>(json[key].get<int64_t>(), kMaxDepth) : 0;
-    for (int64_t i = 0; i < depth; ++i) names[prefix + std::to_string(i) + "."] = {};
-  }
-  return names;
-}
-
 /// The architecture of a config.json alone, with the heads whose sizes it gives (the camera's always).
 Architecture read_architecture(const std::string& path) {
   const std::string text = read_text(path);
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  const Config config = read_config(text, json.is_object() ? block_names(json) : TensorShapes());
+  const Config config = read_config(text, {});
+  const auto json = nlohmann::json::parse(text);
   const bool dense = json.contains("dpt_features");
   const Heads heads = {true, dense, dense, json.contains("track_features")};
   return {read_config(text, expected_tensors(config, heads)), heads};  // now with what the heads ask for

@@ -15,7 +15,9 @@ constexpr size_t kMaxJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 8;
 constexpr int64_t kMaxSize = 1 << 20;  // of any size in a config: products of two stay far from overflow
 
-[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("config.json: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument("config.json: " + what);
+}
 
 /// What the tensors say about one size; empty where they do not.
 std::optional<int64_t> size_of(const TensorShapes& shapes, const std::string& name, size_t axis) {
@@ -24,8 +26,9 @@ std::optional<int64_t> size_of(const TensorShapes& shapes, const std::string& na
   return found->second[axis];
 }
 
-/// How many blocks prefix.0, prefix.1, ... there are.
-int64_t count_blocks(const TensorShapes& shapes, const std::string& prefix) {
+/// How many blocks prefix.0, prefix.1, ... there are; empty where there are no tensors at all.
+std::optional<int64_t> count_blocks(const TensorShapes& shapes, const std::string& prefix) {
+  if (shapes.empty()) return std::nullopt;
   int64_t count = 0;
   while (true) {
     const std::string name = prefix + std::to_string(count) + ".";
@@ -65,10 +68,10 @@ Json parse(const std::string& text) {
 /// Reads the fields of a Config from JSON and from the tensors, which must agree.
 class ConfigReader {
  public:
-  explicit ConfigReader(const Json& json) : json_(json) {}
+  ConfigReader(const Json& json, bool has_tensors) : json_(json), has_tensors_(has_tensors) {}
 
-  void integer(const std::string& key, int64_t& field, std::optional<int64_t> from_tensors, bool required = true,
-               int64_t least = 1) {
+  void integer(const std::string& key, int64_t& field, std::optional<int64_t> from_tensors,
+               bool required = true, int64_t least = 1) {
     known_.insert(key);
     if (json_.contains(key)) {
       field = to_integer(key, json_[key], least);
@@ -77,7 +80,10 @@ class ConfigReader {
       }
     } else if (from_tensors) {
       field = *from_tensors;
-      if (field < least || field > kMaxSize) fail(key + " cannot be " + std::to_string(field) + ", as the tensors say");
+      if (field < least || field > kMaxSize)
+        fail(key + " cannot be " + std::to_string(field) + ", as the tensors say");
+    } else if (required && !has_tensors_) {
+      fail(key + " is missing");
     } else if (required) {
       throw std::invalid_argument("the tensors do not tell the architecture (" + key +
                                   "): not a VGGT checkpoint, or it needs a config.json that says so");
@@ -98,7 +104,8 @@ class ConfigReader {
     if (!json_.contains(key)) return;
     if (!json_[key].is_number()) fail(key + ": expected a number, got " + json_[key].dump());
     field = json_[key].get<double>();
-    if (!std::isfinite(field) || field <= 0) fail(key + ": expected a positive number, got " + json_[key].dump());
+    if (!std::isfinite(field) || field <= 0)
+      fail(key + ": expected a positive number, got " + json_[key].dump());
   }
 
   /// A key of the official repository's own config.json that says nothing new.
@@ -112,7 +119,8 @@ class ConfigReader {
 
  private:
   static int64_t to_integer(const std::string& key, const Json& value, int64_t least) {
-    const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > kMaxSize);
+    const bool fits =
+        value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > kMaxSize);
     if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > kMaxSize) {
       fail(key + ": expected an integer from " + std::to_string(least) + " to " + std::to_string(kMaxSize) +
            ", got " + value.dump());
@@ -121,11 +129,13 @@ class ConfigReader {
   }
 
   const Json& json_;
+  bool has_tensors_;
   std::set<std::string> known_;
 };
 
 void read_aggregator(ConfigReader& read, const TensorShapes& shapes, Config& config) {
-  read.integer("patch_size", config.patch_size, size_of(shapes, "aggregator.patch_embed.patch_embed.proj.weight", 2));
+  read.integer("patch_size", config.patch_size,
+               size_of(shapes, "aggregator.patch_embed.patch_embed.proj.weight", 2));
   std::optional<int64_t> img_size;
   if (const auto rows = size_of(shapes, "aggregator.patch_embed.pos_embed", 1); rows && *rows > 1) {
     img_size = config.patch_size * std::llround(std::sqrt(static_cast<double>(*rows - 1)));
@@ -133,16 +143,18 @@ void read_aggregator(ConfigReader& read, const TensorShapes& shapes, Config& con
   read.integer("img_size", config.img_size, img_size);
   read.integer("embed_dim", config.embed_dim, size_of(shapes, "aggregator.camera_token", 3));
   std::optional<int64_t> heads;
-  if (const auto head_dim = size_of(shapes, "aggregator.frame_blocks.0.attn.q_norm.weight", 0); head_dim && *head_dim > 0) {
+  if (const auto head_dim = size_of(shapes, "aggregator.frame_blocks.0.attn.q_norm.weight", 0);
+      head_dim && *head_dim > 0) {
     heads = config.embed_dim / *head_dim;
   }
   read.integer("num_heads", config.num_heads, heads);
   read.integer("depth", config.depth, count_blocks(shapes, "aggregator.frame_blocks."));
-  read.integer("vit_depth", config.vit_depth, count_blocks(shapes, "aggregator.patch_embed.blocks."), true, 0);
+  read.integer("vit_depth", config.vit_depth, count_blocks(shapes, "aggregator.patch_embed.blocks."), true,
+               0);
   config.vit_num_heads = std::max<int64_t>(1, config.embed_dim / 64);
   read.integer("vit_num_heads", config.vit_num_heads, std::nullopt, false);
-  read.integer("num_register_tokens", config.num_register_tokens, size_of(shapes, "aggregator.register_token", 2), true,
-               0);
+  read.integer("num_register_tokens", config.num_register_tokens,
+               size_of(shapes, "aggregator.register_token", 2), true, 0);
   read.number("rope_freq", config.rope_freq);
 }
 
@@ -150,7 +162,7 @@ void read_heads(ConfigReader& read, const TensorShapes& shapes, const Heads& hea
   config.camera_num_heads = config.num_heads;
   read.integer("camera_num_heads", config.camera_num_heads, std::nullopt, false);
   read.integer("camera_trunk_depth", config.camera_trunk_depth,
-               heads.camera ? std::optional(count_blocks(shapes, "camera_head.trunk.")) : std::nullopt, heads.camera, 0);
+               heads.camera ? count_blocks(shapes, "camera_head.trunk.") : std::nullopt, heads.camera, 0);
 
   const std::string dense = heads.depth ? "depth_head." : "point_head.";
   read.integer("dpt_features", config.dpt_features, size_of(shapes, dense + "scratch.layer1_rn.weight", 0),
@@ -159,23 +171,26 @@ void read_heads(ConfigReader& read, const TensorShapes& shapes, const Heads& hea
   if (!read.four("dpt_out_channels", config.dpt_out_channels, 1) && !dpt.empty()) {
     for (size_t i = 0; i < 4; ++i) {
       const auto channels = size_of(shapes, dpt + "projects." + std::to_string(i) + ".weight", 0);
-      if (!channels) throw std::invalid_argument("tensor " + dpt + "projects." + std::to_string(i) + ".weight is missing");
+      if (!channels)
+        throw std::invalid_argument("tensor " + dpt + "projects." + std::to_string(i) + ".weight is missing");
       config.dpt_out_channels[i] = *channels;
     }
   }
-  if (!read.four("intermediate_layers", config.intermediate_layers, 0) && !dpt.empty() && config.depth != 24) {
-    throw std::invalid_argument("which layers the heads read is not known for depth " + std::to_string(config.depth) +
+  if (!read.four("intermediate_layers", config.intermediate_layers, 0) && !dpt.empty() &&
+      config.depth != 24) {
+    throw std::invalid_argument("which layers the heads read is not known for depth " +
+                                std::to_string(config.depth) +
                                 ": a config.json with intermediate_layers is needed beside the weights");
   }
 
-  read.integer("track_features", config.track_features, size_of(shapes, "track_head.tracker.fmap_norm.weight", 0),
-               heads.tracks);
+  read.integer("track_features", config.track_features,
+               size_of(shapes, "track_head.tracker.fmap_norm.weight", 0), heads.tracks);
   read.integer("track_hidden", config.track_hidden,
                size_of(shapes, "track_head.tracker.updateformer.input_transform.weight", 0), heads.tracks);
-  read.integer("track_depth", config.track_depth,
-               heads.tracks ? std::optional(count_blocks(shapes, "track_head.tracker.updateformer.time_blocks."))
-                            : std::nullopt,
-               heads.tracks);
+  read.integer(
+      "track_depth", config.track_depth,
+      heads.tracks ? count_blocks(shapes, "track_head.tracker.updateformer.time_blocks.") : std::nullopt,
+      heads.tracks);
   std::optional<int64_t> levels;
   if (const auto inputs = size_of(shapes, "track_head.tracker.corr_mlp.fc1.weight", 1)) levels = *inputs / 81;
   read.integer("track_corr_levels", config.track_corr_levels, levels, heads.tracks);
@@ -190,9 +205,11 @@ void check(const Config& config, const Heads& heads) {
   require(config.img_size % config.patch_size == 0, "img_size must be a multiple of patch_size");
   require(config.embed_dim % (4 * config.num_heads) == 0, "embed_dim must be a multiple of 4·num_heads");
   require(config.embed_dim % config.vit_num_heads == 0, "embed_dim must be a multiple of vit_num_heads");
-  require(2 * config.embed_dim % config.camera_num_heads == 0, "2·embed_dim must be a multiple of camera_num_heads");
+  require(2 * config.embed_dim % config.camera_num_heads == 0,
+          "2·embed_dim must be a multiple of camera_num_heads");
   require(config.input_width % config.patch_size == 0, "input_width must be a multiple of patch_size");
-  require(config.depth <= 1024 && config.vit_depth <= 1024 && config.camera_trunk_depth <= 1024, "a depth over 1024");
+  require(config.depth <= 1024 && config.vit_depth <= 1024 && config.camera_trunk_depth <= 1024,
+          "a depth over 1024");
   if (heads.depth || heads.points) {
     require(config.dpt_features % 8 == 0, "dpt_features must be a multiple of 8");
     for (const int64_t channels : config.dpt_out_channels) {
@@ -201,8 +218,8 @@ void check(const Config& config, const Heads& heads) {
   }
   if (!any_dpt_prefix(heads).empty()) {
     for (const int64_t layer : config.intermediate_layers) {
-      require(layer < config.depth, "intermediate_layers: layer " + std::to_string(layer) + " of a depth of " +
-                                        std::to_string(config.depth));
+      require(layer < config.depth, "intermediate_layers: layer " + std::to_string(layer) +
+                                        " of a depth of " + std::to_string(config.depth));
     }
   }
   if (heads.tracks) {
@@ -215,15 +232,15 @@ void check(const Config& config, const Heads& heads) {
 }  // namespace
 
 Heads heads_in(const TensorShapes& shapes) {
-  return {has_prefix(shapes, "camera_head."), has_prefix(shapes, "depth_head."), has_prefix(shapes, "point_head."),
-          has_prefix(shapes, "track_head.")};
+  return {has_prefix(shapes, "camera_head."), has_prefix(shapes, "depth_head."),
+          has_prefix(shapes, "point_head."), has_prefix(shapes, "track_head.")};
 }
 
 Config read_config(const std::optional<std::string>& config_json, const TensorShapes& shapes) {
   const Json json = config_json ? parse(*config_json) : Json::object();
   const Heads heads = heads_in(shapes);
   Config config;
-  ConfigReader read(json);
+  ConfigReader read(json, !shapes.empty());
   read_aggregator(read, shapes, config);
   read_heads(read, shapes, heads, config);
   config.input_width = config.img_size;

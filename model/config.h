@@ -45,9 +45,9 @@ struct Heads {
 /// The heads of which the checkpoint holds any tensor.
 Heads heads_in(const TensorShapes& shapes);
 
-/// The architecture: what config_json says, the rest read off the tensors.
-/// Throws std::invalid_argument naming the key: malformed JSON, an unknown key, a value that is not possible or
-/// contradicts a tensor, or (without config_json) a depth whose intermediate layers are not known.
+/// The architecture: what config_json says, the rest read off the tensors (if `shapes` is not empty).
+/// Throws std::invalid_argument naming the key: malformed JSON, an unknown key, a value that is not possible
+/// or contradicts a tensor, or (without config_json) a depth whose intermediate layers are not known.
 Config read_config(const std::optional<std::string>& config_json, const TensorShapes& shapes);
 
 /// config.json's text for a config.

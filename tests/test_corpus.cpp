@@ -9,8 +9,12 @@
 
 #include "io/safetensors.h"
 #include "io/torch_archive.h"
+#include "tests/fuzz/check_config.h"
 #include "tests/fuzz/check_index.h"
 #include "tests/torch_bytes.h"
+#if VGGT_APP
+#include "tests/fuzz/check_yaml.h"
+#endif
 
 // Replays what the fuzzers found interesting: every input is refused by one line, or what was read is safe.
 namespace vggt {
@@ -61,6 +65,22 @@ TEST(Corpus, ZipPickle) {
   EXPECT_GE(counts.read, 3);
   EXPECT_GE(counts.refused, 20);
 }
+
+TEST(Corpus, Config) {
+  const Counts counts = replay("config", check_config);
+  EXPECT_GE(counts.read, 3);
+  EXPECT_GE(counts.refused, 20);
+}
+
+#if VGGT_APP
+TEST(Corpus, Yaml) {
+  const Counts counts = replay("yaml", [](auto bytes) {
+    check_yaml(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  });
+  EXPECT_GE(counts.read, 3);
+  EXPECT_GE(counts.refused, 20);
+}
+#endif
 
 }  // namespace
 }  // namespace vggt

@@ -1,0 +1,19 @@
+#pragma once
+#include <cstdlib>
+#include <string>
+
+#include "app/options.h"
+
+namespace vggt {
+
+/// Reads options from YAML: what is accepted must come back the same from its own text. Throws
+/// std::invalid_argument where it is refused.
+inline void check_yaml(const std::string& text) {
+  Options options, again;
+  parse_options_yaml(text, "options.yaml", options);
+  const std::string written = options_to_yaml(options);
+  parse_options_yaml(written, "options.yaml", again);
+  if (options_to_yaml(again) != written) std::abort();
+}
+
+}  // namespace vggt
