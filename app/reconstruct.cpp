@@ -76,13 +76,18 @@ void run_network(Vggt& model, const Setup& setup, const FrameSet& frames, Result
 }
 
 void warn_of_lost_frames(const FrameSet& frames, const std::vector<View>& views, Console& console) {
+  constexpr int kNamed = 3;
+  int lost = 0;
+  std::string names;
   for (std::size_t i = 0; i < views.size(); ++i) {
-    if (!views[i].valid) {
-      console.warn(frames.frames[i].file +
-                   ": its camera came out without a finite pose and a field of view above "
-                   "0: it gives no points");
-    }
+    if (views[i].valid || ++lost > kNamed) continue;
+    names += (lost > 1 ? ", " : "") + frames.frames[i].file;
   }
+  if (lost == 0) return;
+  if (lost > kNamed) names += ", ...";
+  console.warn(std::to_string(lost) + " of " + std::to_string(views.size()) +
+               " cameras came out without a finite pose and a field of view above 0, their frames give no "
+               "points: " + names);
 }
 
 Report make_report(const Options& options, const Setup& setup, const FrameSet& frames,

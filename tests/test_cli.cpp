@@ -140,10 +140,9 @@ TEST_F(CliTest, WritesAWholeScene) {
   EXPECT_NE(cameras.dump().find("2.png"), std::string::npos);
   const std::string ply = text_of(path("out/new/room.ply"));
   EXPECT_NE(ply.find("element vertex " + report["points"].dump()), std::string::npos) << ply.substr(0, 300);
-  std::size_t without_camera = 0;
-  for (std::size_t at = 0; (at = outcome.err.find("camera came out", at)) != std::string::npos; ++at)
-    ++without_camera;
-  EXPECT_EQ(read_tum(path("out/new/room.tum")).size(), 3 - without_camera);
+  const auto is_valid = [](const json& camera) { return camera["valid"].get<bool>(); };
+  const auto valid = std::ranges::count_if(cameras["cameras"], is_valid);
+  EXPECT_EQ(read_tum(path("out/new/room.tum")).size(), static_cast<std::size_t>(valid));
 }
 
 TEST_F(CliTest, FolderHoldsSceneFiles) {
@@ -325,10 +324,15 @@ TEST_F(CliTest, AConfigThatDoesNotMatchIsRefused) {
   refused("no_such_key", 1);
   refused("intermediate_layers", {0, 1, 2, 30});
   write(dir_ / "config.json", "{\"depth\": 4");
-  expect_refusal(run(run_it), "config.json");
+  expect_refusal(run(run_it), "w.safetensors: config.json: ");
+  expect_refusal(run("weights verify w.safetensors"), "w.safetensors: config.json: ");
   expect_no_outputs();
   write(dir_ / "config.json", config.dump());
   EXPECT_EQ(run(run_it).code, 0);
+  std::string renamed = text_of(path("w.safetensors"));
+  renamed.replace(renamed.find("mask_token"), 10, "mask_tokex");
+  write(dir_ / "w.safetensors", renamed);
+  expect_refusal(run(run_it + " --dry-run"), "w.safetensors: the tensors do not fit the architecture; missing: ");
 }
 
 TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
@@ -368,9 +372,12 @@ TEST_F(CliTest, HeadsDecideWhatIsWritten) {
   EXPECT_NE(poses.err.find("no cloud is written"), std::string::npos) << poses.err;
   EXPECT_EQ(names_in("poses"),
             (std::vector<std::string>{"scene.cameras.json", "scene.report.json", "scene.tum"}));
-  const Outcome points = reconstruct("--frames frames --out points/ --heads points");
+  write(dir_ / "q.csv", "1,1\n");
+  const Outcome points =
+      reconstruct("--frames frames --out points/ --heads points --query-points q.csv");
   EXPECT_EQ(points.code, 0) << points.err;
   EXPECT_NE(points.err.find("point head"), std::string::npos) << points.err;
+  EXPECT_NE(points.err.find("query-points is not used"), std::string::npos) << points.err;
   EXPECT_EQ(names_in("points"), (std::vector<std::string>{"scene.ply", "scene.report.json"}));
   EXPECT_EQ(parse_strictly(path("points/scene.report.json"))["cloud_source"], "point head");
 }
@@ -487,7 +494,7 @@ TEST_F(CliTest, WeightsAreMadeInspectedConvertedAndUsed) {
   expect_refusal(run("weights convert r.ts x.onnx"), "x.onnx");
   expect_refusal(run("weights inspect stdout"), "stdout");
   write(dir_ / "c.json", "{\"depth\": -3}");
-  expect_refusal(run("weights random --config c.json x.ts"), "");
+  expect_refusal(run("weights random --config c.json x.ts"), "c.json: ");
 }
 
 TEST_F(CliTest, PosesAreCompared) {
