@@ -85,13 +85,13 @@ Weights add_weights(CLI::App& app, WeightsCommand& command) {
       ->required();
   w.convert = w.app->add_subcommand("convert", "Write weights in another format or type");
   w.convert->add_option("IN", command.input, "weight file to read")->required();
-  w.convert->add_option("OUT", command.output, "file to write: .ts or .safetensors")->required();
+  w.convert->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
   w.convert->add_option("--type", command.type, "fp32, fp16 or bf16 [as they are]")->check(types);
   w.verify = w.app->add_subcommand("verify", "Read and check every tensor of a weight file");
   w.verify->add_option("FILE", command.input, "weight file to check")->required();
   w.random = w.app->add_subcommand("random", "Write seeded random weights of an architecture");
   w.random->add_option("--config", command.input, "config.json with the architecture [VGGT-1B]");
-  w.random->add_option("OUT", command.output, "file to write: .ts or .safetensors")->required();
+  w.random->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
   w.random->add_option("--type", command.type, "fp32, fp16 or bf16 [fp32]")->check(types);
   w.random->add_option("--seed", command.seed, "of the random numbers [0]");
   return w;

@@ -67,6 +67,9 @@ HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool na
     if (lacking != Heads())
       choice.notes.push_back("heads that the weights lack are off: " + heads_text(lacking));
   }
+  if (!options.query_points.empty() && !choice.run.tracks) {
+    choice.notes.emplace_back("query-points is not used: --heads does not name tracks");
+  }
   if (choice.cloud == CloudSource::point_head && options.points == "depth") {
     choice.notes.emplace_back("no depth with cameras: the cloud comes from the point head");
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <set>
+#include <stdexcept>
 
 #include "app/device.h"
 #include "app/stop.h"
@@ -12,6 +13,17 @@ TensorShapes shapes_of(const WeightFile& weights) {
   TensorShapes shapes;
   for (const auto& [name, tensor] : weights.tensors()) shapes[name] = tensor.shape;
   return shapes;
+}
+
+Config config_of(const WeightFile& weights) {
+  try {
+    const TensorShapes shapes = shapes_of(weights);
+    Config config = read_config(weights.config_json(), shapes);
+    check_shapes(expected_tensors(config, heads_in(shapes)), shapes);
+    return config;
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(weights.path().string() + ": " + error.what());
+  }
 }
 
 TensorSource source_of(const WeightFile& weights) {

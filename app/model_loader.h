@@ -10,6 +10,9 @@
 namespace vggt {
 
 TensorShapes shapes_of(const WeightFile& weights);
+/// The architecture, after a check that the file holds exactly its tensors. Throws std::invalid_argument
+/// naming the file, and the key or the tensors.
+Config config_of(const WeightFile& weights);
 /// The weight file as the model wants it; it must outlive the source.
 TensorSource source_of(const WeightFile& weights);
 

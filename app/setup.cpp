@@ -15,9 +15,8 @@ Setup set_up(const Options& options) {
   const Precision precision = choose_precision(options.precision, device);
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
-  const TensorShapes shapes = shapes_of(weights);
-  Config config = read_config(weights.config_json(), shapes);
-  HeadChoice heads = choose_heads(options, heads_in(shapes), outputs.names_cloud);
+  Config config = config_of(weights);
+  HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.names_cloud);
   QueryPoints queries =
       options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
   return {std::move(outputs), device,           precision,         std::move(weights),

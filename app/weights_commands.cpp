@@ -30,10 +30,8 @@ struct Checkpoint {
 /// Opens a weight file and checks that it is a VGGT with exactly the tensors it needs.
 Checkpoint open_checkpoint(const std::string& path) {
   WeightFile file = WeightFile::open(path);
-  const TensorShapes shapes = shapes_of(file);
-  const Heads heads = heads_in(shapes);
-  Config config = read_config(file.config_json(), shapes);
-  check_shapes(expected_tensors(config, heads), shapes);
+  const Heads heads = heads_in(shapes_of(file));
+  Config config = config_of(file);
   return {std::move(file), std::move(config), heads};
 }
 
@@ -104,11 +102,15 @@ struct Architecture {
 /// The architecture of a config.json alone, with the heads whose sizes it gives (the camera's always).
 Architecture read_architecture(const std::string& path) {
   const std::string text = read_text(path);
-  const Config config = read_config(text, {});
-  const auto json = nlohmann::json::parse(text);
-  const bool dense = json.contains("dpt_features");
-  const Heads heads = {true, dense, dense, json.contains("track_features")};
-  return {read_config(text, expected_tensors(config, heads)), heads};  // now with what the heads ask for
+  try {
+    const Config config = read_config(text, {});
+    const auto json = nlohmann::json::parse(text);
+    const bool dense = json.contains("dpt_features");
+    const Heads heads = {true, dense, dense, json.contains("track_features")};
+    return {read_config(text, expected_tensors(config, heads)), heads};  // now with what the heads ask for
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path + ": " + error.what());
+  }
 }
 
 void write_random_weights(const WeightsCommand& command, Console& console) {

@@ -332,7 +332,8 @@ TEST_F(CliTest, AConfigThatDoesNotMatchIsRefused) {
   std::string renamed = text_of(path("w.safetensors"));
   renamed.replace(renamed.find("mask_token"), 10, "mask_tokex");
   write(dir_ / "w.safetensors", renamed);
-  expect_refusal(run(run_it + " --dry-run"), "w.safetensors: the tensors do not fit the architecture; missing: ");
+  expect_refusal(run(run_it + " --dry-run"),
+                 "w.safetensors: the tensors do not fit the architecture; missing: ");
 }
 
 TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
@@ -373,8 +374,7 @@ TEST_F(CliTest, HeadsDecideWhatIsWritten) {
   EXPECT_EQ(names_in("poses"),
             (std::vector<std::string>{"scene.cameras.json", "scene.report.json", "scene.tum"}));
   write(dir_ / "q.csv", "1,1\n");
-  const Outcome points =
-      reconstruct("--frames frames --out points/ --heads points --query-points q.csv");
+  const Outcome points = reconstruct("--frames frames --out points/ --heads points --query-points q.csv");
   EXPECT_EQ(points.code, 0) << points.err;
   EXPECT_NE(points.err.find("point head"), std::string::npos) << points.err;
   EXPECT_NE(points.err.find("query-points is not used"), std::string::npos) << points.err;
