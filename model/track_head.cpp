@@ -6,11 +6,10 @@
 namespace vggt {
 namespace {
 
-constexpr int kIterations = 4;
-constexpr int64_t kStride = 2;    // of the feature maps
-constexpr int64_t kRadius = 4;    // of the correlation window
+constexpr int64_t kStride = 2;  // of the feature maps
+constexpr int64_t kRadius = 4;  // of the correlation window
 constexpr int64_t kWindow = (2 * kRadius + 1) * (2 * kRadius + 1);
-constexpr double kMaxScale = 518;  // divides the flow
+constexpr double kMaxScale = 518;                           // divides the flow
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;  // of one correlation volume: 256 MB in fp32
 
 enum class Padding : int64_t { zeros = 0, border = 1 };
@@ -20,7 +19,8 @@ at::Tensor sample(const at::Tensor& maps, const at::Tensor& coords, Padding padd
   const double scale_x = 2.0 / static_cast<double>(std::max<int64_t>(maps.size(3) - 1, 1));
   const double scale_y = 2.0 / static_cast<double>(std::max<int64_t>(maps.size(2) - 1, 1));
   const at::Tensor scale = at::tensor({scale_x, scale_y}, coords.options());
-  return at::grid_sampler_2d(maps, coords * scale - 1, /*interpolation_mode=*/0, static_cast<int64_t>(padding),
+  return at::grid_sampler_2d(maps, coords * scale - 1, /*interpolation_mode=*/0,
+                             static_cast<int64_t>(padding),
                              /*align_corners=*/true);
 }
 
@@ -38,11 +38,13 @@ at::Tensor axis_embedding(int64_t n, int64_t channels, const at::TensorOptions& 
   return at::cat({angles.sin(), angles.cos()}, 0).to(options);
 }
 
-/// Position embedding of a map of h × w pixels at points [Q,2] -> [Q,channels]: x half, then y half. The map is
-/// constant along one axis in each half, so each half is sampled from one line of it.
+/// Position embedding of a map of h × w pixels at points [Q,2] -> [Q,channels]: x half, then y half. The map
+/// is constant along one axis in each half, so each half is sampled from one line of it.
 at::Tensor position_embedding(const at::Tensor& points, int64_t channels, int64_t h, int64_t w) {
-  const at::Tensor line_x = axis_embedding(w, channels / 2, points.options()).unsqueeze(1);  // [channels/2,1,w]
-  const at::Tensor line_y = axis_embedding(h, channels / 2, points.options()).unsqueeze(2);  // [channels/2,h,1]
+  const at::Tensor line_x =
+      axis_embedding(w, channels / 2, points.options()).unsqueeze(1);  // [channels/2,1,w]
+  const at::Tensor line_y =
+      axis_embedding(h, channels / 2, points.options()).unsqueeze(2);  // [channels/2,h,1]
   const at::Tensor zero = at::zeros({points.size(0)}, points.options());
   return at::cat({sample_points(line_x, at::stack({points.select(1, 0), zero}, 1)),
                   sample_points(line_y, at::stack({zero, points.select(1, 1)}, 1))},
@@ -58,9 +60,9 @@ at::Tensor window(const at::TensorOptions& options) {
 
 /// Sine and cosine, interleaved, of the flow [Q,S,2]: [Q,S,2·channels], x block then y block.
 at::Tensor flow_embedding(const at::Tensor& flow, int64_t channels) {
-  const at::Tensor factors =
-      at::arange(0, channels, 2, flow.options()) * (1000.0 / static_cast<double>(channels));  // linear, as upstream
-  const at::Tensor angles = flow.unsqueeze(3) * factors;                                      // [Q,S,2,channels/2]
+  const at::Tensor factors = at::arange(0, channels, 2, flow.options()) *
+                             (1000.0 / static_cast<double>(channels));  // linear, as upstream
+  const at::Tensor angles = flow.unsqueeze(3) * factors;                // [Q,S,2,channels/2]
   return at::stack({angles.sin(), angles.cos()}, 4).flatten(2);
 }
 
@@ -69,8 +71,9 @@ at::Tensor flow_embedding(const at::Tensor& flow, int64_t channels) {
 TrackHead::TrackHead(Binder& bind, const Config& config)
     : channels_(config.track_features),
       levels_(config.track_corr_levels),
-      feature_extractor_(bind, config,
-                         {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kStride, false}),
+      feature_extractor_(
+          bind, config,
+          {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kStride, false}),
       corr_mlp_(bind, "track_head.tracker.corr_mlp", levels_ * kWindow, config.track_hidden, channels_),
       query_ref_token_(bind.state("track_head.tracker.query_ref_token", {1, 2, 3 * channels_ + 4})),
       updateformer_(bind, config, 3 * channels_ + 4),
@@ -94,9 +97,12 @@ at::Tensor TrackHead::correlate(const std::vector<at::Tensor>& pyramid, const at
       const at::Tensor volume =
           at::matmul(features.narrow(0, first, F), maps.narrow(0, first, F).flatten(2)) /
           std::sqrt(static_cast<double>(channels_));  // [F,Q,h·w]
-      const at::Tensor centres = coords.narrow(0, first, F).reshape({F * Q, 1, 1, 2}) / std::ldexp(1.0, level);
+      const at::Tensor centres =
+          coords.narrow(0, first, F).reshape({F * Q, 1, 1, 2}) / std::ldexp(1.0, level);
       const at::Tensor sampled = sample(volume.view({F * Q, 1, h, w}), centres + offsets, Padding::zeros);
-      correlation.narrow(0, first, F).narrow(2, level * kWindow, kWindow).copy_(sampled.view({F, Q, kWindow}));
+      correlation.narrow(0, first, F)
+          .narrow(2, level * kWindow, kWindow)
+          .copy_(sampled.view({F, Q, kWindow}));
     }
   }
   return correlation;
@@ -118,18 +124,22 @@ at::Tensor TrackHead::tokens(const at::Tensor& correlation, const at::Tensor& co
 TrackHead::Tracks TrackHead::forward(const at::Tensor& features, const at::Tensor& query_points,
                                      const Observer& observer) const {
   const int64_t S = features.size(0), Q = query_points.size(0);
-  std::vector<at::Tensor> pyramid = {fmap_norm_(features.permute({0, 2, 3, 1})).permute({0, 3, 1, 2}).contiguous()};
+  std::vector<at::Tensor> pyramid = {
+      fmap_norm_(features.permute({0, 2, 3, 1})).permute({0, 3, 1, 2}).contiguous()};
   while (static_cast<int64_t>(pyramid.size()) < levels_) pyramid.push_back(at::avg_pool2d(pyramid.back(), 2));
 
-  const at::Tensor query = query_points.to(pyramid[0].options()) / kStride;  // [Q,2] pixels of the feature maps
-  const at::Tensor position = position_embedding(query, 3 * channels_ + 4, pyramid[0].size(2), pyramid[0].size(3));
-  at::Tensor coords = query.unsqueeze(0).repeat({S, 1, 1});                                            // [S,Q,2]
-  at::Tensor point_features = sample_points(pyramid[0][0], query).unsqueeze(0).repeat({S, 1, 1});      // [S,Q,C]
+  const at::Tensor query =
+      query_points.to(pyramid[0].options()) / kStride;  // [Q,2] pixels of the feature maps
+  const at::Tensor position =
+      position_embedding(query, 3 * channels_ + 4, pyramid[0].size(2), pyramid[0].size(3));
+  at::Tensor coords = query.unsqueeze(0).repeat({S, 1, 1});                                        // [S,Q,2]
+  at::Tensor point_features = sample_points(pyramid[0][0], query).unsqueeze(0).repeat({S, 1, 1});  // [S,Q,C]
   for (int i = 0; i < kIterations; ++i) {
     report_progress(observer, "track_head", i, kIterations);
     const at::Tensor correlation = correlate(pyramid, point_features, coords);
-    const at::Tensor input = tokens(correlation, coords, point_features) + position.unsqueeze(1);  // [Q,S,3C + 4]
-    const at::Tensor delta = updateformer_.forward(input).transpose(0, 1);                         // [S,Q,2 + C]
+    const at::Tensor input =
+        tokens(correlation, coords, point_features) + position.unsqueeze(1);  // [Q,S,3C + 4]
+    const at::Tensor delta = updateformer_.forward(input).transpose(0, 1);    // [S,Q,2 + C]
     const at::Tensor change = ffeat_updater_(ffeat_norm_(delta.narrow(2, 2, channels_)));
     point_features = point_features + at::gelu(change);
     coords = coords + delta.narrow(2, 0, 2);

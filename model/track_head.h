@@ -17,7 +17,8 @@ struct TrackAttention {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& context) const;  // [B,N,hidden], [B,M,hidden]
 };
 
-/// A block of the update transformer (vggt/heads/track_modules/modules.py). Its residual starts from norm1(x).
+/// A block of the update transformer (vggt/heads/track_modules/modules.py). Its residual starts from
+/// norm1(x).
 struct TrackBlock {
   LayerNorm norm1, norm2;
   std::vector<LayerNorm> norm_context;  // one in cross-attention blocks
@@ -48,9 +49,11 @@ class UpdateFormer {
 /// Follows query points of frame 0 through all frames (vggt/heads/track_head.py).
 class TrackHead {
  public:
+  static constexpr int kIterations = 4;
+
   struct Tracks {
-    at::Tensor track;        // [S,Q,2] pixels
-    at::Tensor vis, conf;    // [S,Q] in (0,1)
+    at::Tensor track;      // [S,Q,2] pixels
+    at::Tensor vis, conf;  // [S,Q] in (0,1)
   };
 
   TrackHead(Binder& bind, const Config& config);
@@ -66,7 +69,8 @@ class TrackHead {
  private:
   at::Tensor correlate(const std::vector<at::Tensor>& pyramid, const at::Tensor& features,
                        const at::Tensor& coords) const;
-  at::Tensor tokens(const at::Tensor& correlation, const at::Tensor& coords, const at::Tensor& features) const;
+  at::Tensor tokens(const at::Tensor& correlation, const at::Tensor& coords,
+                    const at::Tensor& features) const;
 
   int64_t channels_, levels_;
   DptHead feature_extractor_;

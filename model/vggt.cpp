@@ -18,8 +18,8 @@
 namespace vggt {
 namespace {
 
-// Tokens that the patch embedder, and bytes that a dense head's largest maps, may take at once. More frames at a
-// time make neither faster; on the CPU fewer stay closer to the caches.
+// Tokens that the patch embedder, and bytes that a dense head's largest maps, may take at once. More frames
+// at a time make neither faster; on the CPU fewer stay closer to the caches.
 constexpr int64_t kEmbedTokensCuda = 65536, kEmbedTokensCpu = 4096;
 constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{256} << 20;
 
@@ -50,7 +50,8 @@ ComputeTypes head_types(Precision precision) {
 class Tf32Guard {
  public:
   explicit Tf32Guard(Precision precision)
-      : blas_(at::globalContext().allowTF32CuBLAS()), cudnn_(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV)) {
+      : blas_(at::globalContext().allowTF32CuBLAS()),
+        cudnn_(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV)) {
     const bool half = precision == Precision::bf16 || precision == Precision::fp16;
     set(precision == Precision::tf32, half || precision == Precision::tf32);
   }
@@ -80,16 +81,22 @@ void check_precision(const ModelOptions& options) {
   }
   const auto index = options.device.has_index() ? options.device.index() : c10::DeviceIndex{0};
   const cudaDeviceProp* properties = at::cuda::getDeviceProperties(index);
-  if ((options.precision == Precision::tf32 || options.precision == Precision::bf16) && properties->major < 8) {
-    throw std::invalid_argument(std::string("tf32 and bf16 need compute capability 8.0; this is ") + properties->name);
+  if ((options.precision == Precision::tf32 || options.precision == Precision::bf16) &&
+      properties->major < 8) {
+    throw std::invalid_argument(std::string("tf32 and bf16 need compute capability 8.0; this is ") +
+                                properties->name);
   }
 #else
   throw std::invalid_argument("this build has no CUDA");
 #endif
 }
 
-DptHead::Kind depth_kind(const Config& config) { return {"depth_head", config.dpt_features, 2, 1, true}; }
-DptHead::Kind point_kind(const Config& config) { return {"point_head", config.dpt_features, 4, 1, true}; }
+DptHead::Kind depth_kind(const Config& config) {
+  return {"depth_head", config.dpt_features, 2, 1, true};
+}
+DptHead::Kind point_kind(const Config& config) {
+  return {"point_head", config.dpt_features, 4, 1, true};
+}
 
 }  // namespace
 
@@ -125,13 +132,16 @@ struct Vggt::Network {
 namespace {
 
 /// Frames [first, first + count) of the four layers that the dense heads read.
-std::array<at::Tensor, 4> slice(const LayerTokens& layers, const Config& config, int64_t first, int64_t count) {
+std::array<at::Tensor, 4> slice(const LayerTokens& layers, const Config& config, int64_t first,
+                                int64_t count) {
   std::array<at::Tensor, 4> tokens;
   for (size_t i = 0; i < 4; ++i) tokens[i] = layers.at(config.intermediate_layers[i]).narrow(0, first, count);
   return tokens;
 }
 
-at::Tensor to_cpu(const at::Tensor& x) { return x.to(at::kCPU).contiguous(); }
+at::Tensor to_cpu(const at::Tensor& x) {
+  return x.to(at::kCPU).contiguous();
+}
 
 }  // namespace
 
@@ -146,8 +156,8 @@ std::vector<int64_t> Vggt::Network::picks() const {
 
 int64_t Vggt::Network::embed_chunk(const FrameProvider& frames) const {
   if (options.frames_per_chunk > 0) return options.frames_per_chunk;
-  const int64_t tokens = config.special_tokens() +
-                         (frames.height / config.patch_size) * (frames.width / config.patch_size);
+  const int64_t tokens =
+      config.special_tokens() + (frames.height / config.patch_size) * (frames.width / config.patch_size);
   return std::max<int64_t>(1, (options.device.is_cpu() ? kEmbedTokensCpu : kEmbedTokensCuda) / tokens);
 }
 
@@ -177,13 +187,16 @@ void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const LayerTok
 }
 
 void Vggt::Network::run_tracks(const LayerTokens& layers, const FrameProvider& frames,
-                               const at::Tensor& query_points, const Sink& sink, const Observer& observer) const {
+                               const at::Tensor& query_points, const Sink& sink,
+                               const Observer& observer) const {
   const int64_t S = frames.frames, chunk = dense_chunk(frames);
   at::Tensor features;  // [S,C,H/2,W/2]
   for (int64_t first = 0; first < S; first += chunk) {
+    report_progress(observer, "track_head", 0,
+                    TrackHead::kIterations);  // the observer can stop the run here too
     const int64_t count = std::min(chunk, S - first);
-    const at::Tensor part =
-        track_head->feature_extractor().forward(slice(layers, config, first, count), frames.height, frames.width);
+    const at::Tensor part = track_head->feature_extractor().forward(slice(layers, config, first, count),
+                                                                    frames.height, frames.width);
     if (!features.defined()) {
       features = at::empty({S, part.size(1), part.size(2), part.size(3)}, part.options());
     }
@@ -214,7 +227,9 @@ Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions&
 Vggt::~Vggt() = default;
 Vggt::Vggt(Vggt&&) noexcept = default;
 
-const Config& Vggt::config() const { return network_->config; }
+const Config& Vggt::config() const {
+  return network_->config;
+}
 
 void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
                const Observer& observer) {
@@ -226,6 +241,8 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
                                 std::to_string(patch) + ", got " + std::to_string(frames.frames) + " of " +
                                 std::to_string(frames.width) + "x" + std::to_string(frames.height));
   }
+  TORCH_CHECK(!query_points.defined() || (query_points.dim() == 2 && query_points.size(1) == 2),
+              "query_points: expected [Q,2], got ", query_points.sizes());
   const bool with_tracks = net.track_head && query_points.defined() && query_points.size(0) > 0;
   if (with_tracks && std::min(frames.height, frames.width) < net.track_head->min_frame_side()) {
     throw std::invalid_argument("the tracker needs frames of at least " +
@@ -258,12 +275,14 @@ at::Tensor unproject(const at::Tensor& depth, const at::Tensor& extrinsic, const
   const auto scalar = [&](int row, int column) {
     return intrinsic.select(1, row).select(1, column).view({F, 1, 1});
   };
-  const at::Tensor u = at::arange(W, depth.options()).view({1, 1, W}), v = at::arange(H, depth.options()).view({1, H, 1});
-  const at::Tensor x = (u - scalar(0, 2)) * depth / scalar(0, 0), y = (v - scalar(1, 2)) * depth / scalar(1, 1);
+  const at::Tensor u = at::arange(W, depth.options()).view({1, 1, W}),
+                   v = at::arange(H, depth.options()).view({1, H, 1});
+  const at::Tensor x = (u - scalar(0, 2)) * depth / scalar(0, 0),
+                   y = (v - scalar(1, 2)) * depth / scalar(1, 1);
   const at::Tensor in_camera = at::stack({x, y, depth}, 3).view({F, H * W, 3});
-  const at::Tensor rotation = extrinsic.narrow(2, 0, 3);                         // [F,3,3] camera from world
-  const at::Tensor translation = extrinsic.select(2, 3).unsqueeze(1);            // [F,1,3]
-  return at::matmul(in_camera - translation, rotation).view({F, H, W, 3});       // rotationᵀ from the left
+  const at::Tensor rotation = extrinsic.narrow(2, 0, 3);                    // [F,3,3] camera from world
+  const at::Tensor translation = extrinsic.select(2, 3).unsqueeze(1);       // [F,1,3]
+  return at::matmul(in_camera - translation, rotation).view({F, H, W, 3});  // rotationᵀ from the left
 }
 
 }  // namespace vggt
