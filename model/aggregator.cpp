@@ -22,7 +22,8 @@ at::Tensor per_frame(const at::Tensor& token, int64_t frames) {
 }
 
 /// Frames on the device, in [0,1] and the type of the tokens.
-at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count, const at::TensorOptions& options) {
+at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
+                 const at::TensorOptions& options) {
   const at::Tensor images = frames.get(first, count);  // [count,3,H,W]
   TORCH_CHECK(images.sizes() == at::IntArrayRef({count, 3, frames.height, frames.width}), "frames: expected ",
               at::IntArrayRef({count, 3, frames.height, frames.width}), ", got ", images.sizes());
@@ -45,7 +46,8 @@ at::Tensor Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chu
                              const Observer& observer) const {
   const int64_t S = frames.frames, special = config_.special_tokens();
   const int64_t patches = (frames.height / config_.patch_size) * (frames.width / config_.patch_size);
-  at::Tensor tokens = at::empty({S, special + patches, config_.embed_dim}, camera_token_.options());  // [S,P,C]
+  at::Tensor tokens =
+      at::empty({S, special + patches, config_.embed_dim}, camera_token_.options());  // [S,P,C]
   tokens.narrow(1, 0, 1).copy_(per_frame(camera_token_, S));
   tokens.narrow(1, 1, special - 1).copy_(per_frame(register_token_, S));
   for (int64_t first = 0; first < S; first += frames_per_chunk) {
@@ -63,8 +65,8 @@ LayerTokens Aggregator::forward(const FrameProvider& frames, const std::vector<i
                                 int64_t frames_per_chunk, const Observer& observer) const {
   at::Tensor tokens = embed(frames, frames_per_chunk, observer);  // [S,P,C]
   const int64_t S = tokens.size(0), P = tokens.size(1), C = tokens.size(2);
-  const Rope rope(frames.height / config_.patch_size, frames.width / config_.patch_size, config_.special_tokens(),
-                  C / config_.num_heads, config_.rope_freq, tokens.options());
+  const Rope rope(frames.height / config_.patch_size, frames.width / config_.patch_size,
+                  config_.special_tokens(), C / config_.num_heads, config_.rope_freq, tokens.options());
   LayerTokens kept;
   const int64_t last = *std::max_element(picks.begin(), picks.end());
   for (int64_t i = 0; i <= last; ++i) {

@@ -8,7 +8,8 @@
 
 namespace vggt {
 
-/// Outputs of the picked layers: index -> [S,P,2C], frame block's tokens and global block's tokens side by side.
+/// Outputs of the picked layers: index -> [S,P,2C], frame block's tokens and global block's tokens side by
+/// side.
 using LayerTokens = std::map<int64_t, at::Tensor>;
 
 /// Patch tokens of all frames, then alternating frame-wise and global blocks (vggt/models/aggregator.py).
@@ -17,8 +18,8 @@ class Aggregator {
   Aggregator(Binder& bind, const Config& config);
 
   /// Keeps the layers in `picks`. frames_per_chunk: how many frames the patch embedder takes at once.
-  LayerTokens forward(const FrameProvider& frames, const std::vector<int64_t>& picks, int64_t frames_per_chunk,
-                      const Observer& observer) const;
+  LayerTokens forward(const FrameProvider& frames, const std::vector<int64_t>& picks,
+                      int64_t frames_per_chunk, const Observer& observer) const;
 
  private:
   at::Tensor embed(const FrameProvider& frames, int64_t frames_per_chunk, const Observer& observer) const;

@@ -7,8 +7,8 @@
 namespace vggt {
 namespace {
 
-// The MLP's hidden layer is four times as wide as the tokens: at 400 frames it would be the largest tensor of the
-// run. Products of this many rows already run at full speed.
+// The MLP's hidden layer is four times as wide as the tokens: at 400 frames it would be the largest tensor of
+// the run. Products of this many rows already run at full speed.
 constexpr int64_t kMlpRows = 65536;
 
 }  // namespace
@@ -37,9 +37,10 @@ at::Tensor Block::attend(const at::Tensor& x, const Rope* rope) const {
     norm_rope_(qkv, qk_norm_->q_norm.weight, qk_norm_->q_norm.bias, qk_norm_->k_norm.weight,
                qk_norm_->k_norm.bias, qk_norm_->q_norm.eps, *rope);
   }
-  const at::Tensor heads = qkv.view({B, N, 3, A, D}).permute({2, 0, 3, 1, 4});                // [3,B,A,N,D]
-  const at::Tensor out = attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2)).out;  // [B,A,N,D]
-  return proj_(out.transpose(1, 2).reshape({B, N, kind_.dim}));                               // [B,N,C]
+  const at::Tensor heads = qkv.view({B, N, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
+  const at::Tensor out =
+      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2)).out;  // [B,A,N,D]
+  return proj_(out.transpose(1, 2).reshape({B, N, kind_.dim}));                   // [B,N,C]
 }
 
 void Block::add_mlp_(at::Tensor& x) const {

@@ -29,9 +29,9 @@ CameraHead::CameraHead(Binder& bind, const Config& config)
 
 at::Tensor CameraHead::forward(const at::Tensor& tokens, const Observer& observer) const {
   const int64_t S = tokens.size(0);
-  const at::Tensor x = token_norm_(tokens.select(1, 0)).unsqueeze(0);           // [1,S,2C]
+  const at::Tensor x = token_norm_(tokens.select(1, 0)).unsqueeze(0);             // [1,S,2C]
   const at::Tensor normed = at::layer_norm(x, {dim_}, {}, {}, kAdaptiveNormEps);  // [1,S,2C]
-  at::Tensor pose, output;                                                       // [1,S,9]
+  at::Tensor pose, output;                                                        // [1,S,9]
   for (int i = 0; i < kIterations; ++i) {
     report_progress(observer, "camera_head", i, kIterations);
     const at::Tensor input = pose.defined() ? pose : empty_pose_tokens_.expand({1, S, 9});

@@ -14,9 +14,10 @@ at::Tensor resize(const at::Tensor& x, int64_t rows, int64_t columns) {
 /// Sine and cosine of n coordinates spread over ±span: [n,channels].
 at::Tensor axis_embedding(int64_t n, double span, int64_t channels, const at::TensorOptions& options) {
   const double edge = span * static_cast<double>(n - 1) / static_cast<double>(n);
-  const at::Tensor coordinates = at::linspace(-edge, edge, n, options).to(at::kDouble);  // [n], rounded as upstream
+  const at::Tensor coordinates =
+      at::linspace(-edge, edge, n, options).to(at::kDouble);  // [n], rounded as upstream
   const at::Tensor exponents = at::arange(channels / 2, options.dtype(at::kDouble)) / (channels / 2.0);
-  const at::Tensor omega = at::reciprocal(at::pow(at::Scalar(100.0), exponents));        // [channels/2]
+  const at::Tensor omega = at::reciprocal(at::pow(at::Scalar(100.0), exponents));  // [channels/2]
   const at::Tensor angles = coordinates.unsqueeze(1) * omega.unsqueeze(0);
   return at::cat({angles.sin(), angles.cos()}, 1);
 }
@@ -25,8 +26,8 @@ at::Tensor axis_embedding(int64_t n, double span, int64_t channels, const at::Te
 void add_position_embedding_(at::Tensor& x, double aspect) {
   const int64_t C = x.size(1), h = x.size(2), w = x.size(3);
   const double diagonal = std::sqrt(aspect * aspect + 1);
-  const auto options = at::TensorOptions().device(at::kCPU).dtype(x.scalar_type() == at::kDouble ? at::kDouble
-                                                                                                   : at::kFloat);
+  const auto options =
+      at::TensorOptions().device(at::kCPU).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   const at::Tensor along_x = axis_embedding(w, aspect / diagonal, C / 2, options);  // [w,C/2]
   const at::Tensor along_y = axis_embedding(h, 1 / diagonal, C / 2, options);       // [h,C/2]
   const auto prepare = [&](const at::Tensor& e) { return (e.to(options.dtype()) * 0.1).to(x.options()); };
@@ -45,11 +46,12 @@ std::vector<Conv2d> make_projects(Binder& bind, const Config& config, const std:
   return projects;
 }
 
-std::vector<Conv2d> make_layer_rn(Binder& bind, const Config& config, const std::string& name, int64_t features) {
+std::vector<Conv2d> make_layer_rn(Binder& bind, const Config& config, const std::string& name,
+                                  int64_t features) {
   std::vector<Conv2d> layers;
   for (size_t i = 0; i < 4; ++i) {
-    layers.emplace_back(bind, name + ".scratch.layer" + std::to_string(i + 1) + "_rn", config.dpt_out_channels[i],
-                        features, 3, 1, 1, false);
+    layers.emplace_back(bind, name + ".scratch.layer" + std::to_string(i + 1) + "_rn",
+                        config.dpt_out_channels[i], features, 3, 1, 1, false);
   }
   return layers;
 }
@@ -78,7 +80,8 @@ at::Tensor DptHead::ResidualUnit::operator()(at::Tensor x) const {
 }
 
 DptHead::FusionBlock::FusionBlock(Binder& bind, const std::string& name, int64_t features, bool has_skip)
-    : unit(bind, name + ".resConfUnit2", features), out_conv(bind, name + ".out_conv", features, features, 1) {
+    : unit(bind, name + ".resConfUnit2", features),
+      out_conv(bind, name + ".out_conv", features, features, 1) {
   if (has_skip) skip_unit.emplace_back(bind, name + ".resConfUnit1", features);
 }
 
@@ -95,7 +98,8 @@ DptHead::DptHead(Binder& bind, const Config& config, const Kind& kind)
       special_tokens_(config.special_tokens()),
       norm_(bind, kind.name + ".norm", 2 * config.embed_dim),
       projects_(make_projects(bind, config, kind.name)),
-      down_(bind, kind.name + ".resize_layers.3", config.dpt_out_channels[3], config.dpt_out_channels[3], 3, 2, 1),
+      down_(bind, kind.name + ".resize_layers.3", config.dpt_out_channels[3], config.dpt_out_channels[3], 3,
+            2, 1),
       layer_rn_(make_layer_rn(bind, config, kind.name, kind.features)),
       refinenet1_(bind, kind.name + ".scratch.refinenet1", kind.features, true),
       refinenet2_(bind, kind.name + ".scratch.refinenet2", kind.features, true),
@@ -118,7 +122,8 @@ at::Tensor DptHead::reassemble(size_t level, const at::Tensor& tokens, int64_t h
   at::Tensor x = at::linear(patches.to(project.weight.scalar_type()), project.weight.flatten(1), project.bias)
                      .view({F, rows, columns, -1})
                      .permute({0, 3, 1, 2});  // [F,c,rows,columns], channels last
-  if (kind_.position_embedding) add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
+  if (kind_.position_embedding)
+    add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
   if (level == 0) x = at::conv_transpose2d(x, up4_weight_, up4_bias_, 4);
   if (level == 1) x = at::conv_transpose2d(x, up2_weight_, up2_bias_, 2);
   if (level == 3) x = down_(x);
@@ -137,7 +142,8 @@ at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& tokens, int64_t hei
   std::array<at::Tensor, 4> maps;
   for (size_t level = 0; level < 4; ++level) maps[level] = reassemble(level, tokens[level], height, width);
   at::Tensor x = resize(fuse(maps), height / kind_.down_ratio, width / kind_.down_ratio);
-  if (kind_.position_embedding) add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
+  if (kind_.position_embedding)
+    add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
   if (kind_.outputs == 0) return x;
   x = output_conv2_[0](x);
   return output_conv2_[1](at::relu_(x));

@@ -11,10 +11,10 @@ namespace vggt {
 class DptHead {
  public:
   struct Kind {
-    std::string name;         // prefix in the checkpoint
+    std::string name;  // prefix in the checkpoint
     int64_t features;
-    int64_t outputs;          // channels of the last convolution; 0: the head ends with its feature map
-    int64_t down_ratio;       // of the output's size
+    int64_t outputs;     // channels of the last convolution; 0: the head ends with its feature map
+    int64_t down_ratio;  // of the output's size
     bool position_embedding;
   };
 

@@ -5,8 +5,8 @@
 
 #include "model/load_state.h"
 
-// The small layers, named and laid out as in the checkpoints. All are for inference; each takes its input in any
-// floating type and computes in the type that its weights were loaded in.
+// The small layers, named and laid out as in the checkpoints. All are for inference; each takes its input in
+// any floating type and computes in the type that its weights were loaded in.
 namespace vggt {
 
 struct Linear {

@@ -30,7 +30,8 @@ void check_shapes(const TensorShapes& expected, const TensorShapes& offered) {
     if (found == offered.end()) {
       missing += " " + name;
     } else if (found->second != shape) {
-      misshapen += " " + name + " (expected " + shape_text(shape) + ", got " + shape_text(found->second) + ")";
+      misshapen +=
+          " " + name + " (expected " + shape_text(shape) + ", got " + shape_text(found->second) + ")";
     }
   }
   for (const auto& [name, shape] : offered) {

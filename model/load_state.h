@@ -10,7 +10,8 @@
 
 namespace vggt {
 
-/// What a checkpoint offers: the shapes of all its tensors, and a way to load one of them to a type and device.
+/// What a checkpoint offers: the shapes of all its tensors, and a way to load one of them to a type and
+/// device.
 struct TensorSource {
   TensorShapes shapes;
   std::function<at::Tensor(const std::string& name, at::ScalarType type, at::Device device)> load;

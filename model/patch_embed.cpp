@@ -28,7 +28,8 @@ PatchEmbed::PatchEmbed(Binder& bind, const Config& config)
       blocks_(make_blocks(bind, config)),
       norm_(bind, kName + ".norm", config.embed_dim, kEps) {
   if (config.num_register_tokens > 0) {
-    register_tokens_ = bind.state(kName + ".register_tokens", {1, config.num_register_tokens, config.embed_dim});
+    register_tokens_ =
+        bind.state(kName + ".register_tokens", {1, config.num_register_tokens, config.embed_dim});
   }
   bind.record(kName + ".mask_token", {1, config.embed_dim});  // in every file, unused in inference
   if (cls_token_.defined()) {
@@ -40,18 +41,20 @@ PatchEmbed::PatchEmbed(Binder& bind, const Config& config)
 at::Tensor PatchEmbed::position_embedding(int64_t rows, int64_t columns) const {
   const at::Tensor patches = pos_embed_.narrow(1, 1, grid_ * grid_);  // [1,grid·grid,C]
   if (rows == grid_ && columns == grid_) return patches;
-  const at::Tensor map = patches.view({1, grid_, grid_, -1}).permute({0, 3, 1, 2});                   // [1,C,grid,grid]
+  const at::Tensor map = patches.view({1, grid_, grid_, -1}).permute({0, 3, 1, 2});  // [1,C,grid,grid]
   const at::Tensor resized = at::_upsample_bicubic2d_aa(map, {rows, columns}, /*align_corners=*/false);
   return resized.permute({0, 2, 3, 1}).reshape({1, rows * columns, -1});
 }
 
 at::Tensor PatchEmbed::forward(const at::Tensor& images) const {
-  const int64_t F = images.size(0), rows = images.size(2) / patch_size_, columns = images.size(3) / patch_size_;
+  const int64_t F = images.size(0), rows = images.size(2) / patch_size_,
+                columns = images.size(3) / patch_size_;
   const at::Tensor colours = (images - mean_) / std_;  // [F,3,H,W]
-  const at::Tensor map =
-      at::conv2d(colours.to(proj_weight_.scalar_type()), proj_weight_, proj_bias_, patch_size_);  // [F,C,rows,columns]
-  const at::Tensor patches = map.flatten(2).transpose(1, 2) + position_embedding(rows, columns);  // [F,rows·columns,C]
-  const at::Tensor cls = (cls_token_ + pos_embed_.narrow(1, 0, 1)).expand({F, -1, -1});           // [F,1,C]
+  const at::Tensor map = at::conv2d(colours.to(proj_weight_.scalar_type()), proj_weight_, proj_bias_,
+                                    patch_size_);  // [F,C,rows,columns]
+  const at::Tensor patches =
+      map.flatten(2).transpose(1, 2) + position_embedding(rows, columns);  // [F,rows·columns,C]
+  const at::Tensor cls = (cls_token_ + pos_embed_.narrow(1, 0, 1)).expand({F, -1, -1});  // [F,1,C]
   std::vector<at::Tensor> parts = {cls};
   if (register_tokens_.defined()) parts.push_back(register_tokens_.expand({F, -1, -1}));  // [F,R,C]
   parts.push_back(patches);

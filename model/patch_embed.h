@@ -6,7 +6,8 @@
 
 namespace vggt {
 
-/// DINOv2's vision transformer with registers, giving one token per patch (vggt/layers/vision_transformer.py).
+/// DINOv2's vision transformer with registers, giving one token per patch
+/// (vggt/layers/vision_transformer.py).
 class PatchEmbed {
  public:
   PatchEmbed(Binder& bind, const Config& config);
@@ -18,10 +19,10 @@ class PatchEmbed {
   at::Tensor position_embedding(int64_t rows, int64_t columns) const;  // [1,rows·columns,C]
 
   int64_t patch_size_, grid_;
-  at::Tensor mean_, std_;       // [1,3,1,1] of the colours
-  at::Tensor cls_token_;        // [1,1,C]
-  at::Tensor register_tokens_;  // [1,R,C]
-  at::Tensor pos_embed_;        // [1,1 + grid·grid,C]
+  at::Tensor mean_, std_;               // [1,3,1,1] of the colours
+  at::Tensor cls_token_;                // [1,1,C]
+  at::Tensor register_tokens_;          // [1,R,C]
+  at::Tensor pos_embed_;                // [1,1 + grid·grid,C]
   at::Tensor proj_weight_, proj_bias_;  // [C,3,14,14], [C]
   std::vector<Block> blocks_;
   LayerNorm norm_;

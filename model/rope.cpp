@@ -62,10 +62,18 @@ template <typename T>
 NormRopeParams<T> make_params(const at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
                               const at::Tensor& k_weight, const at::Tensor& k_bias, double eps,
                               const Rope& rope) {
-  return {q_weight.const_data_ptr<T>(), q_bias.const_data_ptr<T>(),      k_weight.const_data_ptr<T>(),
-          k_bias.const_data_ptr<T>(),   rope.cosine.const_data_ptr<T>(), rope.sine.const_data_ptr<T>(),
-          qkv.size(0),                  qkv.size(2),                     qkv.size(3),
-          rope.tokens_per_frame,        rope.special_tokens,             rope.columns,
+  return {q_weight.const_data_ptr<T>(),
+          q_bias.const_data_ptr<T>(),
+          k_weight.const_data_ptr<T>(),
+          k_bias.const_data_ptr<T>(),
+          rope.cosine.const_data_ptr<T>(),
+          rope.sine.const_data_ptr<T>(),
+          qkv.size(0),
+          qkv.size(2),
+          qkv.size(3),
+          rope.tokens_per_frame,
+          rope.special_tokens,
+          rope.columns,
           static_cast<T>(eps)};
 }
 
@@ -92,16 +100,16 @@ Rope::Rope(int64_t rows, int64_t columns, int64_t special_tokens, int64_t head_d
   // In the state type, step by step as the reference, so that the angles are the reference's to the last bit.
   const at::TensorOptions cpu = options.device(at::kCPU);
   const int64_t half = head_dim / 2;
-  const at::Tensor exponents = at::arange(0, half, 2, cpu) / half;                 // [D/4]
+  const at::Tensor exponents = at::arange(0, half, 2, cpu) / half;  // [D/4]
   const at::Tensor frequency = at::reciprocal(at::pow(at::Scalar(base), exponents));
-  const at::Tensor positions = at::arange(0, std::max(rows, columns) + 1, cpu);    // [positions]
-  const at::Tensor angles = positions.unsqueeze(1) * frequency.unsqueeze(0);       // [positions,D/4]
+  const at::Tensor positions = at::arange(0, std::max(rows, columns) + 1, cpu);  // [positions]
+  const at::Tensor angles = positions.unsqueeze(1) * frequency.unsqueeze(0);     // [positions,D/4]
   cosine = angles.cos().to(options.device());
   sine = angles.sin().to(options.device());
 }
 
-void norm_rope_(at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias, const at::Tensor& k_weight,
-                const at::Tensor& k_bias, double eps, const Rope& rope) {
+void norm_rope_(at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
+                const at::Tensor& k_weight, const at::Tensor& k_bias, double eps, const Rope& rope) {
   TORCH_CHECK(qkv.dim() == 4 && qkv.size(1) == 3 && qkv.is_contiguous(),
               "norm_rope_: expected contiguous qkv [T,3,A,D], got ", qkv.sizes());
   TORCH_CHECK(qkv.size(3) % 4 == 0, "norm_rope_: head dim must be a multiple of 4, got ", qkv.size(3));

@@ -16,7 +16,8 @@ struct NormRopeParams {
 
 enum class NormRopeType { fp32, bf16, fp16 };
 
-/// qkv [T,3,A,D] on the current CUDA device; stream is a cudaStream_t. Throws std::runtime_error on launch failure.
+/// qkv [T,3,A,D] on the current CUDA device; stream is a cudaStream_t. Throws std::runtime_error on launch
+/// failure.
 void norm_rope_cuda(NormRopeType type, void* qkv, const NormRopeParams<float>& params, void* stream);
 void norm_rope_cuda(void* qkv, const NormRopeParams<double>& params, void* stream);
 

@@ -63,12 +63,13 @@ UpdateFormer::UpdateFormer(Binder& bind, const Config& config, int64_t input_dim
 at::Tensor UpdateFormer::forward(const at::Tensor& input) const {
   const int64_t Q = input.size(0), S = input.size(1);
   const at::Tensor initial = input_transform_(input_norm_(input));  // [Q,S,hidden]
-  at::Tensor tokens = at::cat({initial, virtual_tracks_.squeeze(0).expand({-1, S, -1})});  // [Q + 64,S,hidden]
+  at::Tensor tokens =
+      at::cat({initial, virtual_tracks_.squeeze(0).expand({-1, S, -1})});  // [Q + 64,S,hidden]
   for (size_t i = 0; i < time_blocks_.size(); ++i) {
     tokens = time_blocks_[i](tokens);
-    const at::Tensor space = tokens.transpose(0, 1);          // [S,Q + 64,hidden]
-    at::Tensor points = space.narrow(1, 0, Q);                // [S,Q,hidden]
-    at::Tensor tracks = space.narrow(1, Q, kVirtualTracks);   // [S,64,hidden]
+    const at::Tensor space = tokens.transpose(0, 1);         // [S,Q + 64,hidden]
+    at::Tensor points = space.narrow(1, 0, Q);               // [S,Q,hidden]
+    at::Tensor tracks = space.narrow(1, Q, kVirtualTracks);  // [S,64,hidden]
     tracks = virtual_blocks_[i](virtual_from_points_[i](tracks, points));
     points = points_from_virtual_[i](points, tracks);
     tokens = at::cat({points, tracks}, 1).transpose(0, 1);

@@ -16,8 +16,9 @@ enum class Precision { fp64, fp32, tf32, bf16, fp16 };
 struct ModelOptions {
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
-  Heads heads;                  // which heads to load and run
-  int64_t frames_per_chunk = 0; // frames that patch embedding and dense heads take at once; 0: chosen by size
+  Heads heads;  // which heads to load and run
+  int64_t frames_per_chunk =
+      0;  // frames that patch embedding and dense heads take at once; 0: chosen by size
 };
 
 /// Cameras of all frames, on the CPU in fp32 (fp64 in a float64 run).
@@ -27,7 +28,8 @@ struct CameraPrediction {
   at::Tensor intrinsic;  // [S,3,3] network pixels
 };
 
-/// Dense output of the frames [first_frame, first_frame + F), on the CPU in fp32. A head fills its own fields.
+/// Dense output of the frames [first_frame, first_frame + F), on the CPU in fp32. A head fills its own
+/// fields.
 struct DensePrediction {
   int64_t first_frame = 0;
   at::Tensor depth, depth_conf;                // [F,H,W]
@@ -36,7 +38,7 @@ struct DensePrediction {
 
 /// Tracks of Q query points through all frames, on the CPU in fp32.
 struct TrackPrediction {
-  at::Tensor track;            // [S,Q,2] x, y in network pixels
+  at::Tensor track;                  // [S,Q,2] x, y in network pixels
   at::Tensor track_vis, track_conf;  // [S,Q] in (0,1)
 };
 
