@@ -50,15 +50,15 @@ struct StageTimer {
     if (report.tensor.defined() || (report.done != 0 && report.done != report.total)) return;
     synchronize(device);
     if (report.done == 0) begin = Clock::now();
-    if (report.done == report.total) seconds[report.stage] += std::chrono::duration<double>(Clock::now() - begin).count();
+    if (report.done == report.total)
+      seconds[report.stage] += std::chrono::duration<double>(Clock::now() - begin).count();
   }
 };
 
 void bench(vggt::Vggt& model, at::Device device, int64_t frames, int64_t height, int64_t width, int repeats) {
   const at::Tensor images = at::randint(256, {frames, 3, height, width}, at::kByte);
-  const vggt::FrameProvider provider{frames, height, width, [&](int64_t first, int64_t count) {
-                                       return images.narrow(0, first, count);
-                                     }};
+  const vggt::FrameProvider provider{
+      frames, height, width, [&](int64_t first, int64_t count) { return images.narrow(0, first, count); }};
   bool finite = true;
   vggt::Sink sink;
   sink.cameras = [&](const vggt::CameraPrediction& c) { finite &= c.pose_enc.isfinite().all().item<bool>(); };
@@ -80,7 +80,8 @@ void bench(vggt::Vggt& model, at::Device device, int64_t frames, int64_t height,
               peak_gib(device, false));
   for (auto& [stage, seconds] : times) {
     std::sort(seconds.begin(), seconds.end());
-    std::printf("  %s %.3f (%.3f-%.3f)", stage.c_str(), seconds[seconds.size() / 2], seconds.front(), seconds.back());
+    std::printf("  %s %.3f (%.3f-%.3f)", stage.c_str(), seconds[seconds.size() / 2], seconds.front(),
+                seconds.back());
   }
   std::printf(" s\n");
   std::fflush(stdout);

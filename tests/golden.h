@@ -63,7 +63,8 @@ inline Tensors run_all(Vggt& model, const at::Tensor& images, const at::Tensor& 
     got["track_conf"] = tracks.track_conf;
   };
   model.run(provide(images), query_points, sink, [&](const StageReport& report) {
-    if (report.tensor.defined()) got[report.name] = report.tensor.to(at::kCPU, report.tensor.scalar_type(), false, true);
+    if (report.tensor.defined())
+      got[report.name] = report.tensor.to(at::kCPU, report.tensor.scalar_type(), false, true);
   });
   if (got.contains("depth") && got.contains("extrinsic")) {
     got["unprojected_points"] = unproject(got["depth"], got["extrinsic"], got["intrinsic"]);

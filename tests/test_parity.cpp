@@ -11,14 +11,14 @@ using testing::Tensors;
 
 constexpr double kStageLimit = 5e-6;   // PyTorch differs from itself by 1.3e-6 with another thread count
 constexpr double kMotionLimit = 1e-4;  // of track - query; PyTorch: 1.3e-5
-// What follows from the tracks: the flow embedding turns a coordinate's last bit into 4e-3 radians. PyTorch differs
-// from the golden values by 8.5e-6 on two threads.
+// What follows from the tracks: the flow embedding turns a coordinate's last bit into 4e-3 radians. PyTorch
+// differs from the golden values by 8.5e-6 on two threads.
 constexpr double kTrackScoreLimit = 2e-5;
 
 const fs::path kFixtures = fs::path(VGGT_FIXTURES) / "golden";
 
-/// The golden files whole (the project ships mini without point and track heads), where they are at hand; also any
-/// folder of such cases in VGGT_GOLDEN: <name>/weights.safetensors, <name>/case.safetensors.
+/// The golden files whole (the project ships mini without point and track heads), where they are at hand;
+/// also any folder of such cases in VGGT_GOLDEN: <name>/weights.safetensors, <name>/case.safetensors.
 const fs::path kFullGolden = fs::path(VGGT_SOURCE_DIR) / ".." / "shared" / "golden";
 
 struct Case {
@@ -40,7 +40,8 @@ std::vector<Case> extra_cases() {
 }
 
 /// The error of one tensor, tracks measured by their motion, and its limit.
-void compare(const std::string& name, const at::Tensor& got, const at::Tensor& expected, const at::Tensor& query) {
+void compare(const std::string& name, const at::Tensor& got, const at::Tensor& expected,
+             const at::Tensor& query) {
   ASSERT_EQ(got.sizes(), expected.sizes()) << name;
   const bool is_track = name.starts_with("track.");
   const double error = is_track ? testing::relative_error(got - query, expected - query)
@@ -79,15 +80,13 @@ TEST_P(Parity, EveryStageEqualsPyTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Parity,
-                         ::testing::Values(Case{kFixtures / "nano", "weights.ts", "frames2_42x56.safetensors"},
-                                           Case{kFixtures / "nano", "weights.pt", "frames2_42x56.safetensors"},
-                                           Case{kFixtures / "nano", "weights.safetensors",
-                                                "frames2_42x56.safetensors"},
-                                           Case{kFixtures / "mini", "weights.safetensors",
-                                                "frames3_56x84.safetensors"},
-                                           Case{kFixtures / "mini", "weights.safetensors",
-                                                "frame1_70x70.safetensors"}));
+INSTANTIATE_TEST_SUITE_P(
+    Golden, Parity,
+    ::testing::Values(Case{kFixtures / "nano", "weights.ts", "frames2_42x56.safetensors"},
+                      Case{kFixtures / "nano", "weights.pt", "frames2_42x56.safetensors"},
+                      Case{kFixtures / "nano", "weights.safetensors", "frames2_42x56.safetensors"},
+                      Case{kFixtures / "mini", "weights.safetensors", "frames3_56x84.safetensors"},
+                      Case{kFixtures / "mini", "weights.safetensors", "frame1_70x70.safetensors"}));
 INSTANTIATE_TEST_SUITE_P(Extra, Parity, ::testing::ValuesIn(extra_cases()));
 
 }  // namespace

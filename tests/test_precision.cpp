@@ -1,6 +1,6 @@
 // Every precision and device against a float64 run of our own on the CPU.
-// VGGT_PYTORCH_CUDA=<folder> adds PyTorch's own fp32 outputs on the same GPU (<case>.safetensors, made from the same
-// weights and images): ours may then be at most twice as far from float64.
+// VGGT_PYTORCH_CUDA=<folder> adds PyTorch's own fp32 outputs on the same GPU (<case>.safetensors, made from
+// the same weights and images): ours may then be at most twice as far from float64.
 #include <ATen/Context.h>
 
 #include <cstdio>
@@ -48,9 +48,12 @@ double error_of(const std::string& name, const Tensors& got, const Tensors& exac
   return testing::relative_error(got.at(name).to(at::kDouble) - origin, exact.at(name) - origin);
 }
 
-/// How much more than the other tensors one may differ. Tracks: the flow embedding amplifies the last bit of a
-/// coordinate. Intrinsics: nano has a field of view of 0.29 beside values of 3.7, and the focal length divides by it.
-double slack(const std::string& name) { return name.starts_with("track") ? 20 : name == "intrinsic" ? 3 : 1; }
+/// How much more than the other tensors one may differ. Tracks: the flow embedding amplifies the last bit of
+/// a coordinate. Intrinsics: nano has a field of view of 0.29 beside values of 3.7, and the focal length
+/// divides by it.
+double slack(const std::string& name) {
+  return name.starts_with("track") ? 20 : name == "intrinsic" ? 3 : 1;
+}
 
 class Precisions : public ::testing::TestWithParam<Way> {};
 
@@ -68,16 +71,19 @@ TEST_P(Precisions, StaysCloseToFloat64) {
     if (!pytorch || !pytorch->contains(name)) continue;
     const double theirs = error_of(name, *pytorch, exact, query);
     std::printf("%-20s error against float64: ours %.2e, PyTorch %.2e\n", name.c_str(), error, theirs);
-    EXPECT_LE(error, 2 * theirs + 2e-7) << name;  // the floor: one rounding of the largest value and its neighbours
+    EXPECT_LE(error, 2 * theirs + 2e-7)
+        << name;  // the floor: one rounding of the largest value and its neighbours
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Precisions,
-    ::testing::Values(Way{at::kCPU, Precision::fp32, "cpu_fp32", 5e-6}, Way{at::kCUDA, Precision::fp64, "cuda_fp64", 1e-12},
-                      Way{at::kCUDA, Precision::fp32, "cuda_fp32", 5e-6}, Way{at::kCUDA, Precision::tf32, "cuda_tf32", 5e-3},
-                      Way{at::kCUDA, Precision::fp16, "cuda_fp16", 5e-3}, Way{at::kCUDA, Precision::bf16, "cuda_bf16", 5e-2}),
-    [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Precisions,
+                         ::testing::Values(Way{at::kCPU, Precision::fp32, "cpu_fp32", 5e-6},
+                                           Way{at::kCUDA, Precision::fp64, "cuda_fp64", 1e-12},
+                                           Way{at::kCUDA, Precision::fp32, "cuda_fp32", 5e-6},
+                                           Way{at::kCUDA, Precision::tf32, "cuda_tf32", 5e-3},
+                                           Way{at::kCUDA, Precision::fp16, "cuda_fp16", 5e-3},
+                                           Way{at::kCUDA, Precision::bf16, "cuda_bf16", 5e-2}),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Precision, OfAGpuIsRefusedOnTheCpu) {
   const Inputs inputs;

@@ -22,7 +22,8 @@ int main(int, char** argv) {
   vggt::Vggt model(vggt::read_config(file.config_json(), source.shapes), source, options);
 
   const at::Tensor frames = at::full({2, 3, 56, 70}, 0.5);  // [S,3,H,W]
-  vggt::FrameProvider provider{2, 56, 70, [&](int64_t first, int64_t count) { return frames.narrow(0, first, count); }};
+  vggt::FrameProvider provider{2, 56, 70,
+                               [&](int64_t first, int64_t count) { return frames.narrow(0, first, count); }};
   double focal = NAN;
   vggt::Sink sink;
   sink.cameras = [&](const vggt::CameraPrediction& c) { focal = c.intrinsic[0][0][0].item<double>(); };
