@@ -14,7 +14,7 @@ enum class WeightFormat { torchscript, safetensors, pytorch };
 
 /// A tensor of a weight file as the file stores it.
 struct StoredTensor {
-  at::ScalarType type;           // fp64, fp32, fp16 or bf16
+  at::ScalarType type;  // fp64, fp32, fp16 or bf16
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // in elements
   uint64_t offset;               // of its first element in the file, bytes
@@ -24,7 +24,8 @@ struct StoredTensor {
 /// Only headers are read and checked on opening; nothing in the file is ever executed.
 class WeightFile {
  public:
-  /// Throws std::invalid_argument naming the file and what is wrong with it; std::system_error if it cannot be read.
+  /// Throws std::invalid_argument naming the file and what is wrong with it; std::system_error if it cannot
+  /// be read.
   static WeightFile open(const std::filesystem::path& path);
   ~WeightFile();
   WeightFile(WeightFile&&) noexcept;
@@ -35,8 +36,9 @@ class WeightFile {
   /// config.json: of the archive, else the file of that name beside the weights.
   const std::optional<std::string>& config_json() const;
 
-  /// Reads one tensor, converted to a type, contiguous, on a device. Streams: needs no more than the result and a
-  /// few MB. Throws std::invalid_argument naming the tensor: NaN or Inf, or (archives) a wrong checksum.
+  /// Reads one tensor, converted to a type, contiguous, on a device. Streams: needs no more than the result
+  /// and a few MB. Throws std::invalid_argument naming the tensor: NaN or Inf, or (archives) a wrong
+  /// checksum.
   at::Tensor load(const std::string& name, at::ScalarType type, at::Device device) const;
 
  private:
