@@ -52,12 +52,15 @@ std::string any_dpt_prefix(const Heads& heads) {
 
 Json parse(const std::string& text) {
   if (text.size() > kMaxJsonBytes) fail("larger than 1 MB");
-  const auto limit_depth = [](int depth, Json::parse_event_t, Json&) {
+  std::set<std::string> keys;
+  const auto check_event = [&](int depth, Json::parse_event_t event, const Json& value) {
     if (depth > kMaxJsonDepth) fail("nested too deeply");
+    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
+      fail("the key '" + value.get<std::string>() + "' is there twice");
     return true;
   };
   try {
-    Json json = Json::parse(text, limit_depth);
+    Json json = Json::parse(text, check_event);
     if (!json.is_object()) fail("expected an object");
     return json;
   } catch (const Json::exception& error) {
