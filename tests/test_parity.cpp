@@ -17,10 +17,6 @@ constexpr double kTrackScoreLimit = 2e-5;
 
 const fs::path kFixtures = fs::path(VGGT_FIXTURES) / "golden";
 
-/// The golden files whole (the project ships mini without point and track heads), where they are at hand;
-/// also any folder of such cases in VGGT_GOLDEN: <name>/weights.safetensors, <name>/case.safetensors.
-const fs::path kFullGolden = fs::path(VGGT_SOURCE_DIR) / ".." / "shared" / "golden";
-
 struct Case {
   fs::path folder;
   std::string weights, frames;
@@ -29,11 +25,14 @@ struct Case {
   }
 };
 
+/// Cases of your own, each a folder in VGGT_GOLDEN with weights.ts or weights.safetensors, and
+/// case.safetensors: images and expected outputs.
 std::vector<Case> extra_cases() {
-  std::vector<Case> cases = {{kFullGolden / "mini", "weights.ts", "frames3_56x84.safetensors"}};
-  if (const char* folder = std::getenv("VGGT_GOLDEN")) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      cases.push_back({entry.path(), "weights.safetensors", "case.safetensors"});
+  std::vector<Case> cases;
+  if (const char* root = std::getenv("VGGT_GOLDEN")) {
+    for (const auto& entry : fs::directory_iterator(root)) {
+      const bool script = fs::exists(entry.path() / "weights.ts");
+      cases.push_back({entry.path(), script ? "weights.ts" : "weights.safetensors", "case.safetensors"});
     }
   }
   return cases;
@@ -53,14 +52,9 @@ void compare(const std::string& name, const at::Tensor& got, const at::Tensor& e
 class Parity : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Parity, EveryStageEqualsPyTorch) {
-  const fs::path weights_path = GetParam().folder / GetParam().weights;
-  const fs::path frames_path = GetParam().folder / GetParam().frames;
-  if (!fs::exists(weights_path) || !fs::exists(frames_path)) {
-    GTEST_SKIP() << "needs the full golden files in ../shared/golden";
-  }
-  const WeightFile file = WeightFile::open(weights_path);
+  const WeightFile file = WeightFile::open(GetParam().folder / GetParam().weights);
   const TensorSource source = testing::source_of(file);
-  Tensors golden = testing::load_tensors(frames_path);
+  Tensors golden = testing::load_tensors(GetParam().folder / GetParam().frames);
   const at::Tensor images = golden.at("images");
   const at::Tensor query = golden.contains("query_points") ? golden["query_points"] : at::Tensor();
   golden.erase("images");

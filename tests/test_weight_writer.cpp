@@ -108,8 +108,8 @@ for state, dtype in ((script, torch.float32), (pytorch, torch.bfloat16), (safete
     for name, tensor in expected.items():
         assert state[name].dtype == dtype and torch.equal(state[name], tensor.to(dtype)), name
 )";
-  const std::string command =
-      python + " " + (folder_ / "check.py").string() + " " + folder_.string() + " " + kNano.string();
+  const std::string command = "'" + python + "' '" + (folder_ / "check.py").string() + "' '" +
+                              folder_.string() + "' '" + kNano.string() + "'";
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 

@@ -74,7 +74,7 @@ inline std::string floats(const std::vector<float>& values) {
 /// A path for a temporary file: tests run side by side.
 inline std::filesystem::path scratch(const std::string& name, const std::string& extension = ".pt") {
   return std::filesystem::temp_directory_path() /
-         ("vggt_" + name + "_" + std::to_string(::getpid()) + extension);
+         ("vggt " + name + "_" + std::to_string(::getpid()) + extension);
 }
 
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
