@@ -19,7 +19,7 @@ void Binder::record(const std::string& name, std::vector<int64_t> shape) {
 
 at::Tensor Binder::take(const std::string& name, std::vector<int64_t> shape, at::ScalarType type) {
   record(name, std::move(shape));
-  if (source_ == nullptr || !loading_) return {};
+  if (source_ == nullptr) return {};
   return source_->load(name, type, device_);
 }
 

@@ -42,7 +42,6 @@ class Binder {
   /// A tensor that checkpoints hold and inference does not need.
   void record(const std::string& name, std::vector<int64_t> shape);
 
-  void set_loading(bool loading) { loading_ = loading; }
   void set_types(ComputeTypes types) { types_ = types; }
   const TensorShapes& taken() const { return taken_; }
 
@@ -52,7 +51,6 @@ class Binder {
   const TensorSource* source_;
   ComputeTypes types_;
   at::Device device_;
-  bool loading_ = true;
   TensorShapes taken_;
 };
 
