@@ -95,7 +95,8 @@ SourceKind kind_of_source(const fs::path& source) {
   if (has_extension(source, kImageExtensions)) return SourceKind::image;
   if (has_extension(source, kVideoExtensions)) return SourceKind::video;
   if (has_extension(source, std::array{".safetensors"})) return SourceKind::tensor_file;
-  if (is_text(source)) return SourceKind::list;
+  if (fs::is_fifo(status)) return SourceKind::list;  // a shell's <(…): it cannot be read twice
+  if (fs::is_regular_file(status) && is_text(source)) return SourceKind::list;
   throw std::invalid_argument(source.string() +
                               ": not a folder, an image, a video, a list of paths or a .safetensors file");
 }

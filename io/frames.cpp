@@ -63,13 +63,15 @@ VideoSampling sampling_of(const FrameOptions& options) {
 }
 
 // The container's count cannot be trusted: only going through the video tells how many frames are wanted.
-std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const Progress& progress) {
+std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const Progress& progress,
+                                             std::string& missing_part) {
   VideoReader video(options.source, sampling_of(options));
   std::size_t count = 0;
   while (video.advance()) {
     ++count;
-    if (progress) progress(0, 0);
+    if (progress) progress(static_cast<int>(count), 0);
   }
+  missing_part = video.missing_part();
   return choose_evenly(count, options.max_frames);
 }
 
@@ -97,6 +99,7 @@ class VideoTasks {
     };
     return FrameTask{file, video_.time_s(), file, decode};
   }
+  std::string missing_part() const { return video_.missing_part(); }
 
  private:
   std::string name_;
@@ -106,16 +109,19 @@ class VideoTasks {
   std::size_t wanted_ = 0, taken_ = 0;
 };
 
-std::vector<FrameResult> load_video(const FrameOptions& options, const Progress& progress) {
+std::vector<FrameResult> load_video(const FrameOptions& options, const Progress& progress,
+                                    std::string& missing_part) {
   std::optional<std::vector<std::size_t>> chosen;
-  if (options.max_frames) chosen = choose_video_frames(options, progress);
+  if (options.max_frames) chosen = choose_video_frames(options, progress, missing_part);
   const int total = chosen ? static_cast<int>(chosen->size()) : 0;
   VideoTasks tasks(options, std::move(chosen));
-  return run_frame_tasks(
+  std::vector<FrameResult> results = run_frame_tasks(
       options, [&] { return tasks.next(); },
       [&](int done) {
         if (progress) progress(done, total);
       });
+  if (!options.max_frames) missing_part = tasks.missing_part();
+  return results;
 }
 
 // Frames of one size from what was loaded; what failed becomes warnings.
@@ -153,8 +159,11 @@ FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   check_options(options, kind);
   quiet_decoders();
   if (kind == SourceKind::tensor_file) return load_tensor_frames(options, progress);
-  return assemble(options, kind == SourceKind::video ? load_video(options, progress)
-                                                     : load_images(options, kind, progress));
+  std::string missing_part;
+  FrameSet set = assemble(options, kind == SourceKind::video ? load_video(options, progress, missing_part)
+                                                             : load_images(options, kind, progress));
+  if (!missing_part.empty()) set.warnings.push_back(missing_part);
+  return set;
 }
 
 }  // namespace vggt

@@ -48,12 +48,13 @@ struct Frame {
 struct FrameSet {
   int width = 0, height = 0;          // network pixels, multiples of patch_size
   std::vector<Frame> frames;          // at least one
-  std::vector<std::string> warnings;  // skipped files, one line each
+  std::vector<std::string> warnings;  // skipped files and the missing part of a video, one line each
 };
 
 /// Finds, decodes and preprocesses frames, on several threads within the memory budget.
 /// Their order and pixels do not depend on the threads. progress(done, total) is called from the calling
-/// thread and may throw to stop; total is 0 where it is not known yet (videos).
+/// thread and may throw to stop; total is 0 where it is not known (yet: videos are counted first for
+/// max_frames, and then begun again).
 /// Throws std::invalid_argument: no frames, only unreadable ones, an unreadable one with `strict`, bad
 /// options; std::system_error: a folder, list or .safetensors file that cannot be opened.
 FrameSet load_frames(const FrameOptions& options,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -36,8 +37,9 @@ open3d::geometry::PointCloud to_open3d(const PointCloud& cloud, bool with_colors
 void check_voxel_size(const open3d::geometry::PointCloud& cloud, double voxel_size) {
   const double extent = (cloud.GetMaxBound() - cloud.GetMinBound()).maxCoeff();
   if (extent / voxel_size < static_cast<double>(std::numeric_limits<int>::max() / 2)) return;
-  throw std::invalid_argument("voxel size " + std::to_string(voxel_size) +
-                              " is too small for a scene of extent " + std::to_string(extent));
+  std::ostringstream text;
+  text << "voxel: a side of " << voxel_size << " is too small for a scene of extent " << extent;
+  throw std::invalid_argument(text.str());
 }
 
 }  // namespace

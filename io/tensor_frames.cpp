@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 
 #include "io/frame_sources.h"
@@ -90,8 +91,10 @@ Frame make_frame(const fs::path& path, const Images& images, std::size_t index) 
   for (std::size_t i = 0; i < count; ++i) {
     const float value = read_element(images.type, images.data, index * count + i);
     if (!(value >= 0 && value <= 1)) {
-      throw std::invalid_argument(path.string() + ": `images` holds " + std::to_string(value) + " in frame " +
-                                  std::to_string(index) + "; all values must be in [0,1]");
+      std::ostringstream text;
+      text << path.string() << ": `images` holds " << value << " in frame " << index
+           << "; all values must be in [0,1]";
+      throw std::invalid_argument(text.str());
     }
     frame.pixels[i] = value;
     frame.rgb[i] = static_cast<uint8_t>(std::lround(value * 255));

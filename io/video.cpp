@@ -4,6 +4,7 @@
 #include <cmath>
 #include <opencv2/core.hpp>
 #include <opencv2/core/utility.hpp>
+#include <sstream>
 #include <stdexcept>
 
 namespace vggt {
@@ -23,7 +24,7 @@ int read_quarter_turns(cv::VideoCapture& capture) {
 }  // namespace
 
 VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
-    : sampling_(sampling) {
+    : sampling_(sampling), path_(path.string()) {
   // Absolute: FFmpeg would take "a:b.mp4" for a protocol.
   bool opened = false;
   try {
@@ -35,6 +36,7 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   const double rate = capture_.get(cv::CAP_PROP_FPS);
   quarter_turns_ = read_quarter_turns(capture_);
   frame_seconds_ = 1 / (std::isfinite(rate) && rate > 0 ? rate : kFallbackRate);
+  promised_seconds_ = capture_.get(cv::CAP_PROP_FRAME_COUNT) * frame_seconds_;
 }
 
 bool VideoReader::advance() {
@@ -61,6 +63,17 @@ bool VideoReader::wanted() {
 std::size_t VideoReader::frame_bytes() const {
   const double pixels = capture_.get(cv::CAP_PROP_FRAME_WIDTH) * capture_.get(cv::CAP_PROP_FRAME_HEIGHT);
   return pixels > 0 ? static_cast<std::size_t>(3 * pixels) : 0;
+}
+
+std::string VideoReader::missing_part() const {
+  // Containers round, guess, and count the sound that goes on after the last picture.
+  constexpr double kTolerance = 1.2, kTolerance_s = 0.5;
+  const double seen = time_s_ + frame_seconds_;
+  if (!(promised_seconds_ > kTolerance * seen + kTolerance_s)) return {};
+  std::ostringstream text;
+  text << path_ << ": ends after " << seen << " s of the " << promised_seconds_
+       << " s it promises: truncated?";
+  return text.str();
 }
 
 cv::Mat VideoReader::pixels() {

@@ -6,6 +6,7 @@
 #include <opencv2/core/mat.hpp>
 #include <opencv2/videoio.hpp>
 #include <optional>
+#include <string>
 
 namespace vggt {
 
@@ -27,6 +28,8 @@ class VideoReader {
   int64_t frame_number() const { return number_; }
   double time_s() const { return time_s_; }
   std::size_t frame_bytes() const;
+  /// After the end: a line about what is missing if the container promises much more. Empty if all is well.
+  std::string missing_part() const;
   /// BGR, turned as the container says. Empty if it cannot be decoded.
   cv::Mat pixels();
 
@@ -35,7 +38,8 @@ class VideoReader {
 
   cv::VideoCapture capture_;
   VideoSampling sampling_;
-  double frame_seconds_ = 0;
+  std::string path_;
+  double frame_seconds_ = 0, promised_seconds_ = 0;
   int64_t number_ = -1;
   double time_s_ = 0;
   double last_tick_ = -1;

@@ -1,6 +1,7 @@
 // Frames out of folders, lists and images: which, in what order, and what happens to bad ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cmath>
@@ -139,6 +140,17 @@ TEST(List, PathsAreRelativeToIt) {
 
   write_text(folder / "empty.txt", "# nothing\n\n");
   EXPECT_THAT(load_error(small_options(folder / "empty.txt")), HasSubstr("empty.txt: lists no images"));
+}
+
+// A shell's <(…) can be read only once, and in parts.
+TEST(List, MayBeAPipe) {
+  const test::TemporaryFolder folder;
+  write_picture(folder / "a.png", 1);
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::thread writer(
+      [&] { write_text(folder / "pipe", "a.png\n#" + std::string(100000, '-') + "\na.png\n"); });
+  EXPECT_THAT(files_of(load_frames(small_options(folder / "pipe"))), ElementsAre("a.png", "a.png"));
+  writer.join();
 }
 
 TEST(Folder, OneSetOfDifferentShapesIsCentredOnWhite) {

@@ -182,6 +182,9 @@ TEST(VideoFile, CutOffOrNotAVideo) {
   EXPECT_GT(last, 10);
   EXPECT_LT(last, 40);
   EXPECT_EQ(numbers_by_pixels(set), numbers_by_name(set));
+  EXPECT_THAT(set.warnings, ElementsAre(HasSubstr("half.avi: ends after")));
+  EXPECT_THAT(load_frames(small_options(folder / "half.avi")).warnings, SizeIs(1));
+  EXPECT_THAT(load_frames(small_options(folder / "a.avi")).warnings, SizeIs(0));
   EXPECT_THAT(load_error(small_options(folder / "text.mp4")),
               HasSubstr("text.mp4: cannot be opened as a video"));
   EXPECT_THAT(load_error(small_options(folder / "empty.mp4")),
