@@ -100,12 +100,15 @@ void SceneBuilder::add_frame(int frame, const float* depth, const float* points,
 void SceneBuilder::count_confidence(int frame, const float* confidence) {
   double sum = 0;
   int64_t finite = 0;
-  const int64_t pixels = static_cast<int64_t>(width_) * height_;
-  for (int64_t i = 0; i < pixels; ++i) {
-    if (!std::isfinite(confidence[i])) continue;
-    if (!options_.conf_threshold) top_confidence_.add(confidence[i]);
-    sum += confidence[i];
-    ++finite;
+  const FrameView& view = frames_[static_cast<std::size_t>(frame)];
+  for (int y = view.begin_y; y < view.end_y; ++y) {
+    for (int x = view.begin_x; x < view.end_x; ++x) {
+      const float value = confidence[static_cast<int64_t>(y) * width_ + x];
+      if (!std::isfinite(value)) continue;
+      if (!options_.conf_threshold) top_confidence_.add(value);
+      sum += value;
+      ++finite;
+    }
   }
   mean_confidence_[static_cast<std::size_t>(frame)] = finite ? sum / static_cast<double>(finite) : 0;
 }

@@ -12,7 +12,7 @@
 namespace vggt {
 
 struct SceneOptions {
-  double conf_percentile = 50;           // share of all pixels that is dropped, %
+  double conf_percentile = 50;           // share that is dropped of the pixels that show an image, %
   std::optional<double> conf_threshold;  // instead of it
   bool mask_black = false, mask_white = false;
   double depth_edge = 0;  // largest spread of depth over 3×3 pixels, relative; 0: any

@@ -249,6 +249,24 @@ TEST(SceneBuilder, PaddingGivesNoPoints) {
   EXPECT_EQ(builder.finish().cloud.points.size(), 8u);
 }
 
+// However much padding there is, and however sure the network is of it, the share dropped is of the image.
+TEST(SceneBuilder, PaddingHasNoPartInConfidence) {
+  for (const float of_padding : {0.5f, 100.0f}) {
+    Sample sample(1, 6, 6, 11);
+    std::ranges::fill(sample.confidence, of_padding);
+    std::vector<FrameView> views = sample.frame_views();
+    views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
+    for (int i = 0; i < 8; ++i) sample.confidence_at(0, 2 + i / 4, 1 + i % 4) = static_cast<float>(i + 1);
+    SceneBuilder builder(SceneOptions(), 6, 6, views);
+    builder.set_views(sample.views());
+    sample.add(builder, 0, 1);
+    const BuiltScene scene = builder.finish();
+    EXPECT_EQ(scene.cloud.points.size(), 4u);
+    EXPECT_DOUBLE_EQ(scene.conf_threshold, 4.5);
+    EXPECT_DOUBLE_EQ(scene.mean_confidence[0], 4.5);
+  }
+}
+
 TEST(SceneBuilder, OnlyFinitePointsComeOut) {
   Sample sample(2, 4, 5, 12);
   sample.depth_at(0, 0, 0) = kNan;
