@@ -190,19 +190,18 @@ std::string help_text() {
       lines.back().left += ", " + left;
     }
   });
-  lines.push_back(
-      {"Output", "--config YAML, --print-config", "options by the same names from a file; print them all"});
+  lines.push_back({"Output", "--config YAML, --print-config", "options from a file; print them all"});
   lines.push_back({"Output", "--version, --help", ""});
   std::string text =
-      "vggt-recon --frames PATH --out SCENE.ply [options]      frames in, a 3D scene out\n"
-      "vggt-recon weights inspect|convert|verify|random ...    look at, convert and make weight files\n"
-      "vggt-recon eval --poses A.tum --truth B.tum             compare camera poses\n";
+      "vggt-recon --frames PATH --out SCENE.ply [options]    frames in, a 3D scene out\n"
+      "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
+      "vggt-recon eval --poses A.tum --truth B.tum           compare camera poses\n";
   std::string group;
   for (const Line& line : lines) {
     if (line.group != group) text += line.group + ":\n";
     group = line.group;
     std::string row = "  " + line.left;
-    row.resize(std::max<std::size_t>(row.size() + 1, 33), ' ');
+    row.resize(std::max<std::size_t>(row.size() + 1, 32), ' ');
     row += line.help;
     row.erase(row.find_last_not_of(' ') + 1);
     text += row + "\n";

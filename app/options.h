@@ -54,73 +54,48 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   using I = OptionInfo;
   constexpr const char *kInput = "Frames", *kModel = "Model", *kScene = "Scene", *kOutput = "Output";
   constexpr double kBig = 1e15;
-  visit(I{"frames", kInput, "PATH", "folder, video, text file of paths, or .safetensors with `images`"},
-        o.frames);
-  visit(I{"fps", kInput, "X", "videos: frames taken a second [1], or every N-th frame", {}, 1e-6, 1e6},
-        o.fps);
+  visit(I{"frames", kInput, "PATH", "folder, video, list of paths, or .safetensors"}, o.frames);
+  visit(I{"fps", kInput, "X", "videos: frames a second [1], or every N-th", {}, 1e-6, 1e6}, o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
-  visit(I{"max-frames", kInput, "N", "at most N, evenly over the sequence, the first kept", {}, 1, 1e9},
-        o.max_frames);
-  visit(I{"fit",
-          kInput,
-          "crop|pad",
-          "crop: full width, tall frames cropped; pad: square, white bars",
-          {"crop", "pad"}},
-        o.fit);
-  visit(
-      I{"width", kInput, "N", "width (crop) or long side (pad) for the network [the model's]", {}, 14, 16384},
-      o.width);
-  visit(I{"strict", kInput, "", "stop at an unreadable frame instead of skipping it"}, o.strict);
+  visit(I{"max-frames", kInput, "N", "at most N, evenly over the sequence", {}, 1, 1e9}, o.max_frames);
+  visit(I{"fit", kInput, "crop|pad", "crop tall frames, or pad to a white square", {"crop", "pad"}}, o.fit);
+  visit(I{"width", kInput, "N", "network pixels: width, or long side with pad", {}, 14, 16384}, o.width);
+  visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
 
-  visit(I{"weights", kModel, "FILE", "TorchScript .ts, or official .safetensors or .pt [weights/*.ts]"},
-        o.weights);
+  visit(I{"weights", kModel, "FILE", ".ts, .safetensors or .pt [weights/*.ts]"}, o.weights);
   visit(I{"heads",
           kModel,
           "LIST",
-          "of camera,depth,points,tracks [those the outputs need]",
+          "of camera,depth,points,tracks [what is needed]",
           {"camera", "depth", "points", "tracks"}},
         o.heads);
-  visit(I{"points",
-          kModel,
-          "depth|head",
-          "the cloud comes from depth and cameras, or from the point head",
-          {"depth", "head"}},
+  visit(I{"points", kModel, "depth|head", "cloud from depth and cameras, or point head", {"depth", "head"}},
         o.points);
-  visit(I{"query-points", kModel, "CSV", "x,y per line, network pixels of frame 0, to be tracked"},
-        o.query_points);
+  visit(I{"query-points", kModel, "CSV", "to track: x,y lines, network pixels of frame 0"}, o.query_points);
   visit(I{"precision",
           kModel,
           "P",
-          "auto|fp32|tf32|bf16|fp16; auto: bf16 on CUDA from sm_80, else fp32",
+          "auto|fp32|tf32|bf16|fp16 [bf16 from sm_80]",
           {"auto", "fp32", "tf32", "bf16", "fp16"}},
         o.precision);
   visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N"}, o.device);
   visit(I{"threads", kModel, "N", "CPU threads [0: one per core]", {}, 0, 4096}, o.threads);
 
-  visit(I{"conf-percentile", kScene, "P", "% of pixels dropped, lowest confidence first [50]", {}, 0, 100},
+  visit(I{"conf-percentile", kScene, "P", "% dropped, lowest confidence first [50]", {}, 0, 100},
         o.conf_percentile);
-  visit(I{"conf-threshold", kScene, "X", "keep pixels of at least this confidence instead", {}, -kBig, kBig},
+  visit(I{"conf-threshold", kScene, "X", "keep at least this confidence instead", {}, -kBig, kBig},
         o.conf_threshold);
-  visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16) or white (all > 240) background"}, o.mask_black);
+  visit(I{"mask-black", kScene, "", "drop background: r+g+b < 16, or all > 240"}, o.mask_black);
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
-  visit(I{"depth-edge",
-          kScene,
-          "R",
-          "drop edges: depths in 3x3 pixels differ by over R of it [0: off]",
-          {},
-          0,
-          1e6},
+  visit(I{"depth-edge", kScene, "R", "drop where 3x3 depths differ by over R of it", {}, 0, 1e6},
         o.depth_edge);
-  visit(I{"voxel", kScene, "R", "one point per voxel of R x the scene's median depth [0: off]", {}, 0, 1e3},
-        o.voxel);
-  visit(I{"outliers", kScene, "off|on|N,S", "drop points S deviations off their N neighbours [on: 20,2]"},
-        o.outliers);
-  visit(I{"max-points", kScene, "N", "at most N points, chosen at random by --seed [0: all]", {}, 0, kBig},
-        o.max_points);
+  visit(I{"voxel", kScene, "R", "one point per voxel of R x median depth", {}, 0, 1e3}, o.voxel);
+  visit(I{"outliers", kScene, "off|on|N,S", "drop what is S deviations off N neighbours"}, o.outliers);
+  visit(I{"max-points", kScene, "N", "at most N points, chosen by the seed", {}, 0, kBig}, o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
-  visit(I{"out", kOutput, "PATH", "x.ply, or a folder for scene.*; cameras, .tum, report beside it"}, o.out);
-  visit(I{"save-predictions", kOutput, "FILE", "all outputs of the network as .safetensors"},
+  visit(I{"out", kOutput, "PATH", "x.ply, or a folder for scene.*"}, o.out);
+  visit(I{"save-predictions", kOutput, "FILE", "what the network gives, as .safetensors"},
         o.save_predictions);
   visit(I{"dry-run", kOutput, "", "say what would be done, write nothing"}, o.dry_run);
   visit(I{"quiet", kOutput, "", "only warnings and errors; or more than usual"}, o.quiet);

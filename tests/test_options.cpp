@@ -274,7 +274,7 @@ TEST_F(OptionsTest, PresetsLoadAndAreValid) {
 TEST_F(OptionsTest, HelpFitsAScreen) {
   std::istringstream lines(std::get<ShowText>(parse({"--help"})).text);
   int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 100u) << line;
+  for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_LE(count, 40);
   EXPECT_GE(count, 24);
 }
