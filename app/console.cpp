@@ -35,7 +35,8 @@ std::string one_line(std::string text) {
 
 std::string progress_line(const std::string& stage, const std::string& unit, int64_t done, int64_t total,
                           double seconds) {
-  std::string line = fmt::format("{}: {}/{} {}", stage, done, total, unit);
+  const std::string count = total > 0 ? fmt::format("{}/{}", done, total) : fmt::format("{}", done);
+  std::string line = fmt::format("{}: {} {}", stage, count, unit);
   if (done > 0 && seconds > 0.5) {
     const double rate = static_cast<double>(done) / seconds;
     line += fmt::format(", {:.3g} {}/s", rate, unit);
@@ -92,12 +93,13 @@ void Console::clear_line() {
 void Console::progress(const std::string& stage, const std::string& unit, int64_t done, int64_t total) {
   if (talk_ == Talk::quiet) return;
   const Clock::time_point now = Clock::now();
-  if (stage != stage_ || done == 0) {
+  if (stage != stage_ || total != total_ || done == 0) {
     stage_ = stage;
+    total_ = total;
     stage_start_ = now;
     last_shown_ = now;
   }
-  const bool is_over = done >= total;
+  const bool is_over = total > 0 && done >= total;
   if (is_over) {
     clear_line();
     stage_.clear();

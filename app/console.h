@@ -25,8 +25,9 @@ class Console {
   void error(const std::string& text);
   void result(const std::string& text);  // standard output; not if quiet
 
-  /// Progress of a stage, `done` from 0 to `total`, with rate and time left: one line that renews itself on a
-  /// terminal, else a plain line every 5 s at most. `unit` is what is counted, such as "frames".
+  /// Progress of a stage, `done` from 0 to `total` (0: not known), with rate and time left: one line that
+  /// renews itself on a terminal, else a plain line every 5 s at most. `unit` is what is counted, such as
+  /// "frames".
   void progress(const std::string& stage, const std::string& unit, int64_t done, int64_t total);
 
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -40,6 +41,7 @@ class Console {
   bool is_terminal_;
   bool line_shown_ = false;
   std::string stage_;
+  int64_t total_ = 0;
   Clock::time_point stage_start_, last_shown_;
   std::vector<std::string> warnings_;
 };
