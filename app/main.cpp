@@ -1,9 +1,11 @@
 #include <c10/util/Exception.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -42,6 +44,11 @@ int out_of_memory(const std::string& what) {
   return kOutOfMemory;
 }
 
+int stopped() {
+  fail("stopped, nothing was written");
+  return kStopped;
+}
+
 vggt::Talk talk_of(const vggt::Options& options) {
   if (options.quiet) return vggt::Talk::quiet;
   return options.verbose ? vggt::Talk::verbose : vggt::Talk::normal;
@@ -51,6 +58,8 @@ void execute(const vggt::Command& command) {
   if (const auto* text = std::get_if<vggt::ShowText>(&command)) {
     std::fputs(text->text.c_str(), stdout);
   } else if (const auto* options = std::get_if<vggt::Options>(&command)) {
+    // OpenCV tells std::cerr about damaged images, which have their one warning; the console does not use it.
+    if (!options->verbose) std::cerr.rdbuf(nullptr);
     vggt::Console console(talk_of(*options));
     vggt::reconstruct(*options, console);
   } else if (const auto* weights = std::get_if<vggt::WeightsCommand>(&command)) {
@@ -65,8 +74,7 @@ int explain_failure() {
   try {
     throw;
   } catch (const vggt::Stopped&) {
-    fail("stopped, nothing was written");
-    return kStopped;
+    return stopped();
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
   } catch (const c10::OutOfMemoryError& error) {
@@ -80,6 +88,7 @@ int explain_failure() {
     fail(error.what());
     return kBadInput;
   } catch (const std::system_error& error) {
+    if (error.code() == std::errc::interrupted) return stopped();  // while it waited for a pipe
     if (error.code() == std::errc::not_enough_memory) return out_of_memory(error.what());
     fail(error.what());
     return kBadInput;
@@ -98,6 +107,10 @@ int main(int argc, char** argv) {
   vggt::catch_stop_signals();
   try {
     execute(vggt::parse_command_line(argc, argv));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+      throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                              "cannot write standard output");
+    }
     return kDone;
   } catch (...) {
     return explain_failure();

@@ -86,13 +86,23 @@ void StagedFiles::make_folders(const fs::path& folder) {
   if (folder.has_parent_path()) make_folders(folder.parent_path());
   std::error_code error;
   if (fs::create_directory(folder, error)) made_folders_.push_back(folder);
-  if (error) fail(error.value(), folder);
+  // What stands there exists, but is no folder.
+  if (error) fail(error == std::errc::file_exists ? ENOTDIR : error.value(), folder);
 }
 
 fs::path StagedFiles::staged(const fs::path& path) {
   const fs::path place = hidden_folders_.at(folder_of(path)) / path.filename();
   files_.emplace_back(place, path);
   return place;
+}
+
+void StagedFiles::write(const fs::path& path, const std::function<void(const fs::path& place)>& write) {
+  const fs::path place = staged(path);
+  try {
+    write(place);
+  } catch (const std::system_error& error) {
+    fail(error.code().value(), path);
+  }
 }
 
 void StagedFiles::commit() {
@@ -112,6 +122,16 @@ void StagedFiles::remove_all() noexcept {
   // Innermost first; a folder in which something else has appeared stays.
   for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)
     fs::remove(*folder, ignored);
+}
+
+void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
+  for (const fs::path& output : outputs) {
+    for (const fs::path& input : inputs) {
+      std::error_code ignored;  // where one of them does not exist
+      if (!fs::equivalent(output, input, ignored)) continue;
+      throw std::invalid_argument(output.string() + ": would replace an input of this run");
+    }
+  }
 }
 
 void check_writable(const std::vector<fs::path>& paths) {

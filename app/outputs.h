@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ class StagedFiles {
 
   /// Where to write the file that will be `path`.
   std::filesystem::path staged(const std::filesystem::path& path);
+  /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.
+  void write(const std::filesystem::path& path,
+             const std::function<void(const std::filesystem::path& place)>& write);
   /// Renames everything that was written to its place. Throws std::system_error.
   void commit();
 
@@ -45,6 +49,10 @@ class StagedFiles {
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
   bool committed_ = false;
 };
+
+/// Throws std::invalid_argument if an output would replace one of the inputs; empty inputs are none.
+void check_apart(const std::vector<std::filesystem::path>& outputs,
+                 const std::vector<std::filesystem::path>& inputs);
 
 /// Throws std::system_error if an output could not be written, without writing anything.
 void check_writable(const std::vector<std::filesystem::path>& paths);

@@ -37,8 +37,9 @@ int64_t values_of_frame(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-PredictionsWriter::PredictionsWriter(const std::filesystem::path& path, const PredictionShapes& shapes)
-    : path_(path) {
+PredictionsWriter::PredictionsWriter(const std::filesystem::path& path,
+                                     const std::filesystem::path& final_path, const PredictionShapes& shapes)
+    : final_path_(final_path) {
   nlohmann::ordered_json header;
   uint64_t end = 0;
   for (const auto& [name, shape] : tensors_of(shapes)) {
@@ -107,7 +108,7 @@ void PredictionsWriter::write_at(uint64_t offset, const void* data, std::size_t 
 }
 
 void PredictionsWriter::fail(int error) const {
-  throw std::system_error(error, std::generic_category(), "cannot write " + path_.string());
+  throw std::system_error(error, std::generic_category(), "cannot write " + final_path_.string());
 }
 
 }  // namespace vggt

@@ -20,8 +20,10 @@ struct PredictionShapes {
 /// track_conf [S,Q].
 class PredictionsWriter {
  public:
-  /// Makes the file at its full size. Throws std::system_error naming the path, as all members do.
-  PredictionsWriter(const std::filesystem::path& path, const PredictionShapes& shapes);
+  /// Makes the file at its full size. Throws std::system_error, as all members do, naming `final_path`: where
+  /// the file will be in the end.
+  PredictionsWriter(const std::filesystem::path& path, const std::filesystem::path& final_path,
+                    const PredictionShapes& shapes);
   ~PredictionsWriter();
   PredictionsWriter(const PredictionsWriter&) = delete;
   PredictionsWriter& operator=(const PredictionsWriter&) = delete;
@@ -40,7 +42,7 @@ class PredictionsWriter {
   void write_at(uint64_t offset, const void* data, std::size_t bytes);
   [[noreturn]] void fail(int error) const;
 
-  std::filesystem::path path_;
+  std::filesystem::path final_path_;
   int descriptor_ = -1;
   std::map<std::string, Place> places_;
 };

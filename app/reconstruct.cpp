@@ -87,7 +87,8 @@ void warn_of_lost_frames(const FrameSet& frames, const std::vector<View>& views,
   if (lost > kNamed) names += ", ...";
   console.warn(std::to_string(lost) + " of " + std::to_string(views.size()) +
                " cameras came out without a finite pose and a field of view above 0, their frames give no "
-               "points: " + names);
+               "points: " +
+               names);
 }
 
 Report make_report(const Options& options, const Setup& setup, const FrameSet& frames,
@@ -121,11 +122,11 @@ void write_scene(const Setup& setup, const FrameSet& frames, const std::vector<V
                  const BuiltScene* scene, StagedFiles& files) {
   const OutputPaths& outputs = setup.outputs;
   if (!outputs.cloud) return;
-  if (scene) write_ply(files.staged(*outputs.cloud), scene->cloud);
+  if (scene) files.write(*outputs.cloud, [&](const auto& place) { write_ply(place, scene->cloud); });
   if (!setup.heads.run.camera) return;
   const auto cameras = scene_cameras(frames, views, scene ? scene->mean_confidence : std::vector<double>());
-  write_cameras_json(files.staged(*outputs.cameras), cameras);
-  write_tum(files.staged(*outputs.trajectory), cameras);
+  files.write(*outputs.cameras, [&](const auto& place) { write_cameras_json(place, cameras); });
+  files.write(*outputs.trajectory, [&](const auto& place) { write_tum(place, cameras); });
 }
 
 std::optional<BuiltScene> filtered_scene(const Options& options, Results& results, StageTimes& times,
@@ -150,6 +151,7 @@ std::optional<BuiltScene> filtered_scene(const Options& options, Results& result
 void reconstruct(const Options& options, Console& console) {
   StageTimes times;
   const Setup setup = set_up(options);
+  check_apart(setup.outputs.all(), {options.frames, setup.weights.path(), options.query_points});
   for (const std::string& note : setup.heads.notes) console.info(note);
   if (options.dry_run) return describe(options, setup, console);
   StagedFiles files(setup.outputs.all());
@@ -163,7 +165,7 @@ void reconstruct(const Options& options, Console& console) {
   times.add("weights", loader.seconds());
 
   Results results(options, setup, frames, times);
-  if (setup.outputs.predictions) results.save_predictions(files.staged(*setup.outputs.predictions));
+  if (const auto& path = setup.outputs.predictions) results.save_predictions(files.staged(*path), *path);
   run_network(model, setup, frames, results, times, console);
   warn_of_lost_frames(frames, results.views(), console);
   const std::optional<BuiltScene> scene = filtered_scene(options, results, times, console);
@@ -175,7 +177,7 @@ void reconstruct(const Options& options, Console& console) {
     Report report = make_report(options, setup, frames, scene ? &*scene : nullptr, console);
     report.stage_seconds = times.stages();
     report.total_seconds = times.total();
-    write_report(files.staged(*setup.outputs.report), report);
+    files.write(*setup.outputs.report, [&](const auto& place) { write_report(place, report); });
   }
   check_stop();
   files.commit();

@@ -20,12 +20,13 @@ Results::Results(const Options& options, const Setup& setup, const FrameSet& fra
   builder_.emplace(scene, frames.width, frames.height, frame_views(frames));
 }
 
-void Results::save_predictions(const std::filesystem::path& path) {
+void Results::save_predictions(const std::filesystem::path& place, const std::filesystem::path& final_path) {
   const Heads& heads = setup_.heads.run;
   const auto count = static_cast<int64_t>(frames_.frames.size());
-  predictions_.emplace(path, PredictionShapes{count, frames_.height, frames_.width,
-                                              heads.tracks ? static_cast<int64_t>(setup_.queries.size()) : 0,
-                                              heads.camera, heads.depth, heads.points});
+  const auto queries = heads.tracks ? static_cast<int64_t>(setup_.queries.size()) : 0;
+  predictions_.emplace(place, final_path,
+                       PredictionShapes{count, frames_.height, frames_.width, queries, heads.camera,
+                                        heads.depth, heads.points});
   for (int64_t i = 0; i < count; ++i) {
     const at::Tensor pixels = frame_pixels(frames_, i, 1);  // [1,3,H,W]
     save("images", i, pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels);

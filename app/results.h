@@ -17,8 +17,8 @@ class Results {
  public:
   Results(const Options& options, const Setup& setup, const FrameSet& frames, StageTimes& times);
 
-  /// Starts the predictions file, with the images.
-  void save_predictions(const std::filesystem::path& path);
+  /// Starts the predictions file at `place`, with the images; errors name `final_path`.
+  void save_predictions(const std::filesystem::path& place, const std::filesystem::path& final_path);
   Sink sink();
 
   const std::vector<View>& views() const { return views_; }

@@ -230,6 +230,7 @@ TEST_F(CliTest, HelpVersionAndConfigAreForStandardOutput) {
     EXPECT_FALSE(outcome.out.empty()) << arguments;
     EXPECT_EQ(outcome.err, "") << arguments;
   }
+  EXPECT_EQ(std::system("'" VGGT_PROGRAM "' --help >/dev/full 2>/dev/null") >> 8, 2);
   write(dir_ / "c.yaml",
         run("--print-config --frames frames --out out/ --voxel 0.01 --heads camera,depth").out);
   const Outcome outcome = reconstruct("--config c.yaml");
@@ -254,14 +255,17 @@ TEST_F(CliTest, BadImagesAmongGoodOnesAreSkipped) {
   const std::string good = text_of(path("frames/1.png"));
   write(dir_ / "frames/c_cut.png", good.substr(0, good.size() / 2));
   make_image("frames/d_flat.png", 3000, 2, 5);
+  make_image("frames/e_cut.tif", 64, 48, 6);  // OpenCV would have its own say about this one
+  fs::resize_file(dir_ / "frames/e_cut.tif", fs::file_size(dir_ / "frames/e_cut.tif") - 200);
   const Outcome outcome = reconstruct("--frames frames --out out/");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json report = parse_strictly(path("out/scene.report.json"));
   EXPECT_EQ(report["frames"]["count"], 3);
-  EXPECT_EQ(report["frames"]["skipped"].size(), 4u);
-  for (const char* name : {"a_empty.png", "b_text.jpg", "c_cut.png", "d_flat.png"}) {
+  EXPECT_EQ(report["frames"]["skipped"].size(), 5u);
+  for (const char* name : {"a_empty.png", "b_text.jpg", "c_cut.png", "d_flat.png", "e_cut.tif"}) {
     EXPECT_NE(outcome.err.find(name), std::string::npos) << name;
   }
+  EXPECT_EQ(outcome.err.find("OpenCV"), std::string::npos) << outcome.err;
   fs::remove_all(dir_ / "out");
   expect_refusal(reconstruct("--strict --frames frames --out out/"), "frames/");
   for (int i = 0; i < 3; ++i) fs::remove(dir_ / "frames" / (std::to_string(i) + ".png"));
@@ -397,7 +401,7 @@ TEST_F(CliTest, QueryPointsMustLieInFrameZero) {
 
 TEST_F(CliTest, PlacesThatCannotBeWrittenAreNamedBeforeTheWork) {
   write(dir_ / "file", "x");
-  expect_refusal(reconstruct("--frames frames --out file/x.ply"), "file");
+  expect_refusal(reconstruct("--frames frames --out file/x.ply"), "file: Not a directory");
   fs::create_directory(dir_ / "x.ply");
   fs::create_directory(dir_ / "taken");
   fs::create_directory(dir_ / "taken/scene.ply");
@@ -415,10 +419,23 @@ TEST_F(CliTest, AFullDiskLeavesNothing) {
     const Outcome outcome =
         reconstruct(std::string("--frames frames --conf-percentile 0 ") + more, "ulimit -f 16;");
     expect_refusal(outcome, "cannot");
+    EXPECT_EQ(outcome.err.find(".vggt"), std::string::npos) << outcome.err;  // the file's name, not its place
   }
   EXPECT_EQ(names_in("kept"), std::vector<std::string>{"scene.tum"});
   EXPECT_EQ(text_of(path("kept/scene.tum")), "old\n");
   EXPECT_FALSE(fs::exists(path("fresh")));
+}
+
+TEST_F(CliTest, InputsAreNeverReplaced) {
+  ASSERT_EQ(reconstruct("--frames frames --save-predictions p.safetensors").code, 0);
+  const std::string old = text_of(path("p.safetensors"));
+  fs::create_symlink("p.safetensors", dir_ / "link.safetensors");
+  for (const char* out : {"p.safetensors", "./link.safetensors"}) {
+    const Outcome outcome =
+        reconstruct(std::string("--frames p.safetensors --max-frames 1 --save-predictions ") + out);
+    expect_refusal(outcome, "would replace an input");
+  }
+  EXPECT_EQ(text_of(path("p.safetensors")), old);
 }
 
 TEST_F(CliTest, OldFilesStayUntilTheNewOnesAreWhole) {
