@@ -57,15 +57,20 @@ void add_options(CLI::App& app, RawOptions& raw) {
   throw std::invalid_argument(message);
 }
 
+/// `--frames --out x`: CLI11 takes the second option for the first one's value.
+void refuse_options_as_values(const RawOptions& raw) {
+  for (const auto& [name, option] : raw.given) {
+    const std::string& text = raw.text.at(name);
+    if (option->count() > 0 && text.starts_with("--") && raw.given.contains(text.substr(2)))
+      throw std::invalid_argument("--" + name + " needs a value, found " + text);
+  }
+}
+
 Options options_of(const RawOptions& raw) {
   Options options;
   if (!raw.config.empty()) read_options_yaml(raw.config, options);
   for (const auto& [name, option] : raw.given) {
-    if (option->count() == 0) continue;
-    const std::string& text = raw.text.at(name);
-    const bool is_option_name = text.starts_with("--") && raw.given.contains(text.substr(2));
-    if (is_option_name) throw std::invalid_argument("--" + name + " needs a value, found " + text);
-    set_option(options, name, text, "--" + name);
+    if (option->count() > 0) set_option(options, name, raw.text.at(name), "--" + name);
   }
   return options;
 }
@@ -145,6 +150,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   const bool is_main = named == &app;
   // A mistyped option also makes a required one missing: the mistyping is what to say.
   const std::vector<std::string> extras = named->remaining();
+  refuse_options_as_values(raw);
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
 

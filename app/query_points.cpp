@@ -1,5 +1,6 @@
 #include "app/query_points.h"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -37,9 +38,10 @@ QueryPoints read_query_points(const std::string& path) {
   if (!file) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
   QueryPoints points;
   int number = 0;
-  for (std::string line; std::getline(file, line);) {
+  std::array<char, 256> line;  // more is no point: a file of another kind, perhaps without an end
+  while (file.getline(line.data(), line.size())) {
     ++number;
-    const std::string_view text = trimmed(line);
+    const std::string_view text = trimmed(line.data());
     if (text.empty() || (number == 1 && !has_digit(text))) continue;
     const std::size_t comma = text.find(',');
     const auto x = finite_number(text.substr(0, comma));
@@ -51,6 +53,7 @@ QueryPoints read_query_points(const std::string& path) {
     points.push_back({*x, *y});
   }
   if (file.bad()) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
+  if (!file.eof()) throw std::invalid_argument(path + ":" + std::to_string(number + 1) + ": is not x,y");
   if (points.empty()) throw std::invalid_argument(path + ": holds no points");
   return points;
 }

@@ -350,6 +350,7 @@ TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
   expect_refusal(reconstruct("--frames frames --save-predictions x.npz"), ".safetensors");
   expect_refusal(reconstruct("--frames frames --out out/ --width 57"), "multiple of 14");
   expect_refusal(reconstruct("--frames frames --out out/ extra"), "extra");
+  expect_refusal(reconstruct("--frames --out out/"), "--frames needs a value");
   expect_no_outputs();
 }
 
@@ -396,6 +397,7 @@ TEST_F(CliTest, QueryPointsMustLieInFrameZero) {
   refused("1,2\nx,y\n", "q.csv:2");
   refused("1,nan\n", "q.csv:1");
   refused("x,y\n", "no points");
+  refused("1,2\n" + std::string(1000, '3'), "q.csv:2");
   expect_no_outputs();
 }
 
