@@ -1,4 +1,5 @@
-# Installs a build, builds the project beside this file against it, and runs what is installed and what was built.
+# Installs a build, moves what was installed, builds the project beside this file against it, and runs what is
+# installed and what was built.
 # cmake -DBUILD=… -DSOURCE=… -DAPP=ON|OFF -DCOMPILER=… -DNINJA=… -P run.cmake
 set(work ${BUILD}/package_test)
 file(REMOVE_RECURSE ${work})
@@ -6,14 +7,16 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
-run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/tests/package -B ${work}/build -DCMAKE_PREFIX_PATH=${work}/prefix
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/installed)
+set(prefix "${work}/moved elsewhere")
+file(RENAME ${work}/installed ${prefix})
+run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/tests/package -B ${work}/build -DCMAKE_PREFIX_PATH=${prefix}
     -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_MAKE_PROGRAM=${NINJA} -DCMAKE_BUILD_TYPE=Release -DWITH_MEDIA=${APP})
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/core ${SOURCE}/weights/vggt-small.ts)
 if(APP)
   run(${work}/build/media ${SOURCE}/examples/room/groundtruth.tum ${SOURCE}/examples/room)
-  run(${work}/prefix/bin/vggt-recon --frames ${SOURCE}/examples/room --max-frames 2 --out ${work}/room.ply)
-  run(${work}/prefix/bin/vggt-recon eval --poses ${work}/room.tum --truth ${SOURCE}/examples/room/groundtruth.tum)
+  run(${prefix}/bin/vggt-recon --frames ${SOURCE}/examples/room --max-frames 2 --out ${work}/room.ply)
+  run(${prefix}/bin/vggt-recon eval --poses ${work}/room.tum --truth ${SOURCE}/examples/room/groundtruth.tum)
 endif()
 file(REMOVE_RECURSE ${work})
