@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -109,7 +110,8 @@ TEST(WeightMemoryOf, AStridedViewOfALargeStorageIsBounded) {
   EXPECT_EQ(transposed.sum().item<double>() + column.sum().item<double>(), rows * columns + rows);
   std::printf("strided: 64 MiB tensor, peak growth %.1f MiB\n", static_cast<double>(growth) / kMiB);
   EXPECT_LE(column_growth, 10 * kMiB);
-  EXPECT_LE(growth, 64 * kMiB * 11 / 10);
+  const int64_t buffers = at::get_num_threads() * kMiB / 4;
+  EXPECT_LE(growth, 64 * kMiB * 11 / 10 + buffers);
 }
 
 TEST(WeightMemoryOf, ConversionHoldsOneTensor) {
