@@ -416,6 +416,7 @@ TEST(AttentionPolicy, TakesAFusedKernelThatFits) {
   using vggt::FusedKernel;
   EXPECT_EQ(vggt::choose_fused_kernel(false, 64, 4164, 4164, 90), FusedKernel::efficient);
   EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 4164, 4164, 90), FusedKernel::cudnn);
+  EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 64, 64, 90), FusedKernel::flash);
   EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 4164, 4164, 80), FusedKernel::flash);
   EXPECT_EQ(vggt::choose_fused_kernel(true, 12, 4164, 4164, 90), FusedKernel::flash);
   EXPECT_EQ(vggt::choose_fused_kernel(true, 320, 4164, 4164, 90), FusedKernel::efficient);
