@@ -1,0 +1,39 @@
+"""The sizes of a VGGT; the fields are the keys of config.json, as the C++ program reads them."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    img_size: int = 224  # side of the square that the position embedding is learned on, pixels
+    patch_size: int = 14
+    embed_dim: int = 256  # C
+    num_heads: int = 4  # A
+    depth: int = 4  # pairs of frame and global blocks
+    vit_depth: int = 1
+    vit_num_heads: int = 4
+    num_register_tokens: int = 4
+    rope_freq: float = 100
+    camera_num_heads: int = 8
+    camera_trunk_depth: int = 0
+    dpt_features: int = 64
+    dpt_out_channels: tuple[int, ...] = (32, 64, 96, 96)
+    intermediate_layers: tuple[int, ...] = (0, 1, 2, 3)
+    input_width: int = 224  # what the program makes of --width when it is not given
+
+    @property
+    def special_tokens(self) -> int:
+        return 1 + self.num_register_tokens
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> "Config":
+        """The config of a config.json; its keys for heads that are not built here are left out."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        values = {key: value for key, value in json.loads(path.read_text()).items() if key in known}
+        values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**({"input_width": values["img_size"]} | values))
