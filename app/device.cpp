@@ -84,6 +84,14 @@ int64_t bytes_of(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
 }
 
+void wait_for([[maybe_unused]] at::Device device) {
+#ifdef VGGT_CUDA
+  if (!device.is_cuda()) return;
+  const cudaError_t error = cudaDeviceSynchronize();
+  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+#endif
+}
+
 int64_t peak_device_bytes([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {

@@ -21,6 +21,8 @@ std::string precision_name(Precision precision);
 std::string device_name(at::Device device);
 /// Bytes of one parameter that enters a product.
 int64_t bytes_of(Precision precision);
+/// Returns when the device has done what it was given; at once on the CPU.
+void wait_for(at::Device device);
 /// Most memory that tensors took on the device so far; 0 on the CPU.
 int64_t peak_device_bytes(at::Device device);
 /// Versions of torch and CUDA.

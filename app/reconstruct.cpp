@@ -70,6 +70,7 @@ void run_network(Vggt& model, const Setup& setup, const FrameSet& frames, Result
   model.run(provide_frames(frames), queries, results.sink(), [&](const StageReport& report) {
     check_stop();
     if (report.total == 0) return;
+    wait_for(setup.device);  // a GPU runs behind: times, progress and stopping would be those of the launches
     if (report.done > 0) times.count(report.stage);
     console.progress(report.stage, unit_of(report.stage), report.done, report.total);
   });

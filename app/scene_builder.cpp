@@ -215,7 +215,8 @@ BuiltScene SceneBuilder::finish() {
     ++dropped_[kNotFinite];
     return true;
   });
-  std::ranges::sort(candidates_, {}, &Candidate::pixel);
+  if (!std::ranges::is_sorted(candidates_, {}, &Candidate::pixel))  // the network gives frames in order
+    std::ranges::sort(candidates_, {}, &Candidate::pixel);
 
   const int64_t plane = static_cast<int64_t>(width_) * height_;
   std::vector<double> depths;

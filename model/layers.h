@@ -49,6 +49,12 @@ struct Mlp {
   }
 };
 
+/// A convolution as the product of unfolded windows and weights, in pieces of `piece_bytes`.
+/// x [F,in,H,W] and weight [out,in,k,k], channels last; bias [out] or undefined -> [F,out,H',W'], channels
+/// last.
+at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               int64_t stride, int64_t padding, int64_t piece_bytes);
+
 /// A convolution on channels-last maps.
 struct Conv2d {
   at::Tensor weight;  // [out,in,k,k]
@@ -64,9 +70,7 @@ struct Conv2d {
     if (weight.defined()) weight = weight.contiguous(at::MemoryFormat::ChannelsLast);
   }
 
-  at::Tensor operator()(const at::Tensor& x) const {  // [F,in,H,W] -> [F,out,H',W']
-    return at::conv2d(x, weight, bias, stride, padding);
-  }
+  at::Tensor operator()(const at::Tensor& x) const;  // [F,in,H,W] -> [F,out,H',W']
 };
 
 }  // namespace vggt
