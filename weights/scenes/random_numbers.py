@@ -1,0 +1,74 @@
+"""Numbers that depend on (seed, index, position) alone: the same on every device and for every batch."""
+import math
+
+import torch
+from torch import Tensor
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+_STEP = _signed(0x9E3779B97F4A7C15)
+_FIRST = _signed(0xBF58476D1CE4E5B9)
+_SECOND = _signed(0x94D049BB133111EB)
+
+
+def _shift(x: Tensor, bits: int) -> Tensor:
+    return (x >> bits) & ((1 << (64 - bits)) - 1)  # without the sign
+
+
+def _mix(x: Tensor) -> Tensor:
+    """The finaliser of SplitMix64."""
+    x = (x ^ _shift(x, 30)) * _FIRST
+    x = (x ^ _shift(x, 27)) * _SECOND
+    return x ^ _shift(x, 31)
+
+
+def scene_keys(seed: int, first: int, count: int, device) -> Tensor:
+    """One 64-bit key a scene [count]."""
+    index = torch.arange(first, first + count, dtype=torch.int64, device=device)
+    start = _mix(torch.full_like(index, _signed(seed)) * _STEP + _SECOND)
+    return _mix(start + (index + 1) * _STEP)
+
+
+class Stream:
+    """A sequence of numbers for each key; what is drawn first does not depend on what is drawn after it.
+
+    `keys` [B]. All draws have shape [B, *shape]. Throws IndexError past `length` numbers.
+    """
+
+    def __init__(self, keys: Tensor, name: int, length: int):
+        position = torch.arange(1, length + 1, dtype=torch.int64, device=keys.device)
+        bits = _mix(_mix(keys + _signed(name * 0xD1342543DE82EF95 % (1 << 64)))[:, None] + position * _STEP)  # [B,length]
+        self._numbers = _shift(bits, 40).float() / (1 << 24)
+        self._used = 0
+
+    def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
+        count = math.prod(shape)
+        start, self._used = self._used, self._used + count
+        if self._used > self._numbers.shape[1]:
+            raise IndexError(f"expected at most {self._numbers.shape[1]} numbers, got {self._used}")
+        return (low + (high - low) * self._numbers[:, start:self._used]).reshape(-1, *shape)
+
+    def log_uniform(self, *shape: int, low: float, high: float) -> Tensor:
+        return low * (high / low) ** self.uniform(*shape)
+
+    def normal(self, *shape: int) -> Tensor:
+        radius = (-2 * (1 - self.uniform(*shape)).clamp_min(1e-7).log()).sqrt()
+        return radius * (2 * math.pi * self.uniform(*shape)).cos()
+
+    def sign(self, *shape: int) -> Tensor:
+        return (self.uniform(*shape) < 0.5).float() * 2 - 1
+
+    def chance(self, probability: float, *shape: int) -> Tensor:
+        return self.uniform(*shape) < probability
+
+    def choice(self, weights: list[float], *shape: int) -> Tensor:
+        """int64 indices, each as likely as its weight."""
+        u = self.uniform(*shape) * sum(weights)
+        index, edge = torch.zeros_like(u, dtype=torch.int64), 0.0
+        for weight in weights[:-1]:
+            edge += weight
+            index += u >= edge
+        return index
