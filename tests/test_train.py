@@ -1,0 +1,100 @@
+"""Training on the CPU from scenes to weights that the program runs. Arguments: PROGRAM, FOLDER to write to."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import train
+from scenes import VALIDATION, draw, render
+from train import settings
+from train.config import Config
+from train.files import read_snapshot
+from train.model import Vggt
+from train.processes import Processes
+from train.trainer import Trainer
+
+TINY = Path(train.__file__).parent / "configs" / "tiny.yaml"
+LEARNED = 2.0  # the loss at the end: about 1.2 after looking, 3.3 on blank images
+LIMIT = 1e-5  # of a tensor's largest value, between the program and the module
+
+
+def start(out: Path, *changes: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "train", "run", TINY, "--out", out, "--device", "cpu"]
+    for change in changes:
+        command += ["--set", change]
+    log = (out.parent / f"{out.name}.log").open("w")
+    return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def last_loss(out: Path) -> float:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line][-1]
+
+
+def check_learning(folder: Path) -> None:
+    runs = {"seeing": start(folder / "seeing"), "blank": start(folder / "blank", "data.blank=true")}
+    for name, run in runs.items():
+        assert run.wait() == 0, (folder / f"{name}.log").read_text()
+    seeing, blank = last_loss(folder / "seeing"), last_loss(folder / "blank")
+    print(f"loss {seeing:.3f}, on blank images {blank:.3f}, limit {LEARNED}")
+    assert seeing < LEARNED < blank
+
+
+def check_resume(folder: Path) -> None:
+    """A run that pauses and goes on is the run that does not pause, to the last bit."""
+    chosen = settings.read(TINY, ["schedule.steps=8", "evaluation.scenes=2", "data.scenes=0", "data.group=3"])
+    paused = dataclasses.replace(chosen, schedule=dataclasses.replace(chosen.schedule, pause_at=0.5))
+    alone = Processes.join("cpu")
+    Trainer(chosen, alone, folder / "straight", None).run()
+    Trainer(paused, alone, folder / "resumed", None).run()
+    resumed = Trainer(chosen, alone, folder / "resumed", None)
+    assert resumed.resume() and resumed.step == 4
+    resumed.run()
+    for straight, other in zip(read_snapshot(folder / "straight"), read_snapshot(folder / "resumed")):
+        assert straight.keys() == other.keys()
+        assert all(torch.equal(straight[name], other[name]) for name in straight)
+
+
+def run(*command: object) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def check_export(program: str, folder: Path) -> None:
+    """What is exported gives the same in the program as in the module that was trained."""
+    exported, archive = folder / "tiny.safetensors", folder / "tiny.ts"
+    run(sys.executable, "-m", "train", "export", folder / "seeing", exported)
+    run(program, "weights", "convert", exported, archive, "--type", "fp16")
+    images = render(draw(VALIDATION.start, 0, 1, 5, size=(42, 56))).images[0]
+    save_file({"images": images.contiguous()}, folder / "frames.safetensors")
+    predictions = folder / "predictions.safetensors"
+    run(program, "--frames", folder / "frames.safetensors", "--weights", archive, "--device", "cpu",
+        "--precision", "fp32", "--heads", "camera,depth,points", "--save-predictions", predictions)
+    found = load_file(predictions)
+    assert torch.equal(found["images"], images)
+    model = Vggt(Config.read(folder / "config.json"), points=True).eval()
+    model.load_state_dict({name: t.float() for name, t in load_file(exported).items()})
+    for name, expected in model.predict(images).items():
+        error = float((found[name] - expected).abs().max() / expected.abs().max())
+        print(f"{name:18} {error:.2e}")
+        assert error <= LIMIT, name
+
+
+def main() -> None:
+    program, folder = sys.argv[1], Path(sys.argv[2])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    check_learning(folder)
+    check_resume(folder)
+    check_export(program, folder)
+
+
+if __name__ == "__main__":
+    main()

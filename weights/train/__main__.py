@@ -1,0 +1,101 @@
+"""python -m train run|evaluate|export|plot."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from . import files, settings
+from .plot import plot
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from .processes import Processes
+    from .trainer import Trainer
+
+    chosen = settings.read(arguments.settings, arguments.set)
+    processes = Processes.join(arguments.device)
+    torch.set_float32_matmul_precision("high")
+    trainer = Trainer(chosen, processes, arguments.out, arguments.checkpoint)
+    if not trainer.resume() and arguments.restart:
+        trainer.restart(arguments.restart)
+    if processes.first:
+        text = settings.dump(chosen)
+        files.write_atomically(arguments.out / "settings.yaml", lambda path: path.write_text(text))
+    trainer.run()
+    processes.leave()
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    from scenes import TEST
+
+    from .config import Config
+    from .evaluate import Case, evaluate
+    from .model import Vggt
+    from .processes import Processes
+
+    weights = files.model_weights(files.read_snapshot(arguments.snapshot)[1])
+    processes = Processes.join(arguments.device)
+    points = any(name.startswith("point_head.") for name in weights)
+    model = Vggt(Config.read(arguments.snapshot / "config.json"), points).to(processes.device).eval()
+    model.load_state_dict(weights)
+    for size in arguments.sizes.split(","):
+        for frames in map(int, arguments.frames.split(",")):
+            seed = TEST.start if arguments.seed is None else arguments.seed
+            case = Case(settings.parse_size(size), frames, arguments.scenes, seed=seed, path=arguments.path)
+            result = {"size": size, "frames": frames} | evaluate(model, case, processes)
+            if processes.first:
+                print(json.dumps(result), flush=True)
+    processes.leave()
+
+
+def parser() -> argparse.ArgumentParser:
+    commands = argparse.ArgumentParser(prog="train", description=__doc__)
+    sub = commands.add_subparsers(required=True)
+    device = {"default": "cuda" if torch.cuda.is_available() else "cpu"}
+
+    p = sub.add_parser("run", help="train, or go on from the checkpoint in the folder")
+    p.add_argument("settings", type=Path, help="YAML")
+    p.add_argument("--out", type=Path, required=True, help="folder of the log and the snapshot")
+    p.add_argument("--checkpoint", type=Path, help="file to go on from exactly [OUT/checkpoint.pt]")
+    p.add_argument("--restart", type=Path, help="folder of a snapshot whose weights to begin with")
+    p.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="changes a setting")
+    p.add_argument("--device", **device)
+    p.set_defaults(command=run)
+
+    p = sub.add_parser("evaluate", help="a snapshot's poses and depth on held-out scenes")
+    p.add_argument("snapshot", type=Path)
+    p.add_argument("--frames", default="2,8,16,32", help="scenes of so many, each")
+    p.add_argument("--sizes", default="168x224", help="HxW, each")
+    p.add_argument("--scenes", type=int, default=512)
+    p.add_argument("--seed", type=int, help="of the scenes [the first of scenes.TEST]")
+    p.add_argument("--path", help="one kind of camera path, see scenes.PATHS")
+    p.add_argument("--device", **device)
+    p.set_defaults(command=evaluate)
+
+    p = sub.add_parser("export", help="a snapshot's average as fp16 .safetensors with config.json")
+    p.add_argument("snapshot", type=Path)
+    p.add_argument("target", type=Path)
+    p.set_defaults(command=lambda a: files.export(a.snapshot, a.target))
+
+    p = sub.add_parser("plot", help="a log's curves as SVG")
+    p.add_argument("log", type=Path)
+    p.add_argument("target", type=Path)
+    p.set_defaults(command=lambda a: plot(a.log, a.target))
+    return commands
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    try:
+        arguments.command(arguments)
+    except (ValueError, FileNotFoundError) as error:
+        print(f"train: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The network with its training-only parts: a rendered batch in, the loss out."""
+
+import dataclasses
+
+import torch
+from torch import Tensor, nn
+
+from .aggregator import Layers
+from .losses import auxiliary_loss, depth_loss, match_loss, point_loss, pose_loss
+from .model import Vggt
+from .settings import Settings
+from .targets import Targets, by_patch, find_matches, make_targets, sampled
+
+
+@dataclasses.dataclass
+class Draw:
+    """What one step leaves to chance."""
+
+    frames: Tensor  # [F] frames within [B·S] that get dense maps
+    offsets: list[int]  # of the frames that the match heads look into
+
+
+class Objective(nn.Module):
+    def __init__(self, settings: Settings):
+        super().__init__()
+        self.settings = settings
+        self.model = Vggt(settings.model, settings.points).initialise()
+        dim = 2 * settings.model.embed_dim
+        self.auxiliary = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, 12)) for _ in settings.loss.auxiliary_layers
+        )
+        self.depth_loss, self.point_loss, self.match_loss = depth_loss, point_loss, match_loss
+
+    def compile(self, dynamic: bool) -> None:
+        """Compiles what repeats or is wide: blocks, dense heads, losses on maps."""
+        for module in self.model.modules():
+            if type(module).__name__ in ("Block", "DptHead"):
+                module.compile(dynamic=dynamic)
+        for name in ("depth_loss", "point_loss", "match_loss"):
+            setattr(self, name, torch.compile(getattr(self, name), dynamic=dynamic))
+
+    def forward(self, batch, draw: Draw, match_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a `scenes.Batch`, and its parts without gradients."""
+        loss, patch = self.settings.loss, self.settings.model.patch_size
+        with torch.no_grad():
+            targets = make_targets(batch, patch)
+        with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=self.settings.bf16):
+            watch = loss.match_layers if match_weight > 0 else ()
+            outputs = self.model(batch.images, draw.frames, loss.auxiliary_layers, watch)
+            total, parts = self._dense(outputs, targets, draw.frames)
+            if match_weight > 0:
+                match, parts["match_hits"] = self._match(outputs.layers, targets, draw.offsets)
+                total, parts["match"] = total + match_weight * match, match
+            auxiliary = self._auxiliary(outputs.layers, targets)
+        pose, pose_parts = pose_loss(outputs.poses, targets.pose)
+        parts |= pose_parts | {"auxiliary": auxiliary}
+        total = total + loss.pose * pose + loss.auxiliary * auxiliary
+        return total, {name: part.detach() for name, part in (parts | {"loss": total}).items()}
+
+    def _dense(self, outputs, targets: Targets, frames: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = self.settings.loss
+        depth, points, valid = (
+            t.flatten(0, 1)[frames] for t in (targets.depth, targets.points, targets.valid)
+        )
+        total, error = self.depth_loss(outputs.depth, depth, valid, loss.sky)
+        parts = {"depth": error}
+        total = loss.depth * total
+        if outputs.points is not None:
+            wrong, parts["points"] = self.point_loss(outputs.points, points, valid, loss.sky)
+            total = total + loss.points * wrong
+        return total, parts
+
+    def _match(self, layers: Layers, targets: Targets, offsets: list[int]) -> tuple[Tensor, Tensor]:
+        config = self.settings.model
+        with torch.no_grad():
+            matches = find_matches(targets, config.patch_size, offsets)
+        total, hits = targets.pose.new_zeros(()), None
+        for i in self.settings.loss.match_layers:
+            block = self.model.aggregator.global_blocks[i]
+            given = layers.global_inputs[i]
+            one, hits = self.match_loss(block, given, layers.rope, config.special_tokens, matches)
+            total = total + one
+        return total, hits
+
+    def _auxiliary(self, layers: Layers, targets: Targets) -> Tensor:
+        config = self.settings.model
+        points = by_patch(sampled(targets.points, config.patch_size).movedim(-1, 2))  # [B,S,3,Q,4]
+        points = points.movedim(2, -1).flatten(0, 1)  # [B·S,Q,4,3]
+        valid = by_patch(sampled(targets.valid, config.patch_size)).flatten(0, 1)  # [B·S,Q,4]
+        total = targets.pose.new_zeros(())
+        for i, reader in zip(self.settings.loss.auxiliary_layers, self.auxiliary):
+            tokens = layers.both(i, slice(None), slice(None), slice(config.special_tokens, None))
+            found = reader(tokens).float().flatten(0, 1).unflatten(-1, (4, 3))  # [B·S,Q,4,3]
+            total = total + auxiliary_loss(found, points, valid)
+        return total

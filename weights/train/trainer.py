@@ -1,0 +1,173 @@
+"""One run, from its settings to its snapshot and log."""
+
+import dataclasses
+import math
+import time
+from pathlib import Path
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from .data import Batches, Shape
+from .evaluate import Case, evaluate
+from .files import model_weights, read_snapshot, write_checkpoint, write_snapshot
+from .log import Log
+from .objective import Objective
+from .optimiser import Optimisers
+from .processes import Processes
+from .settings import Settings, parse_size
+
+TICK_STEPS = 10  # between two looks at the clock; the host runs at most so far ahead
+
+
+@dataclasses.dataclass
+class Clock:
+    """Seconds of training, those of the first process in all."""
+
+    processes: Processes
+    seconds: float = 0.0
+    started: float = 0.0
+
+    def start(self) -> None:
+        self.processes.synchronise()
+        self.started = time.monotonic()
+
+    def tick(self) -> None:
+        """Adds the time since the start, which must be past in all processes."""
+        self.processes.synchronise()
+        now = time.monotonic()
+        self.seconds = self.processes.shared(self.seconds + now - self.started)
+        self.started = now
+
+
+class Trainer:
+    def __init__(self, settings: Settings, processes: Processes, out: Path, checkpoint: Path | None):
+        self.settings, self.processes, self.out = settings, processes, out
+        self.checkpoint = checkpoint or out / "checkpoint.pt"
+        torch.manual_seed(settings.data.seed)
+        self.objective = Objective(settings).to(processes.device)
+        self.optimisers = Optimisers(self.objective, settings.optimiser)
+        self.batches = Batches(settings, processes)
+        self.clock = Clock(processes)
+        self.start_step = self.step = 0
+        self.log = Log(out / "log.jsonl", processes.first)
+
+    def restart(self, snapshot: Path) -> None:
+        """Takes weights and average from a snapshot; optimiser, clock and scenes begin anew.
+
+        Give the run another `data.seed` than the one it goes on from had.
+        """
+        weights, average = read_snapshot(snapshot)
+        self.objective.load_state_dict(weights)
+        self.optimisers.average.load_state_dict(average)
+
+    def resume(self) -> bool:
+        """Goes on from the checkpoint, if there is one: the same run to the last bit, but for its clock."""
+        if not self.checkpoint.exists():
+            return False
+        state = torch.load(self.checkpoint, map_location=self.processes.device, weights_only=True)
+        self.objective.load_state_dict(state["objective"])
+        self.optimisers.load(state["optimisers"])
+        self.start_step = self.step = state["step"]
+        self.clock.seconds = state["seconds"]
+        self.log.cut(self.step)
+        return True
+
+    def save(self) -> None:
+        if not self.processes.first:
+            return
+        state = {"objective": self.objective.state_dict(), "optimisers": self.optimisers.state()}
+        write_checkpoint(self.checkpoint, state | {"step": self.step, "seconds": self.clock.seconds})
+        average = self.optimisers.average
+        write_snapshot(
+            self.out, self.objective.state_dict(), average.state_dict(), self.settings.model, self.step
+        )
+
+    @property
+    def progress(self) -> float:
+        schedule = self.settings.schedule
+        if schedule.steps:
+            return self.step / schedule.steps
+        return self.clock.seconds / (60 * schedule.minutes)
+
+    def rate(self) -> float:
+        """Of the full learning rates: a linear start, then a cosine to 0."""
+        warm = min(1.0, (self.step + 1) / self.settings.schedule.warmup_steps)
+        return warm * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
+
+    def match_weight(self) -> float:
+        loss = self.settings.loss
+        done = self.progress / loss.match_until
+        return loss.match * 0.5 * (1 + math.cos(math.pi * done)) if done < 1 else 0.0
+
+    def compile(self, forward) -> None:
+        """Builds the graphs of every shape before the clock starts."""
+        self.objective.compile(dynamic=self.settings.compile == "dynamic")
+        began, shapes = time.monotonic(), list(self.batches.shapes)
+        for shape in shapes if self.settings.compile == "static" else shapes[:: max(1, len(shapes) // 3)]:
+            self._rehearse(forward, shape)
+        self.processes.synchronise()
+        self.log.write({"compile_seconds": time.monotonic() - began})
+
+    def _rehearse(self, forward, shape: Shape) -> None:
+        forward(*self.batches.rehearsal(shape), 1.0)[0].backward()
+        for p in self.optimisers.params:
+            p.grad = None
+
+    def run(self) -> dict[str, float]:
+        """Trains to the end of the schedule, or to its pause; returns the last evaluation."""
+        forward = self.objective.train()
+        if self.processes.count > 1:
+            device = self.processes.device
+            forward = DistributedDataParallel(forward, [device] if device.type == "cuda" else None)
+        if self.settings.compile != "off":
+            self.compile(forward)
+        parts, saved, evaluated = [], self.clock.seconds, self.clock.seconds
+        schedule = self.settings.schedule
+        self.clock.start()
+        while self.progress < min(schedule.pause_at, 1):
+            weight, rate = self.match_weight(), self.rate()
+            loss, found = forward(self.batches.batch(self.step), self.batches.chance(self.step), weight)
+            loss.backward()
+            self.optimisers.step(self.step, rate)
+            parts.append(found)
+            self.step += 1
+            if self.step % TICK_STEPS == 0:
+                self.clock.tick()
+            if self.step % schedule.log_steps == 0:
+                self._report(parts, rate)
+                parts = []
+            if self.step % TICK_STEPS:
+                continue
+            if self.clock.seconds - evaluated > 60 * self.settings.evaluation.minutes:
+                self.evaluate()
+                evaluated = self.clock.seconds
+                self.clock.start()
+            if self.clock.seconds - saved > 60 * schedule.checkpoint_minutes:
+                self.save()
+                saved = self.clock.seconds
+                self.clock.start()
+        self.clock.tick()
+        self.save()
+        return self.evaluate()
+
+    def _report(self, parts: list[dict], rate: float) -> None:
+        names = {name for part in parts for name in part}
+        means = {n: torch.stack([p[n] for p in parts if n in p]).float().mean().item() for n in sorted(names)}
+        self.log.write(self._moment() | {"rate": rate} | means)
+        if not all(math.isfinite(value) for value in means.values()):
+            raise FloatingPointError(f"step {self.step}: the loss is not finite: {means}")
+
+    def _moment(self) -> dict[str, float]:
+        return {"step": self.step, "minutes": self.clock.seconds / 60}
+
+    def evaluate(self) -> dict[str, float]:
+        """The moving average on held-out scenes of each size; returns the first size's."""
+        evaluation, results = self.settings.evaluation, []
+        for size in evaluation.sizes:
+            case = Case(
+                parse_size(size), evaluation.frames, evaluation.scenes, evaluation.batch_frames
+            )
+            results.append(evaluate(self.optimisers.average.model, case, self.processes))
+            self.log.write(self._moment() | {"evaluated": size} | results[-1])
+        return results[0]
