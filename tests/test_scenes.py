@@ -1,4 +1,5 @@
 """The scene renderer: what it draws is reproducible, and its ground truth is true."""
+import math
 import unittest
 
 import torch
@@ -100,7 +101,7 @@ class Truth(unittest.TestCase):
     def test_the_floor_and_a_wall(self):
         pitch, height = -0.2, 1.3
         depth, valid = look(empty_room((900.0, 900.0, 3.0), 1.0), one_camera((0.0, 0.0, height), pitch=pitch))
-        down = rays(SIZE, 60.0)[..., 1] * torch.cos(torch.tensor(pitch)).double() - torch.sin(torch.tensor(pitch)).double()
+        down = rays(SIZE, 60.0)[..., 1] * math.cos(pitch) - math.sin(pitch)
         expected = height / down
         on_ground = (down > 0) & (expected < 60)
         self.assertTrue(torch.equal(valid, on_ground))
@@ -124,9 +125,10 @@ class Truth(unittest.TestCase):
         torch.testing.assert_close(depth[hit].double(), expected, rtol=2e-5, atol=0)
 
     def test_points_lie_on_the_surface_of_each_shape(self):
-        size = {"box": (0.5, 0.4, 0.3), "ellipsoid": (0.5, 0.3, 0.4), "frustum": (0.5, 0.2, 0.4), "capsule": (0.2, 0.4, 0),
-                "leaf": (0.5, 0.3, 0), "lattice": (0.5, 0.4, 0.4), "foliage": (0.5, 0.4, 0.45), "torus": (0.4, 0.1, 0.1),
-                "rounded": (0.5, 0.4, 0.3), "blob": (0.3, 0.2, 0.4)}
+        size = {"box": (0.5, 0.4, 0.3), "ellipsoid": (0.5, 0.3, 0.4), "frustum": (0.5, 0.2, 0.4),
+                "capsule": (0.2, 0.4, 0), "leaf": (0.5, 0.3, 0), "lattice": (0.5, 0.4, 0.4),
+                "foliage": (0.5, 0.4, 0.45), "torus": (0.4, 0.1, 0.1), "rounded": (0.5, 0.4, 0.3),
+                "blob": (0.3, 0.2, 0.4)}
         for k, name in enumerate(SHAPES):
             turn = camera_rotation(torch.tensor(0.7), torch.tensor(0.4), torch.tensor(0.2))
             centre, dims = torch.tensor([3.0, 0.0, 1.5]), torch.tensor(size[name])
@@ -170,9 +172,19 @@ class Truth(unittest.TestCase):
         if name == "rounded":
             radius = detail * size.min()
             return (p.abs() - size + radius).clamp_min(0).norm(dim=-1) - radius
-        low, high = (p + torch.tensor([0, 0, 0.2])).norm(dim=-1) - 0.3, (p - torch.tensor([0, 0, 0.2])).norm(dim=-1) - 0.2
+        apart = torch.tensor([0, 0, 0.2])
+        low, high = (p + apart).norm(dim=-1) - 0.3, (p - apart).norm(dim=-1) - 0.2
         blend = (1 - (low - high).abs() / 0.1).clamp_min(0)
         return torch.minimum(low, high) - blend**2 * 0.1 / 4
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_the_gpu_renders_what_the_cpu_renders(self):
+        parameters = draw(VALIDATION.start, 0, 16, 2, size=(84, 112))
+        batches = [render({name: table.to(device) for name, table in parameters.items()}) for device in ("cpu", "cuda")]
+        cpu, gpu = batches
+        same = ((cpu.depth - gpu.depth.cpu()).abs() < 1e-3 * cpu.depth + 1e-6) & (cpu.valid == gpu.valid.cpu())
+        self.assertGreater(same.float().mean().item(), 0.998)  # the rest: rounding at edges
+        self.assertLess((cpu.images - gpu.images.cpu().float()).abs().mean().item(), 0.004)
 
     def test_cameras_are_relative_to_the_first(self):
         parameters = draw(VALIDATION.start, 0, 8, 5, size=SIZE)
@@ -225,7 +237,8 @@ class Sensor(unittest.TestCase):
         self.assertLess(blurred.std(), self.images.std())
 
     def test_compression_is_an_error_within_its_step(self):
-        coarse, fine = (damage(self.images, torch.tensor([0.0, 0.0, s]).expand(2, 1, 3)) - self.images for s in (0.08, 0.01))
+        coarse, fine = (damage(self.images, torch.tensor([0.0, 0.0, step]).expand(2, 1, 3)) - self.images
+                        for step in (0.08, 0.01))
         self.assertGreater(coarse.std().item(), 3 * fine.std().item())
         self.assertGreater(fine.std().item(), 0.003)
 

@@ -73,14 +73,15 @@ def draw(seed: int, first: int, count: int, frames: int, *, size: tuple[int, int
     per_frame = Stream(frame_keys, _FRAMES, 16)
     surroundings, place = draw_surroundings(Stream(keys, _PLACE, 64))
     random = Stream(keys, _MATERIALS, 1024)
-    faces = torch.cat([draw_materials(random, 2, ON_FLOORS, (0.4, 4.0)), draw_materials(random, 4, ON_WALLS, (0.4, 4.0))], 1)
-    faces[:, 2:] = torch.where(random.chance(0.65, 1, 1), faces[:, 2:3], faces[:, 2:])  # often all walls are alike
+    floors, walls = (draw_materials(random, n, on, (0.4, 4.0)) for n, on in ((2, ON_FLOORS), (4, ON_WALLS)))
+    walls = torch.where(random.chance(0.65, 1, 1), walls[:, :1], walls)  # often all are alike
+    faces = torch.cat([floors, walls], 1)
     objects = draw_materials(random, MATERIALS - ROOM_MATERIALS, ON_OBJECTS, (1.2, 10.0))
     view = draw_view(Stream(keys, _VIEW, 16), place)
     cameras, kind = draw_cameras(Stream(keys, _CAMERAS, 128), per_frame, frames, place, view, size, path)
     primitives, surroundings[:, 5] = draw_objects(Stream(keys, _OBJECTS, 2048), place, view, cameras[..., 9:12])
     random = Stream(keys, _SENSOR, 32)
-    cameras = torch.cat([cameras, draw_exposure(random, per_frame, frames)], -1)
+    cameras = torch.cat([cameras, draw_exposure(random, per_frame, frames, surroundings, faces)], -1)
     return {"surroundings": surroundings, "materials": torch.cat([faces, objects], 1), "primitives": primitives,
             "cameras": cameras, "damage": draw_damage(random, per_frame, frames), "path": kind,
             "size": torch.tensor(size).expand(count, 2)}

@@ -34,20 +34,22 @@ def main() -> None:
         return draw(TRAIN.start, run * options.scenes, options.scenes, options.frames, size=size, device=device)
 
     kept = drawn(0)
-    bare = {name: table for name, table in kept.items() if name in ("surroundings", "materials", "primitives", "cameras")}
+    bare = [kept[name] for name in ("surroundings", "materials", "primitives", "cameras")]
     render(kept, samples=options.samples)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    print(f"{name}: {options.scenes} scenes of {options.frames} frames, {size[0]}x{size[1]}, {options.samples} samples a pixel")
+    print(f"{name}: {options.scenes} scenes of {options.frames} frames, {size[0]}x{size[1]}, "
+          f"{options.samples} samples a pixel")
     print(f"primitives a scene: {kept['surroundings'][:, 5].mean():.1f}")
     for what, action in {
         "draw": drawn,
-        "trace alone": lambda _: torch.ops.vggt_scenes.render(*bare.values(), *size, options.samples),
+        "trace alone": lambda _: torch.ops.vggt_scenes.render(*bare, *size, options.samples),
         "render": lambda _: render(kept, samples=options.samples),
         "draw and render": lambda run: render(drawn(run), samples=options.samples),
     }.items():
         times = seconds(action, device, options.runs)
         middle = statistics.median(times)
-        print(f"{what:16} {frames / middle:10,.0f} frames/s   {middle * 1e3:8.2f} ms ({min(times) * 1e3:.2f}-{max(times) * 1e3:.2f})")
+        print(f"{what:16} {frames / middle:10,.0f} frames/s   {middle * 1e3:8.2f} ms "
+              f"({min(times) * 1e3:.2f}-{max(times) * 1e3:.2f})")
 
 
 if __name__ == "__main__":

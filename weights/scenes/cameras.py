@@ -54,8 +54,10 @@ def _wobble(random: Stream, u: Tensor, axes: int) -> Tensor:
 def _orbit(random: Stream, view: View, angle: Tensor, height: Tensor, u: Tensor) -> Tensor:
     """Positions [B,S,3] around the target, over 25° to 360°."""
     full = random.chance(0.3)
-    span = torch.where(full, random.uniform(low=200, high=360), random.uniform(low=25, high=200)) * random.sign()
-    a = angle[:, None] + torch.deg2rad(span)[:, None] * (u - 0.5)
+    span = torch.where(full, random.uniform(low=200, high=360), random.uniform(low=25, high=200))
+    overlap = 50 * (u.shape[1] - 1) / (u.amax(1) - u.amin(1)).clamp_min(1e-3)  # neighbours are about 50° apart at most
+    span = torch.deg2rad(torch.minimum(span, overlap)) * random.sign()
+    a = angle[:, None] + span[:, None] * (u - 0.5)
     radius = view.distance[:, None] * (1 + 0.12 * _wobble(random, u, 1)[..., 0])
     z = height[:, None] + 0.35 * _wobble(random, u, 1)[..., 0]
     return torch.stack([view.target[:, None, 0] + radius * a.cos(), view.target[:, None, 1] + radius * a.sin(), z], -1)
@@ -96,8 +98,10 @@ def _heading(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 def draw_cameras(random: Stream, frame: Stream, frames: int, place: Place, view: View, size: tuple[int, int],
                  path: str | None) -> tuple[Tensor, Tensor]:
-    """`frame` has a key for each of the B S frames. The geometric part of the camera table [B,S,13] (rotation, centre, focal) and the kind of path [B]."""
-    height, width = size
+    """The geometric part of the camera table [B,S,13] (rotation, centre, focal) and the kind of path [B].
+
+    `frame` has a key for each of the B S frames; `path` fixes the kind.
+    """
     field = torch.deg2rad(random.uniform(low=30, high=100))  # of the longer side
     focal = 0.5 * max(size) / (field / 2).tan()
     kind = random.choice(WEIGHTS)
@@ -105,27 +109,14 @@ def draw_cameras(random: Stream, frame: Stream, frames: int, place: Place, view:
         kind = torch.full_like(kind, PATHS.index(path))
     u = _progress(random, frame, frames)
     angle = random.uniform(high=2 * math.pi)
-    eye = random.uniform(low=0.35, high=2.1)
-    d = view.distance
-    start = view.target * torch.tensor([1.0, 1.0, 0.0], device=d.device) + torch.stack(
-        [d * angle.cos(), d * angle.sin(), eye], -1)
-    look = angle + math.pi
+    d, eye = view.distance, random.uniform(low=0.35, high=2.1)
+    away = torch.stack([d * angle.cos(), d * angle.sin()], -1)
+    start = torch.cat([view.target[:, :2] + away, eye[:, None]], -1)
     side = random.sign()
     turn = (side * field * random.uniform(low=0.5, high=1.6))[:, None] * (u - 0.5)  # of a pan
-    arm = random.uniform(1, low=0.1, high=0.4)
-    arm_yaw = look[:, None] + turn
-    ahead = look + random.uniform(low=-0.45, high=0.45)
-    across = look + side * (math.pi / 2 + random.uniform(low=-0.5, high=0.5))
-    begin = start[:, None]
-    positions = torch.stack([
-        _orbit(random, view, angle, eye, u),
-        begin + _line(random, ahead, 0.15, d * random.uniform(low=0.35, high=1.0), 0.06, u),
-        begin + _wobble(random, u, 3) * (d * random.uniform(low=0.2, high=0.6))[:, None, None],
-        begin + _line(random, across, 0.25, d * random.uniform(low=0.3, high=1.0), 0.05, u),
-        begin + torch.stack([arm * arm_yaw.cos(), arm * arm_yaw.sin(), 0.6 * arm * (u - 0.5)], -1),
-        _flythrough(random, place, u)])
-    chosen = kind[None, :, None, None].expand(1, -1, *positions.shape[2:])
-    position = _keep_inside(positions.gather(0, chosen)[0], place)
+    paths = _positions(random, place, view, angle, side, start, turn, u)
+    chosen = kind[None, :, None, None].expand(1, -1, frames, 3)
+    position = _keep_inside(paths.gather(0, chosen)[0], place)
     yaw, pitch = _look(random, view, kind, start, position, u)
     yaw = yaw + torch.where(kind[:, None] == PATHS.index("pan"), turn, 0)
     tilted = torch.where(random.chance(0.15), random.uniform(low=-0.4, high=0.4), 0)
@@ -133,6 +124,22 @@ def draw_cameras(random: Stream, frame: Stream, frames: int, place: Place, view:
     rotation = camera_rotation(yaw, pitch.clamp(-1.25, 0.9), roll)
     table = torch.cat([rotation.flatten(2), position, focal[:, None, None].expand(-1, frames, 1)], -1)
     return table, kind
+
+
+def _positions(random: Stream, place: Place, view: View, angle: Tensor, side: Tensor, start: Tensor, turn: Tensor,
+               u: Tensor) -> Tensor:
+    """Each path's positions in the order of PATHS [6,B,S,3]."""
+    d, look, begin = view.distance, angle + math.pi, start[:, None]
+    ahead = look + random.uniform(low=-0.45, high=0.45)
+    across = look + side * (math.pi / 2 + random.uniform(low=-0.5, high=0.5))
+    arm, yaw = random.uniform(1, low=0.1, high=0.4), look[:, None] + turn  # of a pan: it is held before the body
+    return torch.stack([
+        _orbit(random, view, angle, start[:, 2], u),
+        begin + _line(random, ahead, 0.15, d * random.uniform(low=0.35, high=1.0), 0.06, u),
+        begin + _wobble(random, u, 3) * (d * random.uniform(low=0.2, high=0.6))[:, None, None],
+        begin + _line(random, across, 0.25, d * random.uniform(low=0.3, high=1.0), 0.05, u),
+        begin + torch.stack([arm * yaw.cos(), arm * yaw.sin(), 0.6 * arm * (u - 0.5)], -1),
+        _flythrough(random, place, u)])
 
 
 def _look(random: Stream, view: View, kind: Tensor, start: Tensor, position: Tensor, u: Tensor):

@@ -14,7 +14,7 @@ ON_FLOORS = [1.4, 0.3, 0.7, 0.9, 1.3, 0.4, 0.3, 1.6, 0.2, 0.5]
 def _colours(random: Stream, count: int) -> Tensor:
     """RGB [B,count,3]; most are little saturated, as surfaces are."""
     hue = random.uniform(count, 1)
-    saturation = 0.85 * random.uniform(count, 1) ** 1.6
+    saturation = 0.85 * random.uniform(count, 1) ** 2.2
     value = random.uniform(count, 1, low=0.08, high=0.96)
     offset = torch.tensor([0.0, 2 / 3, 1 / 3], device=hue.device)
     ramp = (((hue + offset) % 1.0) * 6 - 3).abs().sub(1).clamp(0, 1)

@@ -115,7 +115,8 @@ def _singles(random: Stream, place: Place, view: View, scale: Tensor) -> tuple[T
     n = SINGLES
     shape = random.choice(_SINGLE_WEIGHTS, n)
     usual = scale[:, None] * random.log_uniform(1, low=0.1, high=0.35)
-    half = ((usual * (0.6 * random.normal(n)).exp())[..., None] * random.uniform(n, 3, low=0.4, high=1.6)).clamp(0.03, 1.0)
+    half = (usual * (0.6 * random.normal(n)).exp())[..., None] * random.uniform(n, 3, low=0.4, high=1.6)
+    half = half.clamp(0.03, 1.0)
     size = _sizes_within(shape, half, random.uniform(n))
     upright = random.chance(0.55, n)[..., None]
     quaternion = torch.where(upright, yaw_quaternion(random.uniform(n, high=2 * math.pi)), random.normal(n, 4))

@@ -1,4 +1,5 @@
 """Numbers that depend on (seed, index, position) alone: the same on every device and for every batch."""
+from functools import cache
 import math
 
 import torch
@@ -32,6 +33,11 @@ def scene_keys(seed: int, first: int, count: int, device) -> Tensor:
     return _mix(start + (index + 1) * _STEP)
 
 
+@cache
+def _edges(weights: tuple[float, ...], device: torch.device) -> Tensor:
+    return (torch.tensor(weights[:-1], dtype=torch.float64).cumsum(0) / sum(weights)).float().to(device)
+
+
 class Stream:
     """A sequence of numbers for each key; what is drawn first does not depend on what is drawn after it.
 
@@ -40,7 +46,8 @@ class Stream:
 
     def __init__(self, keys: Tensor, name: int, length: int):
         position = torch.arange(1, length + 1, dtype=torch.int64, device=keys.device)
-        bits = _mix(_mix(keys + _signed(name * 0xD1342543DE82EF95 % (1 << 64)))[:, None] + position * _STEP)  # [B,length]
+        start = _mix(keys + _signed(name * 0xD1342543DE82EF95 % (1 << 64)))
+        bits = _mix(start[:, None] + position * _STEP)  # [B,length]
         self._numbers = _shift(bits, 40).float() / (1 << 24)
         self._used = 0
 
@@ -49,7 +56,8 @@ class Stream:
         start, self._used = self._used, self._used + count
         if self._used > self._numbers.shape[1]:
             raise IndexError(f"expected at most {self._numbers.shape[1]} numbers, got {self._used}")
-        return (low + (high - low) * self._numbers[:, start:self._used]).reshape(-1, *shape)
+        numbers = self._numbers[:, start:self._used].reshape(-1, *shape)
+        return numbers if (low, high) == (0.0, 1.0) else torch.add(low, numbers, alpha=high - low)
 
     def log_uniform(self, *shape: int, low: float, high: float) -> Tensor:
         return low * (high / low) ** self.uniform(*shape)
@@ -66,9 +74,5 @@ class Stream:
 
     def choice(self, weights: list[float], *shape: int) -> Tensor:
         """int64 indices, each as likely as its weight."""
-        u = self.uniform(*shape) * sum(weights)
-        index, edge = torch.zeros_like(u, dtype=torch.int64), 0.0
-        for weight in weights[:-1]:
-            edge += weight
-            index += u >= edge
-        return index
+        edges = _edges(tuple(weights), self._numbers.device)
+        return torch.bucketize(self.uniform(*shape).contiguous(), edges, right=True)

@@ -36,7 +36,8 @@ VGGT_HD bool may_see(const Cone& cone, const Primitive& p) {
 }
 
 VGGT_HD float developed(float value, float gain, const Camera& c, uint32_t bits) {
-  const float toned = powf(fmaxf(value * gain, 1e-5f), c.gamma);
+  float toned = powf(fmaxf(value * gain, 1e-5f), c.gamma);
+  if (toned > 0.75f) toned = 1 - 0.25f * expf(3 - 4 * toned);  // bright things keep some of their texture
   // The sum of four bytes: close to normal, with deviation 0.577.
   const float noise = ((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24)) / 255.0f - 2;
   return clamp(toned + c.noise * 1.732f * noise, 0, 1);

@@ -8,12 +8,21 @@ from torch import Tensor
 from .random_numbers import Stream
 
 
-def draw_exposure(random: Stream, frame: Stream, frames: int) -> Tensor:
+def _metered(surroundings: Tensor, faces: Tensor) -> Tensor:
+    """The gain [B] that brings the scene to a middle grey, from its light and the faces [B,6,16] of its room."""
+    albedo = 0.5 * faces[..., :6].mean((1, 2)) + 0.2  # half of what is seen are objects
+    outdoors = surroundings[:, 11] == 0
+    direct = surroundings[:, 12:15].mean(-1) * torch.where(outdoors, 0.5, 0.25)
+    return (0.36 / (albedo * (surroundings[:, 15:18].mean(-1) + direct))).clamp(0.4, 4)
+
+
+def draw_exposure(random: Stream, frame: Stream, frames: int, surroundings: Tensor, faces: Tensor) -> Tensor:
     """The last columns of the camera table [B,S,7]: gain (3), gamma, noise, seed, unused."""
     def each(**span):
         return frame.uniform(**span).view(-1, frames)  # [B,S]
 
-    gain = random.log_uniform(1, low=0.7, high=1.5) * (1 + each(low=-0.08, high=0.08))
+    metered = _metered(surroundings, faces)[:, None] ** random.uniform(1, low=0.6, high=1.0)
+    gain = metered * random.log_uniform(1, low=0.65, high=1.4) * (1 + each(low=-0.08, high=0.08))
     tint = 1 + 0.12 * (random.uniform(1, 3) - 0.5)
     gamma = random.uniform(1, low=0.65, high=1.2).expand_as(gain)
     noise = (random.uniform(1) ** 2.5 * 0.05).expand_as(gain)
@@ -81,7 +90,9 @@ def _compress(images: Tensor, step: Tensor) -> Tensor:
     """Quantises the cosine transform of 8×8 blocks, as JPEG does; step [N,1,1,1], 0 leaves the image as it is."""
     height, width = images.shape[-2:]
     high, wide = -(-height // 8) * 8, -(-width // 8) * 8
-    padded = torch.nn.functional.pad(images, (0, wide - width, 0, high - height), mode="replicate")
+    padded = images
+    if (high, wide) != (height, width):
+        padded = torch.nn.functional.pad(images, (0, wide - width, 0, high - height), mode="replicate")
     forward, back = _colour_transform(images.device, images.dtype)
     rows, columns = (_cosines(n, images.device, images.dtype) for n in (high, wide))
     colours = torch.matmul(forward, padded.flatten(2)).unflatten(2, (high, wide))
