@@ -51,7 +51,7 @@ constexpr int kRoomMaterials = 6;  // rows 0-5: floor, ceiling, +x, -x, +y, -y
 //   torus: radius of the ring, radius of the tube, half the elongation in x
 enum class Shape { kBox, kEllipsoid, kFrustum, kCapsule, kLeaf, kLattice, kFoliage, kTorus, kRounded, kBlob };
 
-struct Primitive {
+struct alignas(16) Primitive {  // so that centre and bound are one load
   Vec3 centre;
   float bound;        // radius of the bounding ball
   float rotation[9];  // local from world, row-major

@@ -33,17 +33,22 @@ VGGT_HD float nonzero(float x) {
   return fabsf(x) < 1e-9f ? 1e-9f : x;
 }
 
-VGGT_HD float hit_box(const LocalRay& r, Vec3 half) {
-  const Vec3 inverse{1 / nonzero(r.direction.x), 1 / nonzero(r.direction.y), 1 / nonzero(r.direction.z)};
-  const Vec3 a = (half * -1 - r.origin) * inverse, b = (half - r.origin) * inverse;
-  const float near = fmaxf(fmaxf(fminf(a.x, b.x), fminf(a.y, b.y)), fminf(a.z, b.z));
-  const float far = fminf(fminf(fmaxf(a.x, b.x), fmaxf(a.y, b.y)), fmaxf(a.z, b.z));
-  return near <= far && near >= r.low && near <= r.high ? near : kMiss;
-}
-
 struct Roots {
   float near, far;
 };
+
+// Where the line is within the box of these half extents; near > far: nowhere.
+VGGT_HD Roots box_span(const LocalRay& r, Vec3 half) {
+  const Vec3 inverse{1 / nonzero(r.direction.x), 1 / nonzero(r.direction.y), 1 / nonzero(r.direction.z)};
+  const Vec3 a = (half * -1 - r.origin) * inverse, b = (half - r.origin) * inverse;
+  return {fmaxf(fmaxf(fminf(a.x, b.x), fminf(a.y, b.y)), fminf(a.z, b.z)),
+          fminf(fminf(fmaxf(a.x, b.x), fmaxf(a.y, b.y)), fmaxf(a.z, b.z))};
+}
+
+VGGT_HD float hit_box(const LocalRay& r, Vec3 half) {
+  const Roots span = box_span(r, half);
+  return span.near <= span.far && span.near >= r.low && span.near <= r.high ? span.near : kMiss;
+}
 
 VGGT_HD Roots roots(float a, float b, float c) {
   const float discriminant = b * b - a * c;
@@ -167,12 +172,27 @@ VGGT_HD float distance_to(const Primitive& s, Vec3 p) {
   }
 }
 
+// Half extents of the shapes that distance_to() knows.
+VGGT_HD Vec3 extents(const Primitive& s) {
+  const Vec3 size = s.size;
+  const float wide = fmaxf(size.x, size.y);
+  switch (static_cast<Shape>(static_cast<int>(s.shape))) {
+    case Shape::kTorus:
+      return {size.x + size.y + size.z, size.x + size.y, size.y};
+    case Shape::kRounded:
+      return size;
+    default:
+      return {1.25f * wide, 1.25f * wide, 0.5f * size.z + wide};
+  }
+}
+
 VGGT_HD float march(const LocalRay& r, const Primitive& s) {
-  const float inverse = 1 / length(r.direction), close = 2e-5f * s.bound;
-  float t = r.low;
-  for (int step = 0; step < 64 && t <= r.high; ++step) {
+  const Roots span = box_span(r, extents(s) * 1.001f);
+  const float inverse = 1 / length(r.direction), close = 2e-5f * s.bound, end = fminf(r.high, span.far);
+  float t = fmaxf(r.low, span.near);
+  for (int step = 0; step < 64 && t <= end; ++step) {
     const float distance = distance_to(s, r.origin + r.direction * t);
-    if (distance < close) return step == 0 ? kMiss : t;
+    if (distance < close) return t > r.low ? t : kMiss;  // a ray does not begin inside
     t += distance * inverse;
   }
   return kMiss;
