@@ -1,4 +1,4 @@
-"""Poses and depth on held-out scenes, as the issue defines them; `vggt-recon eval` measures files likewise."""
+"""Poses and depth on held-out scenes; `vggt-recon eval` measures files likewise."""
 
 import dataclasses
 

@@ -33,6 +33,8 @@ class Objective(nn.Module):
 
     def compile(self, dynamic: bool) -> None:
         """Compiles what repeats or is wide: blocks, dense heads, losses on maps."""
+        # Sixteen graphs for all shapes if dynamic, many more if static; the default stops at eight of a kind.
+        torch._dynamo.config.recompile_limit = 256
         for module in self.model.modules():
             if type(module).__name__ in ("Block", "DptHead"):
                 module.compile(dynamic=dynamic)

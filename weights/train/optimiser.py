@@ -30,7 +30,7 @@ def orthogonalise(x: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum steps of orthogonal matrices (K. Jordan). Group key `parts`: how many matrices a weight stacks."""
+    """Momentum steps of orthogonal matrices (K. Jordan). A group's `parts`: how many matrices a weight stacks."""
 
     def __init__(self, groups: list[dict], rate: float, decay: float):
         super().__init__(groups, {"lr": rate, "weight_decay": decay, "parts": 1})
@@ -84,13 +84,17 @@ class Optimisers:
         groups = [{"params": matrices}, {"params": joined, "parts": 3}]
         self.muon = Muon(groups, settings.muon_rate, settings.muon_decay)
         self.adam = torch.optim.AdamW(
-            [{"params": weights, "weight_decay": settings.adam_decay}, {"params": others, "weight_decay": 0.0}],
+            [
+                {"params": weights, "weight_decay": settings.adam_decay},
+                {"params": others, "weight_decay": 0.0},
+            ],
             lr=settings.adam_rate,
             betas=(0.9, 0.98),
             fused=self.params[0].is_cuda,
         )
         self.average = copy.deepcopy(module).eval().requires_grad_(False)
         with_gradient = {name for name, p in module.named_parameters() if p.requires_grad}
+        self.age = 0  # steps that the average has seen; a young one forgets faster
         self.averaged = [p for name, p in self.average.named_parameters() if name in with_gradient]
 
     def step(self, number: int, rate: float) -> None:
@@ -104,7 +108,8 @@ class Optimisers:
         self.muon.step(number)
         for p in self.params:
             p.grad = None
-        keep = min(self.settings.ema, (1 + number) / (10 + number))
+        keep = min(self.settings.ema, (1 + self.age) / (10 + self.age))
+        self.age += 1
         with torch.no_grad():
             torch._foreach_lerp_(self.averaged, self.params, 1 - keep)
 
@@ -113,9 +118,15 @@ class Optimisers:
             "muon": self.muon.state_dict(),
             "adam": self.adam.state_dict(),
             "average": self.average.state_dict(),
+            "age": self.age,
         }
 
     def load(self, state: dict) -> None:
         self.muon.load_state_dict(state["muon"])
         self.adam.load_state_dict(state["adam"])
-        self.average.load_state_dict(state["average"])
+        self.take_average(state["average"], state["age"])
+
+    def take_average(self, average: dict[str, Tensor], age: int = 1 << 20) -> None:
+        """By default one so old that it forgets no faster than the settings say."""
+        self.average.load_state_dict(average)
+        self.age = age

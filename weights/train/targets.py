@@ -26,7 +26,8 @@ def quaternion_from_rotation(rotation: Tensor) -> Tensor:
     4·q·qᵀ is linear in the matrix; its column of largest diagonal is free of cancellation.
     """
     m = rotation
-    skew = torch.stack([m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], -1)
+    difference = m - m.mT
+    skew = torch.stack([difference[..., 2, 1], difference[..., 0, 2], difference[..., 1, 0]], -1)  # [...,3]
     trace = m.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]  # [...,1,1]
     vector = m + m.mT + torch.eye(3, device=m.device) * (1 - trace)  # [...,3,3]
     upper = torch.cat([vector, skew[..., None]], -1)  # [...,3,4]

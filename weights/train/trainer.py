@@ -59,7 +59,7 @@ class Trainer:
         """
         weights, average = read_snapshot(snapshot)
         self.objective.load_state_dict(weights)
-        self.optimisers.average.load_state_dict(average)
+        self.optimisers.take_average(average)
 
     def resume(self) -> bool:
         """Goes on from the checkpoint, if there is one: the same run to the last bit, but for its clock."""
@@ -103,8 +103,8 @@ class Trainer:
     def compile(self, forward) -> None:
         """Builds the graphs of every shape before the clock starts."""
         self.objective.compile(dynamic=self.settings.compile == "dynamic")
-        began, shapes = time.monotonic(), list(self.batches.shapes)
-        for shape in shapes if self.settings.compile == "static" else shapes[:: max(1, len(shapes) // 3)]:
+        began = time.monotonic()
+        for shape in self.batches.shapes:
             self._rehearse(forward, shape)
         self.processes.synchronise()
         self.log.write({"compile_seconds": time.monotonic() - began})
@@ -114,12 +114,20 @@ class Trainer:
         for p in self.optimisers.params:
             p.grad = None
 
+    def _parallel(self, module: torch.nn.Module) -> torch.nn.Module:
+        if self.processes.count == 1:
+            return module
+        device = self.processes.device
+        return DistributedDataParallel(
+            module,
+            [device] if device.type == "cuda" else None,
+            broadcast_buffers=False,
+            gradient_as_bucket_view=True,
+        )
+
     def run(self) -> dict[str, float]:
         """Trains to the end of the schedule, or to its pause; returns the last evaluation."""
-        forward = self.objective.train()
-        if self.processes.count > 1:
-            device = self.processes.device
-            forward = DistributedDataParallel(forward, [device] if device.type == "cuda" else None)
+        forward = self._parallel(self.objective.train())
         if self.settings.compile != "off":
             self.compile(forward)
         parts, saved, evaluated = [], self.clock.seconds, self.clock.seconds
