@@ -103,9 +103,16 @@ Weights add_weights(CLI::App& app, WeightsCommand& command) {
 }
 
 CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
-  CLI::App* eval = app.add_subcommand("eval", "Compare camera poses with true ones, after Sim(3) alignment");
-  eval->add_option("--poses", command.poses, "TUM trajectory to judge (world_from_cam)")->required();
-  eval->add_option("--truth", command.truth, "TUM trajectory that is true")->required();
+  CLI::App* eval = app.add_subcommand("eval", "Compare cameras, depth and clouds with true ones");
+  eval->add_option("--result,--poses", command.result, "cameras, depth, clouds to judge, as files or folders")
+      ->required();
+  eval->add_option("--truth", command.truth, "what is true; several of a kind are scenes")->required();
+  eval->add_option("--depth-unit", command.depth_unit, "of 16-bit PNG depth [0.001]")
+      ->check(CLI::PositiveNumber);
+  eval->add_option("--max-depth", command.max_depth, "true depths count below it [60]")
+      ->check(CLI::PositiveNumber);
+  eval->add_option("--threshold", command.threshold, "distance of the F-score [1 % of the diagonal]")
+      ->check(CLI::PositiveNumber);
   eval->add_option("--json", command.json, "also write the numbers to this file");
   return eval;
 }

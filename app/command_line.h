@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "app/options.h"
 
@@ -20,10 +22,13 @@ struct WeightsCommand {
   int64_t seed = 0;
 };
 
-/// `eval`: how far camera poses are from true ones.
+/// `eval`: how far cameras, depth and clouds are from true ones.
 struct EvalCommand {
-  std::string poses, truth;  // TUM trajectories
-  std::string json;          // where to write the numbers; empty: nowhere
+  std::vector<std::string> result, truth;  // files and folders, sorted by what they hold
+  double depth_unit = 0.001;               // of 16-bit PNG
+  double max_depth = 60;                   // true depths count below it
+  std::optional<double> threshold;         // of the F-score, units of the truth
+  std::string json;                        // where to write the numbers; empty: nowhere
 };
 
 using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand>;

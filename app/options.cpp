@@ -195,7 +195,7 @@ std::string help_text() {
   std::string text =
       "vggt-recon --frames PATH --out SCENE.ply [options]    frames in, a 3D scene out\n"
       "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
-      "vggt-recon eval --poses A.tum --truth B.tum           compare camera poses\n";
+      "vggt-recon eval --result PATH... --truth PATH...      compare with what is true\n";
   std::string group;
   for (const Line& line : lines) {
     if (line.group != group) text += line.group + ":\n";

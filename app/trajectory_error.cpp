@@ -1,159 +1,167 @@
 #include "app/trajectory_error.h"
 
-#include <fmt/format.h>
-
 #include <Eigen/Geometry>
+#include <Eigen/SVD>
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <numbers>
-#include <stdexcept>
-#include <utility>
+#include <span>
+
+#include "app/median.h"
 
 namespace vggt {
 namespace {
-
-using Pairs = std::vector<std::pair<Eigen::Matrix4d, Eigen::Matrix4d>>;  // world_from_cam: judged, true
 
 double degrees(double radians) {
   return radians * 180 / std::numbers::pi;
 }
 
-double angle_between(const Eigen::Vector3d& a, const Eigen::Vector3d& b) {
-  return degrees(std::atan2(a.cross(b).norm(), a.dot(b)));
-}
-
-std::vector<TumPose> sorted(std::vector<TumPose> poses) {
-  std::ranges::stable_sort(poses, {}, &TumPose::time_s);
-  return poses;
-}
-
-double match_tolerance(const std::vector<TumPose>& truth) {
-  double step = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 1; i < truth.size(); ++i) {
-    const double gap = truth[i].time_s - truth[i - 1].time_s;
-    if (gap > 0) step = std::min(step, gap);
+/// How many errors lie in each degree; as numpy's, the last bin of a histogram that ends at `limit` holds
+/// `limit` itself.
+class DegreeHistogram {
+ public:
+  void add(double error) {
+    ++count_;
+    if (!(error <= 30)) return;
+    ++bins_[static_cast<std::size_t>(std::floor(error))];
+    if (error == std::floor(error)) ++whole_[static_cast<std::size_t>(error)];
   }
-  return std::isfinite(step) ? 0.01 * step : 1e-6;
-}
 
-Pairs match(const std::vector<TumPose>& poses, const std::vector<TumPose>& truth) {
-  const double tolerance = match_tolerance(truth);
-  Pairs pairs;
-  for (const TumPose& pose : poses) {
-    const auto next = std::ranges::lower_bound(truth, pose.time_s - tolerance, {}, &TumPose::time_s);
-    if (next == truth.end() || next->time_s > pose.time_s + tolerance) continue;
-    pairs.emplace_back(pose.world_from_cam, next->world_from_cam);
-  }
-  return pairs;
-}
+  Auc auc() const { return {area(5), area(15), area(30)}; }
 
-void align(const Pairs& pairs, TrajectoryError& error) {
-  Eigen::Matrix3Xd from(3, pairs.size()), to(3, pairs.size());
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    from.col(static_cast<Eigen::Index>(i)) = pairs[i].first.topRightCorner<3, 1>();
-    to.col(static_cast<Eigen::Index>(i)) = pairs[i].second.topRightCorner<3, 1>();
+ private:
+  double area(std::size_t limit) const {
+    double sum = static_cast<double>(whole_[limit]);
+    for (std::size_t i = 0; i < limit; ++i)
+      sum += static_cast<double>(bins_[i]) * static_cast<double>(limit - i);
+    return sum / (static_cast<double>(count_) * static_cast<double>(limit));
   }
-  Eigen::Matrix4d similarity = Eigen::Matrix4d::Identity();
-  const Eigen::Vector3d from_mean = from.rowwise().mean(), to_mean = to.rowwise().mean();
-  if ((from.colwise() - from_mean).norm() > 0) {
-    similarity = Eigen::umeyama(from, to, true);
-  } else {  // all centres in one place: no scale and no rotation to find
-    similarity.topRightCorner<3, 1>() = to_mean - from_mean;
-  }
-  const Eigen::Matrix3Xd aligned = (similarity.topLeftCorner<3, 3>() * from).colwise() +
-                                   Eigen::Vector3d(similarity.topRightCorner<3, 1>());
-  error.scale = similarity.topLeftCorner<3, 1>().norm();
-  error.ate_rmse = std::sqrt((aligned - to).colwise().squaredNorm().mean());
-}
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-double auc(const std::vector<double>& errors, int limit) {
-  double sum =
-      0;  // of the cumulative histogram's bins that an error counts in; the last bin is closed, as numpy's
-  for (const double error : errors) {
-    if (error < limit) sum += limit - std::floor(error);
-    if (error == limit) sum += 1;
-  }
-  return sum / (static_cast<double>(errors.size()) * limit);
-}
+  std::array<std::size_t, 31> bins_{}, whole_{};
+  std::size_t count_ = 0;
+};
 
 Eigen::Matrix4d relative(const Eigen::Matrix4d& world_from_a, const Eigen::Matrix4d& world_from_b) {
   return Eigen::Isometry3d(world_from_b).inverse().matrix() * world_from_a;
 }
 
-void compare_pairs(const Pairs& pairs, TrajectoryError& error) {
-  std::vector<double> rotations, directions, larger;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    for (std::size_t j = i + 1; j < pairs.size(); ++j) {
-      const Eigen::Matrix4d judged = relative(pairs[i].first, pairs[j].first);
-      const Eigen::Matrix4d truth = relative(pairs[i].second, pairs[j].second);
-      const Eigen::Matrix3d turn = judged.topLeftCorner<3, 3>().transpose() * truth.topLeftCorner<3, 3>();
-      const double rotation = degrees(Eigen::AngleAxisd(turn).angle());
-      const double angle = angle_between(judged.topRightCorner<3, 1>(), truth.topRightCorner<3, 1>());
-      const double direction = std::min(angle, 180 - angle);
-      rotations.push_back(rotation);
-      directions.push_back(direction);
-      larger.push_back(std::max(rotation, direction));
+double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& truth) {
+  if (truth.norm() == 0) return 0;
+  if (result.norm() == 0) return 90;
+  return degrees(std::atan2(result.cross(truth).norm(), result.dot(truth)));
+}
+
+/// Errors of the pairs of frames of every scene.
+class PairErrors {
+ public:
+  void add_scene(const std::vector<PosePair>& poses) {
+    for (std::size_t i = 0; i < poses.size(); ++i) {
+      for (std::size_t j = i + 1; j < poses.size(); ++j) {
+        add(relative(poses[i].result, poses[j].result), relative(poses[i].truth, poses[j].truth));
+      }
     }
   }
-  error.median_rotation = median(rotations);
-  error.median_translation_direction = median(directions);
-  error.auc_5 = auc(larger, 5);
-  error.auc_15 = auc(larger, 15);
-  error.auc_30 = auc(larger, 30);
+
+  void report(TrajectoryError& error) {
+    error.median_rotation = median(std::span(rotations_));
+    error.median_translation_direction = median(std::span(directions_));
+    error.auc = signed_.auc();
+    error.auc_either_sign = either_sign_.auc();
+  }
+
+ private:
+  void add(const Eigen::Matrix4d& result, const Eigen::Matrix4d& truth) {
+    const Eigen::Matrix3d turn = result.topLeftCorner<3, 3>().transpose() * truth.topLeftCorner<3, 3>();
+    const double rotation = degrees(Eigen::AngleAxisd(turn).angle());
+    const double direction = direction_error(result.topRightCorner<3, 1>(), truth.topRightCorner<3, 1>());
+    rotations_.push_back(rotation);
+    directions_.push_back(direction);
+    signed_.add(std::max(rotation, direction));
+    either_sign_.add(std::max(rotation, std::min(direction, 180 - direction)));
+  }
+
+  std::vector<double> rotations_, directions_;
+  DegreeHistogram signed_, either_sign_;
+};
+
+struct Centres {
+  Eigen::Matrix3Xd result, truth;
+};
+
+Centres centres_of(const std::vector<PosePair>& poses) {
+  const auto count = static_cast<Eigen::Index>(poses.size());
+  Centres centres{Eigen::Matrix3Xd(3, count), Eigen::Matrix3Xd(3, count)};
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const PosePair& pose = poses[static_cast<std::size_t>(i)];
+    centres.result.col(i) = pose.result.topRightCorner<3, 1>();
+    centres.truth.col(i) = pose.truth.topRightCorner<3, 1>();
+  }
+  return centres;
+}
+
+Eigen::Matrix3d mean_turn(const std::vector<PosePair>& poses) {
+  Eigen::Matrix3d sum = Eigen::Matrix3d::Zero();
+  for (const PosePair& pose : poses) {
+    sum += pose.truth.topLeftCorner<3, 3>() * pose.result.topLeftCorner<3, 3>().transpose();
+  }
+  return sum / static_cast<double>(poses.size());
+}
+
+Eigen::Matrix3d nearest_rotation(const Eigen::Matrix3d& matrix) {
+  const Eigen::JacobiSVD<Eigen::Matrix3d> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const double sign = (svd.matrixU() * svd.matrixV().transpose()).determinant() < 0 ? -1 : 1;
+  return svd.matrixU() * Eigen::Vector3d(1, 1, sign).asDiagonal() * svd.matrixV().transpose();
+}
+
+/// A matrix whose nearest rotation aligns the worlds: the covariance of the centres where they span a plane.
+/// On a line they fix one direction, and the cameras' rotations what is across it; in a point all of it.
+Eigen::Matrix3d known_turn(const Eigen::Matrix3d& covariance, const std::vector<PosePair>& poses) {
+  const Eigen::JacobiSVD<Eigen::Matrix3d> svd(covariance, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const Eigen::Vector3d spread = svd.singularValues();
+  if (spread(1) > 1e-3 * spread(0)) return covariance;
+  if (!(spread(0) > 0)) return mean_turn(poses);
+  const Eigen::Vector3d to = svd.matrixU().col(0), from = svd.matrixV().col(0);
+  const Eigen::Matrix3d across_to = Eigen::Matrix3d::Identity() - to * to.transpose();
+  const Eigen::Matrix3d across_from = Eigen::Matrix3d::Identity() - from * from.transpose();
+  return to * from.transpose() + across_to * mean_turn(poses) * across_from;
+}
+
+double ate_rmse(const Centres& centres, const Eigen::Matrix4d& truth_from_result) {
+  const Eigen::Matrix3Xd aligned = (truth_from_result.topLeftCorner<3, 3>() * centres.result).colwise() +
+                                   Eigen::Vector3d(truth_from_result.topRightCorner<3, 1>());
+  return std::sqrt((aligned - centres.truth).colwise().squaredNorm().mean());
 }
 
 }  // namespace
 
-TrajectoryError trajectory_error(const std::vector<TumPose>& poses, const std::vector<TumPose>& truth) {
-  const Pairs pairs = match(sorted(poses), sorted(truth));
-  if (pairs.size() < 2) {
-    throw std::invalid_argument("eval: only " + std::to_string(pairs.size()) + " of " +
-                                std::to_string(poses.size()) + " poses have the time of one of the " +
-                                std::to_string(truth.size()) + " true ones; 2 are needed");
-  }
+Eigen::Matrix4d align(const std::vector<PosePair>& poses) {
+  const Centres centres = centres_of(poses);
+  const Eigen::Vector3d from = centres.result.rowwise().mean(), to = centres.truth.rowwise().mean();
+  const Eigen::Matrix3Xd from_offsets = centres.result.colwise() - from;
+  const Eigen::Matrix3d covariance = (centres.truth.colwise() - to) * from_offsets.transpose();
+  const Eigen::Matrix3d rotation = nearest_rotation(known_turn(covariance, poses));
+  const double variance = from_offsets.squaredNorm();
+  const double scale = variance > 0 ? (rotation.transpose() * covariance).trace() / variance : 1;
+  Eigen::Matrix4d similarity = Eigen::Matrix4d::Identity();
+  similarity.topLeftCorner<3, 3>() = scale * rotation;
+  similarity.topRightCorner<3, 1>() = to - scale * (rotation * from);
+  return similarity;
+}
+
+TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes) {
   TrajectoryError error;
-  error.matched = static_cast<int>(pairs.size());
-  error.poses = static_cast<int>(poses.size());
-  error.truth = static_cast<int>(truth.size());
-  align(pairs, error);
-  compare_pairs(pairs, error);
+  error.scale = 0;
+  PairErrors pairs;
+  const auto count = static_cast<double>(scenes.size());
+  for (const std::vector<PosePair>& poses : scenes) {
+    const Eigen::Matrix4d truth_from_result = align(poses);
+    error.scale += truth_from_result.topLeftCorner<3, 1>().norm() / count;
+    error.ate_rmse += ate_rmse(centres_of(poses), truth_from_result) / count;
+    pairs.add_scene(poses);
+  }
+  pairs.report(error);
   return error;
-}
-
-std::string to_text(const TrajectoryError& error) {
-  return fmt::format(
-      "poses matched                  {} of {} ({} true)\n"
-      "ATE rmse after Sim(3)          {:.6g}\n"
-      "scale of the Sim(3)            {:.6g}\n"
-      "median rotation error          {:.3f} deg\n"
-      "median translation direction   {:.3f} deg\n"
-      "AUC@5 / @15 / @30              {:.4f} / {:.4f} / {:.4f}\n",
-      error.matched, error.poses, error.truth, error.ate_rmse, error.scale, error.median_rotation,
-      error.median_translation_direction, error.auc_5, error.auc_15, error.auc_30);
-}
-
-std::string to_json(const TrajectoryError& error) {
-  const nlohmann::ordered_json json = {
-      {"matched", error.matched},
-      {"poses", error.poses},
-      {"truth", error.truth},
-      {"ate_rmse", error.ate_rmse},
-      {"scale", error.scale},
-      {"median_rotation_deg", error.median_rotation},
-      {"median_translation_direction_deg", error.median_translation_direction},
-      {"auc_5", error.auc_5},
-      {"auc_15", error.auc_15},
-      {"auc_30", error.auc_30}};
-  return json.dump(2) + "\n";
 }
 
 }  // namespace vggt

@@ -1,31 +1,36 @@
 #pragma once
-#include <string>
+#include <Eigen/Core>
 #include <vector>
-
-#include "io/scene_files.h"
 
 namespace vggt {
 
-/// How far a trajectory is from the true one.
-struct TrajectoryError {
-  int matched = 0, poses = 0, truth = 0;
-  double scale = 1;     // of the Sim(3) that aligns the camera centres (Umeyama 1991)
-  double ate_rmse = 0;  // of the aligned centres, units of the truth
-  // Relative poses of all pairs of frames, degrees.
-  double median_rotation = 0, median_translation_direction = 0;
-  /// Area under the accuracy curve of max(rotation, translation direction) up to 5, 15, 30 degrees, in [0,1]:
-  /// mean of the cumulative 1-degree histogram. As in VGGT's evaluation, opposite translation directions
-  /// count as equal.
-  double auc_5 = 0, auc_15 = 0, auc_30 = 0;
+/// Where one camera stood, both world_from_cam.
+struct PosePair {
+  Eigen::Matrix4d result, truth;
 };
 
-/// Matches poses of equal time (the nearest within a hundredth of the smallest step of the truth).
-/// Throws std::invalid_argument if fewer than 2 match.
-TrajectoryError trajectory_error(const std::vector<TumPose>& poses, const std::vector<TumPose>& truth);
+/// Areas under the accuracy curve up to 5, 15, 30 degrees, in [0,1]: means of the cumulative 1-degree
+/// histogram, as in VGGT's evaluation.
+struct Auc {
+  double at_5 = 0, at_15 = 0, at_30 = 0;
+};
 
-/// A table for people.
-std::string to_text(const TrajectoryError& error);
-/// The same numbers as JSON; null for what is not finite.
-std::string to_json(const TrajectoryError& error);
+/// How far trajectories are from the true ones.
+struct TrajectoryError {
+  double scale = 1;     // of the Sim(3) that aligns the camera centres; mean over scenes
+  double ate_rmse = 0;  // of the aligned centres, units of the truth; mean over scenes
+  // Relative poses of all pairs of frames of all scenes, degrees.
+  double median_rotation = 0, median_translation_direction = 0;
+  Auc auc;              // of max(rotation, translation direction), the direction signed: 0 to 180 degrees
+  Auc auc_either_sign;  // with opposite directions as equal, as VGGT's published figures
+};
+
+/// The Sim(3) from the result's world to the true one that brings the camera centres together (Umeyama 1991).
+/// Where these lie on a line or in a point, the cameras' rotations decide on the rest.
+Eigen::Matrix4d align(const std::vector<PosePair>& poses);
+
+/// Over all scenes, each of at least 2 poses. A pair that truly did not move has no direction error; one that
+/// only in the result did not move is 90 degrees off.
+TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes);
 
 }  // namespace vggt

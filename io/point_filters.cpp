@@ -84,4 +84,9 @@ PointCloud remove_outliers(const PointCloud& cloud, int neighbors, double std_ra
   return result;
 }
 
+std::vector<double> nearest_distances(const std::vector<Eigen::Vector3d>& from,
+                                      const std::vector<Eigen::Vector3d>& to) {
+  return open3d::geometry::PointCloud(from).ComputePointCloudDistance(open3d::geometry::PointCloud(to));
+}
+
 }  // namespace vggt

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "io/byte_reader.h"
+
 namespace vggt {
 namespace {
 
@@ -78,8 +80,9 @@ std::string parse_pose(std::string_view line, TumPose& pose) {
   for (double& value : values) {
     if (!(words >> word)) return "has fewer than 8 numbers";
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size()) return "'" + word + "' is not a number";
-    if (!std::isfinite(value)) return "'" + word + "' is not finite";
+    if (error != std::errc() || end != word.data() + word.size())
+      return "'" + printable(word) + "' is not a number";
+    if (!std::isfinite(value)) return "'" + printable(word) + "' is not finite";
   }
   if (words >> word) return "has more than 8 numbers";
   Eigen::Quaterniond q(values[7], values[4], values[5], values[6]);

@@ -39,6 +39,10 @@ Eigen::Matrix3d original_intrinsics(const Eigen::Matrix3d& k_network, const Pixe
 /// if a point is not finite or colours and points differ in number; std::system_error if it cannot be
 /// written.
 void write_ply(const std::filesystem::path& path, const PointCloud& cloud);
+/// The vertices of a PLY file, ASCII or binary; other properties and elements are passed over.
+/// Throws std::invalid_argument naming the path: no PLY, no x y z, a point that is not finite, an end that is
+/// missing; std::system_error if it cannot be read.
+std::vector<Eigen::Vector3d> read_ply_points(const std::filesystem::path& path);
 /// {"cameras": [{file, time_s, valid, original_size [w,h], network_size, k_original 3×3, k_network,
 /// cam_from_world 4×4, mean_confidence}]}, matrices as rows, OpenCV axes. A number that is not finite is
 /// null.
@@ -59,5 +63,8 @@ PointCloud voxel_downsample(const PointCloud& cloud, double voxel_size);
 /// Open3D. Returns the cloud as it is where that says nothing: no more points than neighbours, or all
 /// distances equal. Throws std::invalid_argument: options that are not positive, points that are not finite.
 PointCloud remove_outliers(const PointCloud& cloud, int neighbors, double std_ratio);
+/// How far each point of `from` is from the nearest of `to` (at least one), by Open3D's k-d tree.
+std::vector<double> nearest_distances(const std::vector<Eigen::Vector3d>& from,
+                                      const std::vector<Eigen::Vector3d>& to);
 
 }  // namespace vggt

@@ -10,33 +10,12 @@
 #include "io/frame_sources.h"
 #include "io/input_file.h"
 #include "io/safetensors.h"
+#include "io/tensor_values.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
-
-float float_from_half(uint16_t half) {
-  const float sign = (half & 0x8000) != 0 ? -1.0F : 1.0F;
-  const int exponent = half >> 10 & 31, mantissa = half & 1023;
-  if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * HUGE_VALF;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-}
-
-template <typename T>
-T element(const std::byte* data, std::size_t i) {
-  T value;
-  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-float read_element(ElementType type, const std::byte* data, std::size_t i) {
-  if (type == ElementType::f32) return element<float>(data, i);
-  if (type == ElementType::f64) return static_cast<float>(element<double>(data, i));
-  const auto raw = element<uint16_t>(data, i);
-  return type == ElementType::f16 ? float_from_half(raw) : std::bit_cast<float>(uint32_t{raw} << 16);
-}
 
 struct Images {
   ElementType type;
@@ -73,9 +52,8 @@ Images find_images(const FrameOptions& options, std::span<const std::byte> file)
     fail("`images` is " + text_of(shape) + ": H and W must be multiples of " +
          std::to_string(options.patch_size));
   }
-  const bool real = tensor.type == ElementType::f64 || tensor.type == ElementType::f32 ||
-                    tensor.type == ElementType::f16 || tensor.type == ElementType::bf16;
-  if (!real) fail("`images` is " + std::string(element_name(tensor.type)) + ", not F64, F32, F16 or BF16");
+  if (!is_real(tensor.type))
+    fail("`images` is " + std::string(element_name(tensor.type)) + ", not F64, F32, F16 or BF16");
   return {tensor.type, shape[0], shape[2], shape[3], file.data() + tensor.offset};
 }
 
@@ -89,7 +67,7 @@ Frame make_frame(const fs::path& path, const Images& images, std::size_t index) 
   frame.pixels.resize(count);
   frame.rgb.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const float value = read_element(images.type, images.data, index * count + i);
+    const float value = tensor_value(images.type, images.data, index * count + i);
     if (!(value >= 0 && value <= 1)) {
       std::ostringstream text;
       text << path.string() << ": `images` holds " << value << " in frame " << index

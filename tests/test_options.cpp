@@ -288,7 +288,8 @@ TEST_F(OptionsTest, SubcommandsAreParsed) {
   EXPECT_EQ(convert.type, "fp16");
   EXPECT_EQ(std::get<WeightsCommand>(parse({"weights", "random", "--config", "c.json", "o.ts"})).output,
             "o.ts");
-  EXPECT_EQ(std::get<EvalCommand>(parse({"eval", "--poses", "a", "--truth", "b"})).truth, "b");
+  EXPECT_EQ(std::get<EvalCommand>(parse({"eval", "--poses", "a", "--truth", "b"})).truth,
+            std::vector<std::string>{"b"});
   EXPECT_NE(std::get<ShowText>(parse({"weights", "convert", "--help"})).text.find("--type"),
             std::string::npos);
   EXPECT_NE(refusal([] { parse({"weights"}); }), "(accepted)");
