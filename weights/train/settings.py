@@ -71,12 +71,16 @@ class Settings:
     model: Config = Config()
     points: bool = True  # with point head
     bf16: bool = True
-    compile: str = "dynamic"  # off, static (one graph per shape) or dynamic
+    compile: str = "dynamic"  # eager (not at all), static (one graph per shape) or dynamic
     data: Data = Data()
     loss: Loss = Loss()
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     evaluation: Evaluation = Evaluation()
+
+    def __post_init__(self):
+        if self.compile not in ("eager", "static", "dynamic"):
+            raise ValueError(f"compile: expected eager, static or dynamic, got {self.compile!r}")
 
 
 def _build(kind: type, values: typing.Any, path: str) -> typing.Any:

@@ -128,7 +128,7 @@ class Trainer:
     def run(self) -> dict[str, float]:
         """Trains to the end of the schedule, or to its pause; returns the last evaluation."""
         forward = self._parallel(self.objective.train())
-        if self.settings.compile != "off":
+        if self.settings.compile != "eager":
             self.compile(forward)
         parts, saved, evaluated = [], self.clock.seconds, self.clock.seconds
         schedule = self.settings.schedule
