@@ -61,10 +61,16 @@ Kind kind_of(const fs::path& path) {
   return looks_like_colmap(head) ? Kind::colmap : Kind::tum;
 }
 
-void add_tensors(const fs::path& path, EvalSide& side) {
+/// What files hold, with the cameras of predictions apart: these have no names, and count only where no other
+/// file holds cameras.
+struct Sorted : EvalSide {
+  std::vector<Source<FramePose>> unnamed_poses;
+};
+
+void add_tensors(const fs::path& path, Sorted& side) {
   const auto file = std::make_shared<const PredictionFile>(path);
   for (int64_t scene = 0; scene < file->scenes(); ++scene) {
-    if (file->has_poses()) side.poses.push_back({path, [file, scene] { return file->poses(scene); }});
+    if (file->has_poses()) side.unnamed_poses.push_back({path, [file, scene] { return file->poses(scene); }});
     if (file->has_depth()) side.depth.push_back({path, [file, scene] { return file->depth(scene); }});
   }
 }
@@ -116,7 +122,7 @@ void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
   side.depth.push_back({folder, load});
 }
 
-void add_file(const fs::path& path, double unit, EvalSide& side) {
+void add_file(const fs::path& path, double unit, Sorted& side) {
   switch (kind_of(path)) {
     case Kind::tum:
       side.poses.push_back({path, [path] { return read_tum_poses(path); }});
@@ -144,7 +150,7 @@ void add_file(const fs::path& path, double unit, EvalSide& side) {
 }  // namespace
 
 EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
-  EvalSide side;
+  Sorted side;
   for (const fs::path path : paths) {
     if (!fs::is_directory(path)) {
       add_file(path, depth_unit, side);
@@ -156,6 +162,7 @@ EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
       add_depth_folder(path, depth_unit, side);
     }
   }
+  if (side.poses.empty()) side.poses = std::move(side.unnamed_poses);
   return side;
 }
 

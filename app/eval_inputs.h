@@ -25,7 +25,8 @@ struct EvalSide {
 
 /// Sorts files and folders by what they hold: cameras (TUM, COLMAP's images.txt or a folder with it,
 /// transforms.json, .cameras.json), depth (a folder of 16-bit PNG, .npy and .pfm, or one such file; PNG in
-/// multiples of `depth_unit`), clouds (PLY), cameras and depth (.safetensors).
+/// multiples of `depth_unit`), clouds (PLY), depth and, where no
+/// other file holds them, cameras (.safetensors).
 /// Throws std::invalid_argument or std::system_error naming the path that cannot be read or is none of these.
 EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit);
 

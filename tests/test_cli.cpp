@@ -577,6 +577,20 @@ TEST_F(CliTest, FilesAreComparedByWhatTheyHold) {
   EXPECT_NE(cloud.out.find("poses of the result"), std::string::npos) << cloud.out;
 }
 
+TEST_F(CliTest, PredictionsGetTheNamesOfTheCamerasBesideThem) {
+  ASSERT_EQ(reconstruct("--frames frames --out s.ply --save-predictions p.safetensors").code, 0);
+  fs::create_directory(dir_ / "depth");
+  ASSERT_TRUE(cv::imwrite(path("depth/1.png"), cv::Mat(48, 64, CV_16UC1, cv::Scalar(2000))));
+  const Outcome outcome = run("eval --result p.safetensors s.cameras.json --truth depth s.tum --json e.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const json errors = parse_strictly(path("e.json"));
+  EXPECT_EQ(errors["depth"]["matched"], 1);
+  EXPECT_EQ(errors["depth"]["only_result"], json({"0.png", "2.png"}));
+  EXPECT_EQ(errors["matched"], 3);
+  EXPECT_EQ(errors["auc_30"], 1);
+  EXPECT_LT(errors["ate_rmse"], 1e-6);
+}
+
 TEST_F(CliTest, WhatCannotBeComparedIsRefused) {
   write(dir_ / "b.tum", "0 0 0 0 0 0 0 1\n1 1 0 0 0 0 0 1\n");
   write(dir_ / "c.txt", "1 1 0 0 0 0 0 0 1 a.jpg\n2 1 0 0 0 -1 0 0 1 b.jpg\n");
