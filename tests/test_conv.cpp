@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "model/layers.h"
 
 namespace vggt {
@@ -7,6 +9,10 @@ namespace {
 
 struct Size {
   int64_t frames, in, out, rows, columns, kernel, stride, padding;
+
+  friend void PrintTo(const Size& s, std::ostream* out) {
+    *out << s.kernel << "x" << s.kernel << " over " << s.rows << "x" << s.columns << ", stride " << s.stride;
+  }
 };
 
 class ConvolveAsProduct : public ::testing::TestWithParam<Size> {};
