@@ -147,7 +147,7 @@ class Trainer:
                 parts = []
             if self.step % TICK_STEPS:
                 continue
-            if self.clock.seconds - evaluated > 60 * self.settings.evaluation.minutes:
+            if self.clock.seconds - evaluated > 60 * self.settings.evaluation.minutes and self.progress < 1:
                 self.evaluate()
                 evaluated = self.clock.seconds
                 self.clock.start()
