@@ -12,7 +12,9 @@ endif()
 target_compile_definitions(vggt_own INTERFACE $<$<NOT:$<CONFIG:Release>>:_GLIBCXX_ASSERTIONS>)
 if(VGGT_SANITIZE)
   target_compile_options(vggt_own INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${VGGT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${VGGT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined>
+    # GCC's own manual: sanitizers bring false reports of this one (here in LibTorch's optional arguments).
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(vggt_own INTERFACE -fsanitize=${VGGT_SANITIZE})
 endif()
 set_target_properties(vggt_own PROPERTIES EXPORT_NAME own)
