@@ -16,6 +16,12 @@ int gpu_count() {
   return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0;
 }
 
+#ifdef VGGT_CUDA
+void check(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+}
+#endif
+
 struct Gpu {
   std::string name;
   int capability = 0;  // 80 for sm_80
@@ -24,8 +30,7 @@ struct Gpu {
 Gpu gpu_at(int index) {
 #ifdef VGGT_CUDA
   cudaDeviceProp properties{};
-  const cudaError_t error = cudaGetDeviceProperties(&properties, index);
-  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+  check(cudaGetDeviceProperties(&properties, index));
   return {properties.name, 10 * properties.major + properties.minor};
 #else
   throw std::logic_error("no GPU " + std::to_string(index) + " in a build without CUDA");
@@ -86,9 +91,7 @@ int64_t bytes_of(Precision precision) {
 
 void wait_for([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
-  if (!device.is_cuda()) return;
-  const cudaError_t error = cudaDeviceSynchronize();
-  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+  if (device.is_cuda()) check(cudaDeviceSynchronize());
 #endif
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "io/byte_reader.h"
 #include "io/frame_sources.h"
 #include "io/input_file.h"
 #include "io/prediction_file.h"
@@ -32,16 +33,11 @@ bool looks_like_colmap(std::string_view text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    int fields = 0;
-    bool is_comment = false;
-    while (true) {
-      line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
-      if (line.empty()) break;
-      is_comment = is_comment || (fields == 0 && line.front() == '#');
-      ++fields;
-      line.remove_prefix(std::min(line.find_first_of(" \t\r"), line.size()));
-    }
-    if (fields > 0 && !is_comment) return fields >= 10;
+    const std::string_view first = next_word(line);
+    if (first.empty() || first.starts_with('#')) continue;
+    int fields = 1;
+    while (!next_word(line).empty()) ++fields;
+    return fields >= 10;
   }
   return false;
 }

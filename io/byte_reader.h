@@ -16,6 +16,9 @@ static_assert(std::endian::native == std::endian::little, "weight files are read
 /// A name out of a file, fit for a message: control characters replaced, shortened to 100 characters.
 std::string printable(std::string_view text);
 
+/// Takes the next word, between blanks, off the front of a line; empty at its end.
+std::string_view next_word(std::string_view& line);
+
 /// Takes little-endian values off the front of some bytes.
 class ByteReader {
  public:

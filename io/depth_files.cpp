@@ -116,12 +116,8 @@ DepthMap parse_pfm(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   std::vector<std::string> words;
   while (words.size() < 4) {
-    std::string line(reader.line());
-    for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string::npos;) {
-      const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
-      words.push_back(line.substr(at, end - at));
-      at = end;
-    }
+    std::string_view line = reader.line();
+    for (std::string_view word; !(word = next_word(line)).empty();) words.emplace_back(word);
   }
   if (words[0] != "Pf") fail("not a .pfm of one channel");
   DepthMap map;

@@ -39,16 +39,6 @@ struct Header {
   throw std::invalid_argument(what);
 }
 
-/// Takes the next word off the front; empty at the end.
-std::string_view next_word(std::string_view& text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t begin = std::min(text.find_first_not_of(kBlank), text.size());
-  const std::size_t end = std::min(text.find_first_of(kBlank, begin), text.size());
-  const std::string_view word = text.substr(begin, end - begin);
-  text.remove_prefix(end);
-  return word;
-}
-
 Scalar scalar(std::string_view name) {
   if (name == "float" || name == "float32") return {4, true};
   if (name == "double" || name == "float64") return {8, true};

@@ -35,13 +35,8 @@ std::string text_of(const fs::path& path) {
 }
 
 Words words_of(std::string_view line) {
-  constexpr std::string_view kBlank = " \t\r";
   Words words;
-  for (std::size_t at = 0; (at = line.find_first_not_of(kBlank, at)) != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(kBlank, at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = end;
-  }
+  for (std::string_view word; !(word = next_word(line)).empty();) words.push_back(word);
   return words;
 }
 

@@ -9,6 +9,7 @@
 #include "app/cloud_error.h"
 #include "app/depth_error.h"
 #include "app/frame_match.h"
+#include "tests/refusal.h"
 
 namespace vggt {
 namespace {
@@ -17,16 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
-
-template <class Run>
-std::string refusal(Run&& run) {
-  try {
-    run();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "(accepted)";
-}
 
 DepthError error_of(const DepthMap& result, const DepthMap& truth, double max_depth = 60) {
   return depth_error({{&result, &truth}}, max_depth);

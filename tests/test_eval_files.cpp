@@ -14,22 +14,13 @@
 #include "io/prediction_file.h"
 #include "io/scene_files.h"
 #include "tests/media.h"
+#include "tests/refusal.h"
 
 namespace vggt {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class Run>
-std::string refusal(Run&& run) {
-  try {
-    run();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "(accepted)";
-}
 
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {

@@ -12,6 +12,7 @@
 #include "app/command_line.h"
 #include "app/nearest.h"
 #include "app/options.h"
+#include "tests/refusal.h"
 
 namespace vggt {
 namespace {
@@ -33,17 +34,6 @@ class OptionsTest : public ::testing::Test {
 Command parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "vggt-recon");
   return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
-}
-
-/// The message of the std::invalid_argument that `act` throws.
-template <class Act>
-std::string refusal(Act&& act) {
-  try {
-    act();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "(accepted)";
 }
 
 std::string refusal_of_yaml(const std::string& path) {
