@@ -45,7 +45,7 @@ def look(room, camera, primitives=None, size=SIZE):
 
 def rays(size, focal):
     """Directions with z = 1 through the middle of each pixel [H,W,3]."""
-    y, x = torch.meshgrid(torch.arange(size[0]) + 0.5, torch.arange(size[1]) + 0.5, indexing="ij")
+    y, x = torch.meshgrid(torch.arange(size[0]), torch.arange(size[1]), indexing="ij")
     return torch.stack([(x - size[1] / 2) / focal, (y - size[0] / 2) / focal, torch.ones_like(x)], -1).double()
 
 

@@ -25,7 +25,7 @@ _PLACE, _MATERIALS, _VIEW, _CAMERAS, _FRAMES, _OBJECTS, _SENSOR = range(7)
 
 @dataclass
 class Batch:
-    """B scenes of S frames. The world is the first camera; pixel (x, y) has its middle at (x + 0.5, y + 0.5)."""
+    """B scenes of S frames. The world is the first camera; pixel (x, y) has its middle at (x, y), as for VGGT."""
     images: Tensor  # [B,S,3,H,W] in [0,1], fp32, on a GPU fp16
     depth: Tensor  # [B,S,H,W] fp32, along the camera's z axis, 0 where not valid
     valid: Tensor  # [B,S,H,W] bool, False: sky, or farther than 60 scene units
@@ -35,8 +35,8 @@ class Batch:
     def points(self) -> Tensor:
         """Every pixel's point in the world [B,S,H,W,3]; the camera's centre where not valid."""
         height, width = self.depth.shape[-2:]
-        x = torch.arange(width, device=self.depth.device) + 0.5
-        y = torch.arange(height, device=self.depth.device) + 0.5
+        x = torch.arange(width, device=self.depth.device)
+        y = torch.arange(height, device=self.depth.device)
         k = self.intrinsic[..., None, None]
         u = (x - k[:, :, 0, 2]) / k[:, :, 0, 0]
         v = (y[:, None] - k[:, :, 1, 2]) / k[:, :, 1, 1]

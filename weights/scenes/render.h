@@ -4,6 +4,7 @@
 
 namespace vggt::scenes {
 
+// Pixel (x, y) is the square of side 1 around (x, y), as VGGT's unprojection of depth maps has it.
 VGGT_HD Vec3 pixel_direction(const Camera& c, float x, float y, int height, int width) {
   const float a = (x - 0.5f * width) / c.focal, b = (y - 0.5f * height) / c.focal;
   const float* r = c.rotation;
@@ -17,11 +18,11 @@ struct Cone {
 
 // Around all rays of the tile whose first pixel is (x, y).
 VGGT_HD Cone tile_cone(const Camera& c, int x, int y, int height, int width) {
-  Cone cone{c.centre, normalised(pixel_direction(c, x + 0.5f * kTile, y + 0.5f * kTile, height, width)), 1,
-            0};
+  const float left = x - 0.5f, top = y - 0.5f, half = 0.5f * kTile;
+  Cone cone{c.centre, normalised(pixel_direction(c, left + half, top + half, height, width)), 1, 0};
   for (int k = 0; k < 4; ++k) {
     const Vec3 corner =
-        normalised(pixel_direction(c, x + (k & 1) * kTile, y + (k >> 1) * kTile, height, width));
+        normalised(pixel_direction(c, left + (k & 1) * kTile, top + (k >> 1) * kTile, height, width));
     cone.cosine = fminf(cone.cosine, dot(corner, cone.axis));
   }
   cone.cosine -= 1e-5f;
@@ -52,7 +53,8 @@ VGGT_HD void render_pixel(const RenderParams<Value>& p, const Scene& scene, cons
   Vec3 sum{0, 0, 0};
   for (int k = 0; k < p.samples; ++k) {
     // The first sample is the centre of the pixel: it gives the depth. The others lie anywhere in it.
-    const float u = k == 0 ? 0.5f : (bits & 0xffff) / 65536.0f, v = k == 0 ? 0.5f : (bits >> 16) / 65536.0f;
+    const float u = k == 0 ? 0 : (bits & 0xffff) / 65536.0f - 0.5f,
+                v = k == 0 ? 0 : (bits >> 16) / 65536.0f - 0.5f;
     Hit first;
     const Ray ray{camera.centre, pixel_direction(camera, x + u, y + v, p.height, p.width)};
     sum = sum + clamp(radiance(scene, seen, all, ray, pixel, &first), 0, 4);

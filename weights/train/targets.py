@@ -93,6 +93,7 @@ def find_matches(targets: Targets, patch: int, offsets: list[int]) -> Matches:
     z = seen_from[..., 2]
     pixel = torch.einsum("bksij,bksnj->bksni", intrinsic, seen_from)[..., :2]
     u, v = (pixel / z.clamp_min(1e-3)[..., None]).unbind(-1)  # [B,K,S,n]
+    u, v = u.round(), v.round()  # the pixel that is hit
     inside = (z > 0.02) & (u >= 0) & (u < W) & (v >= 0) & (v < H)
     u, v = u.clamp(0, W - 1).long(), v.clamp(0, H - 1).long()
     there = targets.depth.flatten(2)[:, keys].gather(3, v * W + u)  # [B,K,S,n]
