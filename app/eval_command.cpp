@@ -67,10 +67,16 @@ void keep_valid(std::vector<FramePose>& poses) {
   std::erase_if(poses, [](const FramePose& pose) { return !pose.valid; });
 }
 
-std::vector<std::vector<PosePair>> load_poses(const Inputs& inputs, EvalReport& report) {
+/// The matched frames of all scenes; the fields of view are those of the frames for which both sides tell them.
+struct MatchedPoses {
+  std::vector<std::vector<PosePair>> scenes;
+  std::vector<FovPair> fields_of_view;
+};
+
+MatchedPoses load_poses(const Inputs& inputs, EvalReport& report) {
   const auto &ours = inputs.result.poses, &theirs = inputs.truth.poses;
   const std::size_t scenes = shared_scenes(ours, theirs, "poses", report);
-  std::vector<std::vector<PosePair>> all(scenes);
+  MatchedPoses all{std::vector<std::vector<PosePair>>(scenes), {}};
   for (std::size_t scene = 0; scene < scenes; ++scene) {
     std::vector<FramePose> result = load(ours[scene], "poses"), truth = load(theirs[scene], "poses");
     keep_valid(result);
@@ -81,8 +87,11 @@ std::vector<std::vector<PosePair>> load_poses(const Inputs& inputs, EvalReport& 
           fmt::format("eval: only {} of the {} poses of {} match one of the {} of {}; 2 are needed",
                       match.pairs.size(), result.size(), ours[scene].path, truth.size(), theirs[scene].path));
     }
-    for (const auto& [i, j] : match.pairs)
-      all[scene].push_back({result[i].world_from_cam, truth[j].world_from_cam});
+    for (const auto& [i, j] : match.pairs) {
+      all.scenes[scene].push_back({result[i].world_from_cam, truth[j].world_from_cam});
+      if (result[i].fov_x_rad && truth[j].fov_x_rad)
+        all.fields_of_view.push_back({*result[i].fov_x_rad, *truth[j].fov_x_rad});
+    }
     count_frames(match, scene, scenes, report.pose_frames);
   }
   return all;
@@ -163,16 +172,17 @@ EvalReport compare(const EvalCommand& command) {
   const Inputs inputs{sort_inputs(command.result, command.depth_unit),
                       sort_inputs(command.truth, command.depth_unit)};
   EvalReport report;
-  const std::vector<std::vector<PosePair>> poses = load_poses(inputs, report);
-  if (!poses.empty()) report.poses = trajectory_error(poses);
+  const MatchedPoses poses = load_poses(inputs, report);
+  if (!poses.scenes.empty()) report.poses = trajectory_error(poses.scenes);
+  if (!poses.fields_of_view.empty()) report.fov = fov_error(poses.fields_of_view);
   compare_depth(inputs, command.max_depth, report);
-  compare_clouds(inputs, poses, command.threshold, report);
+  compare_clouds(inputs, poses.scenes, command.threshold, report);
   if (!report.poses && !report.depth && !report.cloud) {
     std::string found;
     for (const std::string& what : report.left_out) found += (found.empty() ? "" : ", ") + what;
     throw std::invalid_argument("eval: nothing to compare: there is only the " + found);
   }
-  report.scenes = static_cast<int>(std::max({poses.size(), report.depth ? inputs.result.depth.size() : 0,
+  report.scenes = static_cast<int>(std::max({poses.scenes.size(), report.depth ? inputs.result.depth.size() : 0,
                                              report.cloud ? inputs.result.clouds.size() : 0}));
   return report;
 }

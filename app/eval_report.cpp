@@ -40,6 +40,11 @@ std::string poses_text(const TrajectoryError& error) {
       error.auc_either_sign.at_30);
 }
 
+std::string fov_text(const FovError& error) {
+  return fmt::format("field of view, median error    {:.3f} deg (largest {:.3f})\n", error.median_deg,
+                     error.largest_deg);
+}
+
 std::string depth_text(const DepthError& error) {
   return fmt::format(
       "AbsRel after median scaling    {:.4f}\n"
@@ -95,6 +100,7 @@ std::string to_text(const EvalReport& report) {
   std::string text;
   if (report.scenes > 1) text += fmt::format("scenes                         {}\n", report.scenes);
   if (report.poses) text += frames_text("poses", report.pose_frames) + poses_text(*report.poses);
+  if (report.fov) text += fov_text(*report.fov);
   if (report.depth) text += frames_text("depth maps", report.depth_frames) + depth_text(*report.depth);
   if (report.cloud) text += cloud_text(*report.cloud, report.cloud_aligned);
   if (!report.left_out.empty()) text += "not compared                   " + list(report.left_out) + "\n";
@@ -106,6 +112,11 @@ std::string to_json(const EvalReport& report) {
   if (report.poses) {
     put_frames(json, report.pose_frames, "poses");
     put_poses(json, *report.poses);
+  }
+  if (report.fov) {
+    json["fov_frames"] = report.fov->frames;
+    json["median_fov_error_deg"] = report.fov->median_deg;
+    json["largest_fov_error_deg"] = report.fov->largest_deg;
   }
   if (report.depth) {
     ordered_json& depth = json["depth"];

@@ -5,6 +5,7 @@
 
 #include "app/cloud_error.h"
 #include "app/depth_error.h"
+#include "app/fov_error.h"
 #include "app/trajectory_error.h"
 
 namespace vggt {
@@ -20,6 +21,7 @@ struct EvalReport {
   int scenes = 1;
   std::optional<TrajectoryError> poses;
   FrameCount pose_frames;
+  std::optional<FovError> fov;  // of matched frames of which both sides tell it
   std::optional<DepthError> depth;
   FrameCount depth_frames;
   std::optional<CloudError> cloud;

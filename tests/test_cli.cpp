@@ -577,6 +577,25 @@ TEST_F(CliTest, FilesAreComparedByWhatTheyHold) {
   EXPECT_NE(cloud.out.find("poses of the result"), std::string::npos) << cloud.out;
 }
 
+TEST_F(CliTest, FieldsOfViewAreComparedWhereBothSidesTellThem) {
+  const auto transforms = [](const std::string& all, const std::string& first) {
+    return "{" + all + R"("frames": [
+      {)" + first + R"("file_path": "a", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]},
+      {"file_path": "b", "transform_matrix": [[1,0,0,2],[0,1,0,0],[0,0,1,0]]}]})";
+  };
+  write(dir_ / "ours.json", transforms("", R"("w": 200, "fl_x": 100, )"));  // 90°, and nothing for b
+  write(dir_ / "true.json", transforms(R"("camera_angle_x": 1.5533430342749532, )", ""));  // 89°
+  write(dir_ / "none.json", transforms("", ""));
+  const Outcome outcome = run("eval --result ours.json --truth true.json --json e.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("1.000 deg (largest 1.000)"), std::string::npos) << outcome.out;
+  const json errors = parse_strictly(path("e.json"));
+  EXPECT_EQ(errors["fov_frames"], 1);
+  EXPECT_NEAR(errors["median_fov_error_deg"], 1, 1e-9);
+  EXPECT_NEAR(errors["largest_fov_error_deg"], 1, 1e-9);
+  EXPECT_EQ(run("eval --result ours.json --truth none.json").out.find("field of view"), std::string::npos);
+}
+
 TEST_F(CliTest, PredictionsGetTheNamesOfTheCamerasBesideThem) {
   ASSERT_EQ(reconstruct("--frames frames --out s.ply --save-predictions p.safetensors").code, 0);
   fs::create_directory(dir_ / "depth");

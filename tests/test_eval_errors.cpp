@@ -1,13 +1,15 @@
-// How far depth and clouds are from true ones, and which frames belong together.
+// How far depth, fields of view and clouds are from true ones, and which frames belong together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <stdexcept>
 
 #include "app/cloud_error.h"
 #include "app/depth_error.h"
+#include "app/fov_error.h"
 #include "app/frame_match.h"
 #include "tests/refusal.h"
 
@@ -35,6 +37,15 @@ TEST(DepthError, CountsTheTruthThatIsValid) {
   EXPECT_EQ(error.coverage, 1);
   EXPECT_NEAR(error_of(result, truth, 5).scale, 1, 1e-12);          // of 1, 2, 4 against 1, 2, 3
   EXPECT_NEAR(error_of(result, truth, 5).delta_1, 2.0 / 3, 1e-12);  // 4/3 is too far
+}
+
+TEST(FovError, IsInDegreesWithoutSign) {
+  const double degree = std::numbers::pi / 180;
+  const FovError error =
+      fov_error({{50 * degree, 60 * degree}, {61 * degree, 60 * degree}, {60 * degree, 60 * degree}});
+  EXPECT_EQ(error.frames, 3U);
+  EXPECT_NEAR(error.median_deg, 1, 1e-9);
+  EXPECT_NEAR(error.largest_deg, 10, 1e-9);
 }
 
 TEST(DepthError, OneScaleForAllFramesOfAScene) {

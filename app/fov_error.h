@@ -1,0 +1,21 @@
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace vggt {
+
+/// A frame's horizontal fields of view.
+struct FovPair {
+  double result_rad = 0, truth_rad = 0;
+};
+
+/// How far fields of view are from the true ones, without sign.
+struct FovError {
+  std::size_t frames = 0;
+  double median_deg = 0, largest_deg = 0;
+};
+
+/// Over all frames, of which there is at least one.
+FovError fov_error(const std::vector<FovPair>& frames);
+
+}  // namespace vggt
