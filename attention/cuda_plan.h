@@ -1,0 +1,49 @@
+#pragma once
+// Which kernel computes an attention call on a GPU, and how the call is cut up: pure functions, without
+// torch.
+
+#include <cstdint>
+#include <string>
+
+#include "attention/variant.h"
+
+namespace vggt {
+
+enum class CudaElement { fp32, bf16, fp16 };
+
+struct CudaDevice {
+  int capability = 0;  // major·10 + minor
+  int multiprocessors = 0;
+  int64_t shared_per_block = 0, shared_per_multiprocessor = 0;  // bytes of shared memory
+};
+
+/// What a plan depends on besides the device.
+struct CudaSizes {
+  int64_t rows = 0;               // sequences × heads
+  int64_t queries = 0, keys = 0;  // of the longest sequence
+  int64_t dim = 0;
+};
+
+/// Queries of a block, and keys that it takes at a time.
+struct CudaTile {
+  int queries = 0, keys = 0;
+};
+
+/// variant: never automatic. tile and partitions mean nothing to sdpa.
+struct CudaPlan {
+  AttentionVariant variant = AttentionVariant::sdpa;
+  CudaTile tile;
+  int partitions = 1;  // of the keys, merged by a second kernel
+};
+
+constexpr int kMostPartitions = 32;
+
+/// Why this variant cannot compute attention of this type and head dim on this device; empty where it can.
+std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t dim,
+                            const CudaDevice& device);
+
+/// The plan for a variant that is not refused.
+CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const CudaSizes& sizes,
+                          const CudaDevice& device);
+
+}  // namespace vggt
