@@ -20,6 +20,16 @@ VGGT_HOST_DEVICE float exp_of(float x) {
 VGGT_HOST_DEVICE double exp_of(double x) {
   return ::exp(x);
 }
+/// On the device one instruction: relative error 2e-7 at most, results below 2^-126 become 0.
+VGGT_HOST_DEVICE float exp2_of(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return ::exp2f(x);
+#endif
+}
 VGGT_HOST_DEVICE float log_of(float x) {
   return ::logf(x);
 }
@@ -47,6 +57,11 @@ VGGT_HOST_DEVICE T shift(T from, T to, T scale = T(1)) {
   return exp_of(scale * (from - anchor(to)));
 }
 
+/// shift() of maxima in base 2, that is, of maxima times log2(e).
+VGGT_HOST_DEVICE float shift2(float from, float to) {
+  return exp2_of(from - anchor(to));
+}
+
 /// (m, S, W) over a set of keys: the maximum logit, the sum of exp(logit - m), the sum of exp(logit - m)·v.
 /// Default: the identity, the state over no keys. D: the width of v.
 template <class T, int D>
@@ -66,11 +81,13 @@ struct SoftmaxState {
 };
 
 /// The state over the union of two disjoint sets of keys. Associative, commutative, not idempotent.
+/// scale: as in shift(); ln 2 for maxima in base 2.
 template <class T, int D>
-VGGT_HOST_DEVICE SoftmaxState<T, D> merge(const SoftmaxState<T, D>& a, const SoftmaxState<T, D>& b) {
+VGGT_HOST_DEVICE SoftmaxState<T, D> merge(const SoftmaxState<T, D>& a, const SoftmaxState<T, D>& b,
+                                          T scale = T(1)) {
   SoftmaxState<T, D> both;
   both.m = joint_max(a.m, b.m);
-  const T fa = shift(a.m, both.m), fb = shift(b.m, both.m);
+  const T fa = shift(a.m, both.m, scale), fb = shift(b.m, both.m, scale);
   both.s = a.s * fa + b.s * fb;
   for (int i = 0; i < D; ++i) both.w[i] = a.w[i] * fa + b.w[i] * fb;
   return both;
