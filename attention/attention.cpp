@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attention/cpu.h"
+#include "attention/cuda.h"
 #include "attention/fused.h"
 #include "attention/reference.h"
 #include "attention/result.h"
@@ -98,10 +99,20 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   check_options(q, k, options);
   AttentionOptions settled = options;
   if (settled.scale == 0) settled.scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
-  if (q.scalar_type() == at::kDouble) return by_sequence(by_definition, q, k, v, settled);
+  const bool fp64 = q.scalar_type() == at::kDouble;
+  TORCH_CHECK(options.variant == AttentionVariant::automatic || (q.is_cuda() && !fp64),
+              "attention: expected CUDA tensors of fp32, bf16 or fp16 for a variant, got ", q.scalar_type(),
+              " on ", q.device());
+  if (fp64) return by_sequence(by_definition, q, k, v, settled);
   if (q.is_cpu()) return attention_cpu(q, k, v, settled, best_cpu_isa());
   TORCH_CHECK(q.is_cuda(), "attention: expected a CPU or CUDA tensor, got ", q.device());
+#ifdef VGGT_CUDA
+  const CudaPlan plan = plan_cuda(q, k, settled);
+  if (plan.variant != AttentionVariant::sdpa) return attention_cuda(q, k, v, settled, plan);
   return by_sequence(attention_fused, q, k, v, settled);
+#else
+  TORCH_CHECK(false, "attention: this build has no CUDA, got a tensor on ", q.device());
+#endif
 }
 
 }  // namespace vggt

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "attention/variant.h"
+
 namespace vggt {
 
 /// What attention() returns besides the output.
@@ -13,6 +15,7 @@ enum class AttentionWant {
 struct AttentionOptions {
   double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
   AttentionWant want = AttentionWant::output;
+  AttentionVariant variant = AttentionVariant::automatic;  // another: for fp32, bf16, fp16 on CUDA only
   /// Packed sequences of different lengths: int64 CPU tensors [sequences + 1] of token offsets, with B = 1.
   /// Query i of sequence j attends to the keys of sequence j only. Undefined: one sequence per batch entry.
   at::Tensor q_offsets, k_offsets;
@@ -29,7 +32,7 @@ struct AttentionResult {
 /// Exact softmax attention: softmax(scale·q·kᵀ)·v over all keys, no mask.
 /// q [B,A,Nq,D], k and v [B,A,Nk,D]: any strides with a contiguous last dimension, one type (fp64, fp32,
 /// bf16, fp16) and device. Rows without keys give out = 0 and the identity state (-inf, 0, 0). Throws
-/// c10::Error for shapes, types or devices that do not fit.
+/// c10::Error for shapes, types, devices or a variant that do not fit.
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionOptions& options = {});
 

@@ -4,12 +4,9 @@
 #include <limits>
 #include <tuple>
 
+#include "attention/cuda.h"
 #include "attention/params.h"
 #include "attention/result.h"
-
-#ifdef VGGT_CUDA
-#include <cuda_runtime_api.h>
-#endif
 
 namespace vggt {
 namespace {
@@ -17,31 +14,6 @@ namespace {
 struct Fused {
   at::Tensor out, lse;  // [B,A,Nq,D'], with at least B·A·Nq numbers in [B,A,..]
 };
-
-/// Compute capability as major·10 + minor.
-int capability_of(const at::Device& device) {
-#ifdef VGGT_CUDA
-  int major = 0, minor = 0;
-  const cudaError_t first = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index());
-  const cudaError_t second =
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index());
-  TORCH_CHECK(first == cudaSuccess && second == cudaSuccess, "attention: cannot ask ", device,
-              " for its compute capability");
-  return 10 * major + minor;
-#else
-  TORCH_CHECK(false, "attention: this build has no CUDA, got a tensor on ", device);
-#endif
-}
-
-/// x [B,A,N,D] with D filled up with zeros to a multiple of `unit` elements, in memory that 16-byte accesses
-/// suit.
-at::Tensor padded(const at::Tensor& x, int64_t unit) {
-  const int64_t rest = x.size(3) % unit;
-  if (rest != 0) return at::constant_pad_nd(x, {0, unit - rest});
-  const bool aligned = reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0 && x.stride(3) == 1 &&
-                       x.stride(0) % unit == 0 && x.stride(1) % unit == 0 && x.stride(2) % unit == 0;
-  return aligned ? x : x.clone(at::MemoryFormat::Contiguous);
-}
 
 Fused run(FusedKernel kernel, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
           bool want_lse) {
@@ -59,14 +31,6 @@ Fused run(FusedKernel kernel, const at::Tensor& q, const at::Tensor& k, const at
   auto result = at::_scaled_dot_product_efficient_attention(q, k, v, /*attn_bias=*/std::nullopt, want_lse,
                                                             /*dropout_p=*/0.0, /*is_causal=*/false, scale);
   return {std::get<0>(result), std::get<1>(result)};
-}
-
-/// out [B,A,Nq,D'] without its padding, laid out as [B,Nq,A,D].
-at::Tensor joinable(const at::Tensor& out, int64_t dim) {
-  if (out.size(3) == dim && out.transpose(1, 2).is_contiguous()) return out;
-  at::Tensor copy = empty_joinable({out.size(0), out.size(1), out.size(2), dim}, out.options());
-  copy.copy_(out.narrow(3, 0, dim));
-  return copy;
 }
 
 /// lse [B,A,Nq] in fp32: some kernels round its length up, others append a dimension of 1.
@@ -116,9 +80,11 @@ AttentionResult attention_fused(const at::Tensor& q, const at::Tensor& k, const 
   const bool half = q.scalar_type() != at::kFloat;
   const bool want_lse = options.want != AttentionWant::output;
   const FusedKernel kernel =
-      choose_fused_kernel(half, q.size(3), q.size(2), k.size(2), capability_of(q.device()));
+      choose_fused_kernel(half, q.size(3), q.size(2), k.size(2), cuda_device(q.device()).capability);
   const int64_t unit = half ? 8 : 4;  // 16 bytes
-  const Fused fused = run(kernel, padded(q, unit), padded(k, unit), padded(v, unit), options.scale, want_lse);
+  const int64_t width = (q.size(3) + unit - 1) / unit * unit;
+  const Fused fused = run(kernel, padded_rows(q, width), padded_rows(k, width), padded_rows(v, width),
+                          options.scale, want_lse);
   AttentionResult result;
   const at::Tensor out = joinable(fused.out, q.size(3));
   if (options.want == AttentionWant::state) {

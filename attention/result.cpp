@@ -23,6 +23,21 @@ at::Tensor empty_joinable(at::IntArrayRef sizes, at::TensorOptions options) {
   return at::empty_strided(sizes, {tokens * heads * dim, dim, heads * dim, 1}, options);
 }
 
+at::Tensor padded_rows(const at::Tensor& x, int64_t width) {
+  const int64_t unit = 16 / x.element_size();
+  if (x.size(3) != width) return at::constant_pad_nd(x, {0, width - x.size(3)});
+  const bool aligned = reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0 && x.stride(3) == 1 &&
+                       x.stride(0) % unit == 0 && x.stride(1) % unit == 0 && x.stride(2) % unit == 0;
+  return aligned ? x : x.clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor joinable(const at::Tensor& out, int64_t dim) {
+  if (out.size(3) == dim && out.transpose(1, 2).is_contiguous()) return out;
+  at::Tensor copy = empty_joinable({out.size(0), out.size(1), out.size(2), dim}, out.options());
+  copy.copy_(out.narrow(3, 0, dim));
+  return copy;
+}
+
 AttentionResult empty_result(const at::Tensor& q, AttentionWant want) {
   const auto state = q.options().dtype(state_type(q.scalar_type()));
   const auto rows = q.sizes().slice(0, 3);

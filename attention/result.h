@@ -9,6 +9,13 @@ at::ScalarType state_type(at::ScalarType type);
 /// An uninitialised result with what is wanted for q [B,A,Nq,D].
 AttentionResult empty_result(const at::Tensor& q, AttentionWant want);
 
+/// x [B,A,N,D] with D filled up with zeros to `width`, in rows that start at multiples of 16 bytes. x itself
+/// where it is so already.
+at::Tensor padded_rows(const at::Tensor& x, int64_t width);
+
+/// out [B,A,N,D'] without its padding, laid out as [B,N,A,D]. out itself where it is so already.
+at::Tensor joinable(const at::Tensor& out, int64_t dim);
+
 /// Uninitialised [B,A,N,D], laid out as [B,N,A,D].
 at::Tensor empty_joinable(at::IntArrayRef sizes, at::TensorOptions options);
 

@@ -1,0 +1,113 @@
+#include "attention/cuda_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/strict_tile.h"
+
+namespace vggt {
+namespace {
+
+// What `automatic` stands for.
+constexpr AttentionVariant kAutomatic = AttentionVariant::sdpa;
+
+const char* name_of(CudaElement type) {
+  return type == CudaElement::fp32 ? "fp32" : type == CudaElement::bf16 ? "bf16" : "fp16";
+}
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// A tile of a kernel, and how many of its blocks share a multiprocessor.
+struct Fit {
+  CudaTile tile;
+  int64_t blocks = 0;
+};
+
+template <class Tile>
+Fit strict_fit(const CudaDevice& device) {
+  // The hardware keeps 1 KB of each block for itself; a thread takes up to 255 of 65536 registers.
+  constexpr int64_t kBytes = Tile::kFloats * int64_t{sizeof(float)}, kReserved = 1024;
+  constexpr int64_t kByRegisters = 65536 / (256 * Tile::kThreads);
+  if (kBytes > device.shared_per_block) return {};
+  return {{Tile::kQueries, Tile::kKeys},
+          std::min(kByRegisters, device.shared_per_multiprocessor / (kBytes + kReserved))};
+}
+
+template <class Large, class Small>
+Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
+  const Fit large = strict_fit<Large>(device);
+  return large.blocks > 0 && sizes.queries > Small::kQueries ? large : strict_fit<Small>(device);
+}
+
+Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
+  return sizes.dim <= 64 ? strict_fit<StrictTile64, StrictTile64Small>(sizes, device)
+                         : strict_fit<StrictTile128, StrictTile128Small>(sizes, device);
+}
+
+/// The number of partitions of the keys with the shortest time: waves of blocks, each for its share of the
+/// key tiles and a start, and the second pass. All in the time that a block takes for a key tile.
+int choose_partitions(const CudaSizes& sizes, const CudaDevice& device, const Fit& fit, double merge_time) {
+  constexpr double kStart = 1;                      // loading queries, writing results
+  constexpr int64_t kMostBytes = int64_t{1} << 29;  // of workspace
+  const int64_t blocks = divide_up(sizes.queries, fit.tile.queries) * sizes.rows;
+  const int64_t slots = device.multiprocessors * std::max<int64_t>(1, fit.blocks);
+  const int64_t tiles = divide_up(sizes.keys, fit.tile.keys);
+  const int64_t state_bytes = sizes.rows * sizes.queries * (sizes.dim + 2) * int64_t{sizeof(float)};
+  int best = 1;
+  double best_time = INFINITY;
+  for (int n = 1; n <= std::min<int64_t>(kMostPartitions, tiles); ++n) {
+    if (n > 1 && n * state_bytes > kMostBytes) break;
+    const double waves = static_cast<double>(divide_up(blocks * n, slots));
+    const double pass = waves * (static_cast<double>(divide_up(tiles, n)) + kStart);
+    const double time = n == 1 ? pass : pass + 1 + n * merge_time * static_cast<double>(state_bytes);
+    if (time < best_time) {
+      best_time = time;
+      best = n;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t dim,
+                            const CudaDevice& device) {
+  const bool fp32 = type == CudaElement::fp32;
+  auto need = [&](const std::string& what, const std::string& got) {
+    return "needs " + what + ", got " + got;
+  };
+  switch (variant) {
+    case AttentionVariant::automatic:
+    case AttentionVariant::sdpa:
+      return "";
+    case AttentionVariant::strict:
+      if (!fp32) return need("fp32", name_of(type));
+      if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
+      if (device.capability < 75) return need("compute capability 7.5", std::to_string(device.capability));
+      return "";
+    case AttentionVariant::split:
+    case AttentionVariant::turbo:
+      return fp32 ? "is not part of this build" : need("fp32", name_of(type));
+    case AttentionVariant::half:
+      return fp32 ? need("bf16 or fp16", name_of(type)) : "is not part of this build";
+  }
+  return "is unknown";
+}
+
+CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement, const CudaSizes& sizes,
+                          const CudaDevice& device) {
+  CudaPlan plan;
+  plan.variant = variant == AttentionVariant::automatic ? kAutomatic : variant;
+  if (plan.variant == AttentionVariant::strict) {
+    // A block takes some 10 µs for a key tile; the second pass reads and writes at some 3 TB/s.
+    constexpr double kMergeTime = 2 / (10e-6 * 3e12);
+    const Fit fit = strict_fit(sizes, device);
+    plan.tile = fit.tile;
+    plan.partitions = choose_partitions(sizes, device, fit, kMergeTime);
+  }
+  return plan;
+}
+
+}  // namespace vggt
