@@ -154,6 +154,20 @@ std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::
   return OutlierFilter{*neighbors, *std_ratio};
 }
 
+std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where) {
+  constexpr int kSmallest = 16, kLargest = 8192;
+  const std::size_t cross = std::min(text.find('x'), text.size());
+  const auto width = number_in<int>(std::string_view(text).substr(0, cross));
+  const auto height = number_in<int>(std::string_view(text).substr(std::min(cross + 1, text.size())));
+  const auto fits = [](std::optional<int> side) { return side && *side >= kSmallest && *side <= kLargest; };
+  if (!fits(width) || !fits(height)) {
+    bad_value(where, text,
+              "a width and height such as 1280x960, each from " + std::to_string(kSmallest) + " to " +
+                  std::to_string(kLargest));
+  }
+  return {*width, *height};
+}
+
 void check_options(const Options& options) {
   const auto missing = [](const char* name) {
     throw std::invalid_argument(std::string("--") + name + " is missing (see vggt-recon --help)");
@@ -162,6 +176,10 @@ void check_options(const Options& options) {
   if (options.out.empty() && options.save_predictions.empty()) missing("out");
   check_device(options.device);
   parse_outliers(options.outliers, "outliers");
+  parse_picture_size(options.picture_size, "picture-size");
+  if (!options.picture.empty() && options.out.empty()) {
+    throw std::invalid_argument("picture: it shows the scene, which needs --out");
+  }
   if (options.fps && options.stride) throw std::invalid_argument("give fps or stride, not both");
   if (options.quiet && options.verbose) throw std::invalid_argument("give quiet or verbose, not both");
   const bool wants_tracks = std::ranges::count(options.heads, "tracks") > 0;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vggt {
@@ -32,7 +33,7 @@ struct Options {
   int64_t max_points = 0;
   int64_t seed = 0;
 
-  std::string out, save_predictions;
+  std::string out, picture, picture_size = "1280x960", save_predictions;
   bool dry_run = false, quiet = false, verbose = false;
 
   bool operator==(const Options&) const = default;
@@ -95,6 +96,8 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
   visit(I{"out", kOutput, "PATH", "x.ply, or a folder for scene.*"}, o.out);
+  visit(I{"picture", kOutput, "FILE", "x.png or .jpg: the cloud with the cameras"}, o.picture);
+  visit(I{"picture-size", kOutput, "WxH", ""}, o.picture_size);
   visit(I{"save-predictions", kOutput, "FILE", "what the network gives, as .safetensors"},
         o.save_predictions);
   visit(I{"dry-run", kOutput, "", "say what would be done, write nothing"}, o.dry_run);
@@ -118,6 +121,9 @@ struct OutlierFilter {
   double std_ratio = 2;
 };
 std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::string& where);
+
+/// The width and height of `picture-size`.
+std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where);
 
 /// Checks what concerns several options at once. Throws std::invalid_argument.
 void check_options(const Options& options);

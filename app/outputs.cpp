@@ -27,14 +27,22 @@ void refuse_folder(const fs::path& path) {
 
 std::vector<fs::path> OutputPaths::all() const {
   std::vector<fs::path> paths;
-  for (const auto* path : {&cloud, &cameras, &trajectory, &report, &predictions}) {
+  for (const auto* path : {&cloud, &cameras, &trajectory, &report, &picture, &predictions}) {
     if (*path) paths.push_back(**path);
   }
   return paths;
 }
 
-OutputPaths plan_outputs(const std::string& out, const std::string& save_predictions) {
+OutputPaths plan_outputs(const std::string& out, const std::string& picture,
+                         const std::string& save_predictions) {
   OutputPaths paths;
+  if (!picture.empty()) {
+    paths.picture = picture;
+    const fs::path extension = paths.picture->extension();
+    if (extension != ".png" && extension != ".jpg" && extension != ".jpeg") {
+      throw std::invalid_argument("picture: '" + picture + "' does not end in .png or .jpg");
+    }
+  }
   if (!save_predictions.empty()) {
     paths.predictions = save_predictions;
     if (paths.predictions->extension() != ".safetensors") {

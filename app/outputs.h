@@ -9,17 +9,19 @@
 
 namespace vggt {
 
-/// The files that --out and --save-predictions name. Without --out only `predictions`.
+/// The files that --out, --picture and --save-predictions name. Without --out only `predictions`.
 struct OutputPaths {
-  std::optional<std::filesystem::path> cloud, cameras, trajectory, report, predictions;
+  std::optional<std::filesystem::path> cloud, cameras, trajectory, report, picture, predictions;
   bool names_cloud = false;  // --out ends in .ply, so a cloud is asked for
 
   std::vector<std::filesystem::path> all() const;
 };
 
 /// `out`: x.ply names the cloud and its neighbours x.*; a folder (existing, ending in a slash or without
-/// extension) holds scene.*. Throws std::invalid_argument for another extension.
-OutputPaths plan_outputs(const std::string& out, const std::string& save_predictions);
+/// extension) holds scene.*. Throws std::invalid_argument for another extension, and
+/// for a picture or predictions of one that they cannot have.
+OutputPaths plan_outputs(const std::string& out, const std::string& picture,
+                         const std::string& save_predictions);
 
 /// Files that appear together or not at all: written in hidden folders beside their places, then renamed.
 class StagedFiles {

@@ -3,20 +3,38 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <stdexcept>
 
 #include "app/device.h"
 #include "app/frame_input.h"
 #include "app/model_loader.h"
+#include "app/picture.h"
 #include "app/report.h"
 #include "app/results.h"
 #include "app/scene_filters.h"
 #include "app/setup.h"
 #include "app/stop.h"
 #include "app/summary.h"
+#include "io/image_writer.h"
 
 namespace vggt {
 namespace {
+
+/// A picture is what frames can be too: it must not replace one, nor become one of the next run.
+void keep_picture_apart(const Options& options, const Setup& setup, const FrameSet& frames) {
+  if (!setup.outputs.picture) return;
+  namespace fs = std::filesystem;
+  const fs::path source = options.frames, picture = fs::absolute(*setup.outputs.picture);
+  std::error_code ignored;  // where the picture's folder does not exist yet
+  if (fs::is_directory(source) && fs::equivalent(source, picture.parent_path(), ignored)) {
+    throw std::invalid_argument("picture: " + options.picture + " would lie among the frames");
+  }
+  std::vector<fs::path> listed;
+  for (const Frame& frame : frames.frames) listed.push_back(source.parent_path() / frame.file);
+  check_apart({picture}, listed);
+}
 
 FrameSet find_frames(const Options& options, const Setup& setup, Console& console) {
   FrameSet frames = load_frames(frame_options(options, setup.config), [&](int done, int total) {
@@ -24,6 +42,7 @@ FrameSet find_frames(const Options& options, const Setup& setup, Console& consol
     console.progress("frames", "frames", done, total);
   });
   for (const std::string& warning : frames.warnings) console.warn(warning);
+  keep_picture_apart(options, setup, frames);
   check_inside(setup.queries, frames.width, frames.height, options.query_points);
   return frames;
 }
@@ -119,13 +138,20 @@ Report make_report(const Options& options, const Setup& setup, const FrameSet& f
   return report;
 }
 
-void write_scene(const Setup& setup, const FrameSet& frames, const std::vector<View>& views,
-                 const BuiltScene* scene, StagedFiles& files) {
+void write_scene(const Options& options, const Setup& setup, const FrameSet& frames,
+                 const std::vector<View>& views, const BuiltScene* scene, StagedFiles& files) {
   const OutputPaths& outputs = setup.outputs;
   if (!outputs.cloud) return;
   if (scene) files.write(*outputs.cloud, [&](const auto& place) { write_ply(place, scene->cloud); });
+  std::vector<SceneCamera> cameras;
+  if (setup.heads.run.camera)
+    cameras = scene_cameras(frames, views, scene ? scene->mean_confidence : std::vector<double>());
+  if (outputs.picture) {
+    const auto [width, height] = parse_picture_size(options.picture_size, "picture-size");
+    const Picture picture = draw_picture(scene ? scene->cloud : PointCloud(), cameras, width, height);
+    files.write(*outputs.picture, [&](const auto& place) { write_image(place, width, height, picture.rgb); });
+  }
   if (!setup.heads.run.camera) return;
-  const auto cameras = scene_cameras(frames, views, scene ? scene->mean_confidence : std::vector<double>());
   files.write(*outputs.cameras, [&](const auto& place) { write_cameras_json(place, cameras); });
   files.write(*outputs.trajectory, [&](const auto& place) { write_tum(place, cameras); });
 }
@@ -171,7 +197,7 @@ void reconstruct(const Options& options, Console& console) {
   warn_of_lost_frames(frames, results.views(), console);
   const std::optional<BuiltScene> scene = filtered_scene(options, results, times, console);
 
-  write_scene(setup, frames, results.views(), scene ? &*scene : nullptr, files);
+  write_scene(options, setup, frames, results.views(), scene ? &*scene : nullptr, files);
   results.finish_predictions();
   times.count("write");
   if (setup.outputs.report) {
@@ -185,6 +211,7 @@ void reconstruct(const Options& options, Console& console) {
   if (scene) {
     console.result(scene_text(setup.outputs.cloud->string(), scene->cloud.points.size(), times.total()));
   }
+  if (setup.outputs.picture) console.result(setup.outputs.picture->string() + ": picture");
   if (setup.outputs.predictions) console.result(setup.outputs.predictions->string() + ": predictions");
 }
 

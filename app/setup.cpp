@@ -9,7 +9,7 @@
 namespace vggt {
 
 Setup set_up(const Options& options) {
-  OutputPaths outputs = plan_outputs(options.out, options.save_predictions);
+  OutputPaths outputs = plan_outputs(options.out, options.picture, options.save_predictions);
   if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
   const at::Device device = choose_device(options.device);
   const Precision precision = choose_precision(options.precision, device);

@@ -155,6 +155,39 @@ TEST_F(CliTest, FolderHoldsSceneFiles) {
   }
 }
 
+TEST_F(CliTest, DrawsAPicture) {
+  const Outcome outcome =
+      reconstruct("--frames frames --out s.ply --picture new/s.png --picture-size 200x150");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("new/s.png: picture"), std::string::npos) << outcome.out;
+  const cv::Mat picture = cv::imread(path("new/s.png"));
+  EXPECT_EQ(picture.size(), cv::Size(200, 150));
+  cv::Scalar mean, deviation;
+  cv::meanStdDev(picture, mean, deviation);
+  EXPECT_GT(deviation[0] + deviation[1] + deviation[2], 3);
+  EXPECT_EQ(names_in("new"), std::vector<std::string>{"s.png"});
+
+  ASSERT_EQ(reconstruct("--frames frames --picture s.jpg --heads camera --out o/").code, 0);
+  EXPECT_EQ(cv::imread(path("s.jpg")).size(), cv::Size(1280, 960));
+}
+
+TEST_F(CliTest, PicturesOfWrongNamesAndPlacesAreRefused) {
+  const std::string begin = "--frames frames --out out/ --picture ";
+  expect_refusal(reconstruct(begin + "s.gif"), "picture: 's.gif' does not end in .png or .jpg");
+  expect_refusal(reconstruct(begin + "s.png --picture-size 10x10"), "picture-size");
+  expect_refusal(reconstruct("--frames frames --save-predictions p.safetensors --picture s.png"), "--out");
+  expect_refusal(reconstruct(begin + "frames/s.png"), "frames/s.png would lie among the frames");
+  expect_refusal(reconstruct(begin + "frames/s.png --dry-run"), "among the frames");
+  write(dir_ / "list.txt", "frames/0.png\nframes/1.png\n");
+  const std::string old = text_of(path("frames/1.png"));
+  expect_refusal(reconstruct("--frames list.txt --out out/ --picture frames/1.png"),
+                 "would replace an input");
+  EXPECT_EQ(text_of(path("frames/1.png")), old);
+  expect_refusal(reconstruct(begin + "frames/0.png/s.png"), "frames/0.png");
+  expect_no_outputs();
+  EXPECT_FALSE(fs::exists(path("s.png")));
+}
+
 TEST_F(CliTest, SavesPredictionsThatPythonCanRead) {
   write(dir_ / "q.csv", "x,y\n3,4\n\n10.5, 20.25\n");
   const Outcome outcome = reconstruct(
@@ -580,7 +613,8 @@ TEST_F(CliTest, FilesAreComparedByWhatTheyHold) {
 TEST_F(CliTest, FieldsOfViewAreComparedWhereBothSidesTellThem) {
   const auto transforms = [](const std::string& all, const std::string& first) {
     return "{" + all + R"("frames": [
-      {)" + first + R"("file_path": "a", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]},
+      {)" + first +
+           R"("file_path": "a", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]},
       {"file_path": "b", "transform_matrix": [[1,0,0,2],[0,1,0,0],[0,0,1,0]]}]})";
   };
   write(dir_ / "ours.json", transforms("", R"("w": 200, "fl_x": 100, )"));  // 90°, and nothing for b

@@ -69,6 +69,8 @@ Options unusual() {
   o.max_points = 1234567890123;
   o.seed = 9;
   o.out = "tab\there\nline";
+  o.picture = "p.png";
+  o.picture_size = "64x48";
   o.save_predictions = "p.safetensors";
   o.dry_run = o.quiet = o.verbose = true;
   return o;
@@ -183,6 +185,13 @@ TEST_F(OptionsTest, ContradictionsAreRefused) {
   for (const char* outliers : {"maybe", "20,", ",2", "0,2", "20,0", "20,2,1"}) {
     EXPECT_NE(with({"--outliers", outliers}).find("outliers"), std::string::npos) << outliers;
   }
+  for (const char* size : {"640", "640x", "x480", "640x480x3", "0x480", "640X480", "9000x480", ""}) {
+    EXPECT_NE(with({"--picture-size", size}).find("picture-size"), std::string::npos) << size;
+  }
+  EXPECT_NE(refusal([] {
+              parse({"--frames", "f", "--save-predictions", "p.safetensors", "--picture", "p.png"});
+            }).find("--out"),
+            std::string::npos);
   EXPECT_NE(refusal([] { parse({"--out", "o/"}); }).find("--frames"), std::string::npos);
   EXPECT_NE(refusal([] { parse({"--frames", "f"}); }).find("--out"), std::string::npos);
 }

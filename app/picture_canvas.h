@@ -1,0 +1,38 @@
+#pragma once
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+namespace vggt {
+
+/// rgb bytes [H,W,3].
+struct Picture {
+  int width = 0, height = 0;
+  std::vector<uint8_t> rgb;
+};
+
+/// Draws discs and lines with a depth for every pixel, several samples a pixel. Coordinates are pixels, the
+/// middle of the first one at (0.5, 0.5); depths are positive; what lies outside of the picture is left out.
+class Canvas {
+ public:
+  using Color = Eigen::Matrix<uint8_t, 3, 1>;
+
+  Canvas(int width, int height, const Color& background);
+
+  void disc(const Eigen::Vector2f& centre, float radius, float depth, const Color& color);
+  /// Darkens what lies close behind something: edges and hollows show up.
+  void shade(float strength);
+  /// From a to b, each (x, y, depth); faint where it is hidden.
+  void line(const Eigen::Vector3f& a, const Eigen::Vector3f& b, float width, const Color& color);
+  Picture finish() const;
+
+ private:
+  std::size_t index(int x, int y) const;
+  void blend(int x, int y, float depth, const Color& color);
+
+  int width_, height_;         // samples
+  std::vector<float> depth_;   // [H,W], infinite: background
+  std::vector<Color> colors_;  // [H,W]
+};
+
+}  // namespace vggt

@@ -1,0 +1,12 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace vggt {
+
+/// Writes rgb bytes [H,W,3] as the path's extension says, .png or .jpg. Throws std::system_error if it cannot
+/// be written.
+void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb);
+
+}  // namespace vggt
