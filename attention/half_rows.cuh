@@ -1,0 +1,143 @@
+#pragma once
+// What the half kernels do with a thread's two rows of logits and sums: number i of an accumulator of m16n8
+// or m64nN belongs to row i / 2 % 2.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+#include "attention/cuda_block.cuh"
+
+namespace vggt {
+
+/// exp2 by the special function unit, which takes 16 numbers per cycle and multiprocessor.
+__device__ __forceinline__ float exp2_unit(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// exp2(a·b + c) for sums below 128 by the multipliers: 2^x = 2^n·2^f with n = round(x), the minimax cubic in
+/// f through 1 (relative error 1.02e-4, a quarter of fp16's rounding), and n added to the exponent.
+/// 0 below 2^-127. b and c: in units of 2^8, c with 127 added, so that saturating to [0,1] keeps n in range.
+__device__ __forceinline__ float exp2_polynomial(float a, float b, float c) {
+  constexpr float kRound = 12582912 - 127;  // 1.5·2^23 - 127: the sum's last bits are n
+  const float y = __saturatef(fmaf(a, b, c));
+  const float t = fmaf(y, 256, kRound), f = fmaf(y, 256, kRound - t);
+  const float power = fmaf(fmaf(fmaf(0.0550089516f, f, 0.242211014f), f, 0.693282902f), f, 1.0f);
+  return __int_as_float(__float_as_int(power) + (__float_as_int(t) << 23));
+}
+
+/// The larger, NaN where either is.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+
+template <class T>
+__device__ __forceinline__ uint32_t packed_pair(float low, float high) {
+  uint32_t both;
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  }
+  return both;
+}
+
+// Note [Slack]: sums are kept relative to `base`, which follows the largest logit only once that is kSlack
+// ahead (in base 2). The algebra holds for any base; weights then reach 2^8, far from fp16's largest number,
+// and rescaling w all but vanishes from the loop.
+
+/// m and s of two rows; a thread's s covers its own columns until join_columns().
+/// kPolynomial: sixteenths of the exponentials that exp2_polynomial computes.
+template <int kPolynomial>
+struct SoftmaxRows {
+  static constexpr float kSlack = 8, kUnit = 1.0f / 256;
+
+  float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
+  float base[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, in base 2
+  float sum[2] = {0, 0};
+
+  /// Takes in a tile's logits. True where a row of this warp has a new base: then w has to be multiplied by
+  /// factor. Without this, a NaN would pass through exp2_polynomial unnoticed.
+  template <int kCount>
+  __device__ __forceinline__ bool raise(const float (&scores)[kCount], float scale2, float (&factor)[2]) {
+    float top[2][2] = {{scores[0], scores[4]}, {scores[2], scores[6]}};
+#pragma unroll
+    for (int i = 1; i < kCount; ++i)
+      top[i / 2 % 2][i / 4 % 2] = max_or_nan(top[i / 2 % 2][i / 4 % 2], scores[i]);
+    bool behind = false;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float most = max_or_nan(top[row][0], top[row][1]);
+      most = max_or_nan(most, __shfl_xor_sync(~0u, most, 1));
+      most = max_or_nan(most, __shfl_xor_sync(~0u, most, 2));
+      largest[row] = max_or_nan(largest[row], most);
+      behind |= !(largest[row] * scale2 <= base[row] + kSlack);
+    }
+    if (!__any_sync(~0u, behind)) return false;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float next = largest[row] * scale2;
+      factor[row] = shift2(base[row], next);
+      sum[row] *= factor[row];
+      base[row] = next;
+    }
+    return true;
+  }
+
+  /// Replaces logits by their weights and adds these up.
+  template <int kCount>
+  __device__ __forceinline__ void exponentiate(float (&scores)[kCount], float scale2) {
+    const float shift[2] = {-anchor(base[0]), -anchor(base[1])};
+    const float fine[2] = {fmaf(shift[0], kUnit, 127 * kUnit), fmaf(shift[1], kUnit, 127 * kUnit)};
+    float total[2][2] = {};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int row = i / 2 % 2;
+      scores[i] = i * kPolynomial % 16 < kPolynomial ? exp2_polynomial(scores[i], scale2 * kUnit, fine[row])
+                                                     : exp2_unit(fmaf(scores[i], scale2, shift[row]));
+      total[row][i / 4 % 2] += scores[i];
+    }
+    sum[0] += total[0][0] + total[0][1];
+    sum[1] += total[1][0] + total[1][1];
+  }
+
+  __device__ __forceinline__ void join_columns() {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
+    }
+  }
+};
+
+/// Writes what p wants of row 0 or 1 of a thread's accumulator w: numbers from `column` on of query number
+/// `query` of the block. rows: joined.
+template <class T, int kCount, int kPolynomial>
+__device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace& place, int query, int row,
+                                          int column, float scale2, const SoftmaxRows<kPolynomial>& rows,
+                                          const float (&w)[kCount]) {
+  if (p.partitions == 1 && p.out) {
+    const float factor = normaliser(rows.sum[row]);
+    const int64_t at = place.batch * p.out_strides.batch + place.head * p.out_strides.head +
+                       (place.first_query + query) * p.out_strides.token + column;
+    uint32_t* out = reinterpret_cast<uint32_t*>(static_cast<T*>(p.out) + at);
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i)
+      out[4 * i] = packed_pair<T>(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
+    if (column == 0) write_numbers(p, place, query, rows.base[row], rows.sum[row]);
+    return;
+  }
+  const float m2 = rows.largest[row] * scale2, factor = shift2(rows.base[row], m2);
+  float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i)
+    wide[4 * i] = make_float2(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
+  if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * factor);
+}
+
+}  // namespace vggt

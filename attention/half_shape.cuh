@@ -1,0 +1,70 @@
+#pragma once
+// The blocks of the half kernel for Hopper: their shape, their shared memory, and their share of the work.
+
+#include "attention/cuda_block.cuh"
+#include "attention/hopper.cuh"
+
+namespace vggt::half_sm90 {
+
+using namespace hopper;
+
+constexpr int kGroupQueries = 64;  // rows of one wgmma
+constexpr int kGroupThreads = 128;
+
+/// The shape of a block. Slots: buffers of one tile of keys or of values.
+template <class Element, int kDim_, int kGroups_, int kKeys_, int kSlots_, int kPolynomial_,
+          bool kTurns_ = true>
+struct Shape {
+  using T = Element;
+  static constexpr int kDim = kDim_, kGroups = kGroups_, kKeys = kKeys_, kSlots = kSlots_;
+  static constexpr int kPolynomial = kPolynomial_;
+  static constexpr bool kTurns = kTurns_;
+  static constexpr int kQueries = kGroups * kGroupQueries, kThreads = (kGroups + 1) * kGroupThreads;
+  static constexpr int kQueryBytes = kGroupQueries * kDim * 2, kSlotBytes = kKeys * kDim * 2;
+  static constexpr int kBarriers = 2 * (kGroups + kSlots);
+  static constexpr int kSharedBytes =
+      kSwizzleBytes + kGroups * kQueryBytes + kSlots * kSlotBytes + kBarriers * 8;
+  // What the block was given at its start, 65536 registers at most, is shared out anew.
+  static constexpr int kProducerRegisters = kGroups == 3 ? 32 : 24;
+  static constexpr int kConsumerRegisters = kGroups == 3 ? 160 : 240;
+};
+
+/// Addresses in shared memory.
+template <class S>
+struct Layout {
+  uint32_t base;
+
+  __device__ uint32_t queries(int group) const { return base + group * S::kQueryBytes; }
+  __device__ uint32_t slot(int i) const { return base + S::kGroups * S::kQueryBytes + i * S::kSlotBytes; }
+  __device__ uint32_t barriers() const { return slot(S::kSlots); }
+  __device__ uint32_t queries_full(int group) const { return barriers() + 8 * group; }
+  __device__ uint32_t queries_free(int group) const { return barriers() + 8 * (S::kGroups + group); }
+  __device__ uint32_t slot_full(int i) const { return barriers() + 8 * (2 * S::kGroups + i); }
+  __device__ uint32_t slot_free(int i) const { return barriers() + 8 * (2 * S::kGroups + S::kSlots + i); }
+};
+
+/// A place in the ring of slots, and the parity of its barriers' phase.
+template <class S>
+struct Ring {
+  int slot = 0;
+  uint32_t phase = 0;
+
+  __device__ void advance() {
+    if (++slot == S::kSlots) {
+      slot = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+template <class S>
+__device__ __forceinline__ BlockPlace place_at(const CudaProblem& p, int item) {
+  return place_of_block(p, {S::kQueries, S::kKeys}, item);
+}
+
+template <class S>
+__device__ __forceinline__ int key_tiles(const BlockPlace& place) {
+  return (place.keys + S::kKeys - 1) / S::kKeys;
+}
+
+}  // namespace vggt::half_sm90
