@@ -69,8 +69,7 @@ class Layers:
     """What the aggregator keeps: per layer the tokens after its two blocks, each [B,S,P,C]."""
 
     tokens: dict[int, tuple[Tensor, Tensor]]
-    global_inputs: dict[int, Tensor]  # [B,S·P,C]
-    rope: Tensor  # [2,P,1,2,D/4]
+    compared: dict[int, tuple[Tensor, Tensor]]  # queries and keys [B,S,P,A,D] of global blocks
 
     def both(self, layer: int, *index) -> Tensor:
         """[...,2C] of the tokens that the index picks out of [B,S,P]."""
@@ -111,17 +110,18 @@ class Aggregator(nn.Module):
         return torch.cat([special, patches.view(B, S, rows * columns, -1)], 2)
 
     def forward(self, images: Tensor, keep: Collection[int], watch: Collection[int] = ()) -> Layers:
-        """Tokens after the layers in `keep`, and what went into the global blocks in `watch`."""
+        """Tokens after the layers in `keep`, and what the global blocks in `watch` compared."""
         x = self.embed(images)
         B, S, P, C = x.shape
         patch = self.config.patch_size
         rope = self.rope(images.shape[3] // patch, images.shape[4] // patch, x.device)
-        layers = Layers({}, {}, rope)
+        x, layers = x.flatten(0, 1), Layers({}, {})
         for i, (frame_block, global_block) in enumerate(zip(self.frame_blocks, self.global_blocks)):
-            frame = frame_block(x.view(B * S, P, C), rope).view(B, S * P, C)
+            frame = frame_block(x, rope)  # [B·S,P,C]
+            compared = global_block.before(frame, rope)
             if i in watch:
-                layers.global_inputs[i] = frame
-            x = global_block(frame, rope)
+                layers.compared[i] = tuple(t.unflatten(0, (B, S)) for t in compared[:2])
+            x = global_block.attend(frame, compared, S)
             if i in keep:
                 layers.tokens[i] = (frame.view(B, S, P, C), x.view(B, S, P, C))
         return layers

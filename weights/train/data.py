@@ -1,10 +1,13 @@
 """Rendered batches. What a step sees depends on its number alone, so that a run can go on anywhere."""
 
+import concurrent.futures
 import dataclasses
+import math
 import random
 
 import scenes
 import torch
+from torch import Tensor
 
 from .objective import Draw
 from .processes import Processes
@@ -17,28 +20,32 @@ class Shape:
     frames: int
     scenes: int
 
-    @classmethod
-    def make(cls, size: tuple[int, int], frames: int, pixels: int) -> "Shape":
-        return cls(size, frames, max(1, round(pixels / (size[0] * size[1] * frames))))
-
 
 def shapes(settings: Settings) -> dict[Shape, float]:
-    """Every shape of batch that a run may draw, with its weight."""
-    data = settings.data
-    return {
-        Shape.make(parse_size(size), frames, data.pixels): a * b
-        for size, a in data.sizes.items()
-        for frames, b in data.frames.items()
-    }
+    """Every shape of batch that a run may draw, with its weight. Batches of one size have equally many frames."""
+    data, found = settings.data, {}
+    unit = math.lcm(*data.frames)
+    for text, a in data.sizes.items():
+        size = parse_size(text)
+        total = unit * max(1, round(data.pixels / (unit * size[0] * size[1])))
+        found |= {Shape(size, frames, total // frames): a * b for frames, b in data.frames.items()}
+    return found
 
 
 class Batches:
+    """Tables of scenes, drawn one group of steps ahead of their use: by a thread and, on a GPU, a stream of its own.
+
+    Drawing is thousands of tiny launches, which would otherwise hold up the steps.
+    """
+
     def __init__(self, settings: Settings, processes: Processes):
         self.settings, self.processes = settings, processes
         self.shapes = shapes(settings)
         # Scenes set aside for a step of one process, whatever its shape: no scene is seen twice.
         self.stride = max(shape.scenes for shape in self.shapes)
-        self.drawn_as, self.drawn = None, None
+        self.drawer = concurrent.futures.ThreadPoolExecutor(1)
+        self.stream = torch.cuda.Stream(processes.device) if processes.device.type == "cuda" else None
+        self.ahead: dict[int, concurrent.futures.Future] = {}  # by group
 
     def _chance(self, kind: int, number: int) -> random.Random:
         return random.Random((self.settings.data.seed * 2 + kind) << 40 | number)
@@ -48,45 +55,42 @@ class Batches:
         chance = self._chance(0, step // self.settings.data.group)
         return chance.choices(list(self.shapes), list(self.shapes.values()))[0]
 
-    def rehearsal(self, shape: Shape) -> tuple[scenes.Batch, Draw]:
-        """A batch of this shape that is not for learning."""
-        frames = self._dense_frames(shape, random.Random(0))
-        draw = Draw(frames, [1] * (self.settings.loss.match_heads - 1))
-        return self._render(self._draw(shape, 0, shape.scenes)), draw
+    def parameters(self, step: int) -> dict[str, Tensor]:
+        """This process's scenes of a step, as `scenes.draw` gives them."""
+        group, place = divmod(step, self.settings.data.group)
+        wanted = {number: self.ahead.get(number) for number in (group, group + 1)}
+        self.ahead = {n: f or self.drawer.submit(self._draw, n) for n, f in wanted.items()}
+        tables, drawn = self.ahead[group].result()
+        if drawn is not None:
+            now = torch.cuda.current_stream()
+            now.wait_event(drawn)
+            for table in tables.values():
+                if table.is_cuda:
+                    table.record_stream(now)
+        count = self.shape(step).scenes
+        return scenes.select(tables, slice(place * count, (place + 1) * count))
 
-    def _draw(self, shape: Shape, first: int, count: int) -> dict[str, torch.Tensor]:
-        return scenes.draw(
-            self.settings.data.seed, first, count, shape.frames, size=shape.size, device=self.processes.device
-        )
-
-    def _render(self, parameters: dict[str, torch.Tensor]) -> scenes.Batch:
-        batch = scenes.render(parameters, samples=self.settings.data.samples)
-        if self.settings.data.blank:
-            batch.images = torch.full_like(batch.images, 0.5)
-        return batch
-
-    def batch(self, step: int) -> scenes.Batch:
-        """This process's batch [B,S,...] of a step; the scenes of a group of steps are drawn at once."""
-        shape, size = self.shape(step), self.settings.data.group
-        group, place = divmod(step, size)
-        first = (group * self.processes.count + self.processes.rank) * self.stride * size
-        if self.settings.data.scenes:
-            first %= self.settings.data.scenes
-        if self.drawn_as != (shape, first):
-            self.drawn = self._draw(shape, first, shape.scenes * size)
-            self.drawn_as = (shape, first)
-        part = slice(place * shape.scenes, (place + 1) * shape.scenes)
-        return self._render(scenes.select(self.drawn, part))
+    def _draw(self, group: int) -> tuple[dict[str, Tensor], torch.cuda.Event | None]:
+        """The tables of a group of steps, and when they are there."""
+        data, device = self.settings.data, self.processes.device
+        shape = self.shape(group * data.group)
+        first = (group * self.processes.count + self.processes.rank) * self.stride * data.group
+        if data.scenes:
+            first %= data.scenes
+        count = shape.scenes * data.group
+        if self.stream is None:
+            return scenes.draw(data.seed, first, count, shape.frames, size=shape.size, device=device), None
+        with torch.cuda.device(device), torch.cuda.stream(self.stream):
+            tables = scenes.draw(data.seed, first, count, shape.frames, size=shape.size, device=device)
+            return tables, self.stream.record_event()
 
     def chance(self, step: int) -> Draw:
         """What the losses leave to chance; another draw for each process."""
         shape, chance = self.shape(step), self._chance(1, step * self.processes.count + self.processes.rank)
-        others = range(self.settings.loss.match_heads - 1)
-        offsets = [chance.randrange(1, max(shape.frames, 2)) for _ in others]
-        return Draw(self._dense_frames(shape, chance), offsets)
-
-    def _dense_frames(self, shape: Shape, chance: random.Random) -> torch.Tensor:
-        total = shape.scenes * shape.frames
-        count = max(1, int(total * self.settings.loss.dense_share))
-        frames = torch.tensor(sorted(chance.sample(range(total), count)))
-        return frames.to(self.processes.device)
+        loss, S = self.settings.loss, shape.frames
+        offsets = [chance.randrange(1, max(S, 2)) for _ in range(loss.match_heads - 1)]
+        keys = torch.tensor([[0] * S] + [[(s + offset) % S for s in range(S)] for offset in offsets])
+        total = shape.scenes * S
+        count = max(1, int(total * loss.dense_share))
+        points = min(count, max(1, int(total * loss.point_share)))
+        return Draw(torch.tensor(chance.sample(range(total), count)), points, keys)

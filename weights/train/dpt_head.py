@@ -145,12 +145,31 @@ class DptHead(nn.Module):
         )
         self.scratch = Scratch(config, outputs)
 
+    def compile(self) -> None:
+        self.read = torch.compile(self.read, dynamic=True)
+        self.finish = torch.compile(self.finish, dynamic=True)
+
+    def read(self, tokens: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # [F,N,2C] -> [F,N,c]
+        return F.linear(self.norm(tokens), weight.flatten(1), bias)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The last ReLU and 1×1 convolution, [F,32,H,W] to [F,outputs,H,W], in fp32.
+
+        Logarithms of depth and confidence come of it: half precision would show in them. Written as sums, it
+        compiles to one pass over x.
+        """
+        last = self.scratch.output_conv2[2]
+        with torch.autocast(x.device.type, enabled=False):
+            x = F.relu(x.permute(0, 2, 3, 1)).float()  # [F,H,W,32]
+            rows = zip(last.weight.flatten(1), last.bias)
+            return torch.stack([(x * row).sum(-1) + bias for row, bias in rows], 1)
+
     def reassemble(self, level: int, tokens: Tensor, tables: Tables) -> Tensor:
         """Patch tokens [F,rows·columns,2C] to a map [F,features,h,w]."""
         project, resize = self.projects[level], self.resize_layers[level]
-        x = F.linear(self.norm(tokens), project.weight.flatten(1), project.bias)
+        x = self.read(tokens, project.weight, project.bias)
         x = x.view(len(x), tables.rows, tables.columns, -1).permute(0, 3, 1, 2)
-        x = x + tables.positions[level]
+        x = x + tables.positions[level].to(x.dtype)
         x = upscale(resize, x) if level < 2 else resize(x)
         return self.scratch.get_submodule(f"layer{level + 1}_rn")(x)
 
@@ -162,12 +181,9 @@ class DptHead(nn.Module):
             skip = None if level == 4 else maps[level - 1]
             x = scratch.get_submodule(f"refinenet{level}")(x, skip)
             x = tables.resize(x, step)
-        x = tables.resize(scratch.output_conv1(x), 4) + tables.positions[4]
-        conv, relu, last = scratch.output_conv2
-        x = relu(conv(x))
-        # Logarithms of depth and confidence come next: half precision would show in them.
-        with torch.autocast(x.device.type, enabled=False):
-            return last(x.float())
+        x = tables.resize(scratch.output_conv1(x), 4)
+        x = x + tables.positions[4].to(x.dtype)
+        return self.finish(scratch.output_conv2[0](x))
 
 
 def activate_depth(raw: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,13 +18,11 @@ def rope_table(rows: int, columns: int, special: int, head_dim: int, base: float
 
 
 def rotate(x: Tensor, rope: Tensor) -> Tensor:
-    """x [B,N,A,D] turned by rope [2,P,1,2,D/4]; N is a multiple of P."""
-    B, N, A, D = x.shape
-    P = rope.shape[1]
-    first, second = x.reshape(B, N // P, P, A, 2, 2, D // 4).unbind(-2)  # each [B,N/P,P,A,2,D/4]
+    """x [F,P,A,D], the tokens of F frames, turned by rope [2,P,1,2,D/4]."""
+    first, second = x.unflatten(-1, (2, 2, -1)).unbind(-2)  # each [F,P,A,2,D/4]
     cosine, sine = rope.unbind(0)
     turned = torch.stack([first * cosine - second * sine, second * cosine + first * sine], -2)
-    return turned.reshape(B, N, A, D)
+    return turned.flatten(-3)
 
 
 class LayerScale(nn.Module):
@@ -55,27 +53,20 @@ class Attention(nn.Module):
         self.q_norm = nn.LayerNorm(dim // heads) if qk_norm else nn.Identity()
         self.k_norm = nn.LayerNorm(dim // heads) if qk_norm else nn.Identity()
 
-    def forward(self, x: Tensor, rope: Tensor | None) -> Tensor:
-        B, N, C = x.shape
-        q, k, v = self.qkv(x).view(B, N, 3, self.heads, C // self.heads).unbind(2)  # [B,N,A,D]
+    def compared(self, x: Tensor, rope: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # each [F,P,A,D]
         q, k = self.q_norm(q), self.k_norm(k)
         if rope is not None:
             q, k = rotate(q, rope), rotate(k, rope)
-        heads = [part.transpose(1, 2) for part in (q, k, v)]  # [B,A,N,D]
-        out = F.scaled_dot_product_attention(*heads)
-        return self.proj(out.transpose(1, 2).reshape(B, N, C))
-
-    def queries_and_keys(self, x: Tensor, rope: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """What the first `count` heads compare: two [B,N,count,D]."""
-        B, N, C = x.shape
-        D = C // self.heads
-        weight = self.qkv.weight.view(3, self.heads, D, C)[:2, :count].reshape(-1, C)
-        bias = self.qkv.bias.view(3, self.heads, D)[:2, :count].reshape(-1)
-        q, k = F.linear(x, weight, bias).view(B, N, 2, count, D).unbind(2)
-        return rotate(self.q_norm(q), rope), rotate(self.k_norm(k), rope)
+        return q.to(v.dtype), k.to(v.dtype), v
 
 
 class Block(nn.Module):
+    """Two parts that see the tokens of one frame after another, whoever attends to whom, and attention between.
+
+    So that each part compiles to one graph for all sizes and numbers of frames.
+    """
+
     def __init__(self, dim: int, heads: int, eps: float, qk_norm: bool):
         super().__init__()
         self.norm1 = nn.LayerNorm(dim, eps)
@@ -85,6 +76,24 @@ class Block(nn.Module):
         self.mlp = Mlp(dim, 4 * dim, dim)
         self.ls2 = LayerScale(dim)
 
-    def forward(self, x: Tensor, rope: Tensor | None = None) -> Tensor:  # [B,N,C] -> [B,N,C]
-        x = x + self.ls1(self.attn(self.norm1(x), rope))
+    def before(self, x: Tensor, rope: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What attention compares and mixes: queries, keys and values [F,P,A,D] of x [F,P,C]."""
+        return self.attn.compared(self.norm1(x), rope)
+
+    def after(self, x: Tensor, mixed: Tensor) -> Tensor:
+        x = x + self.ls1(self.attn.proj(mixed))
         return x + self.ls2(self.mlp(self.norm2(x)))
+
+    def attend(self, x: Tensor, compared: tuple[Tensor, Tensor, Tensor], together: int) -> Tensor:
+        """x [F,P,C] after the block; the tokens of each `together` frames attend to one another."""
+        frames, P, C = x.shape
+        groups = [t.reshape(frames // together, together * P, *t.shape[2:]) for t in compared]  # [B,N,A,D]
+        mixed = F.scaled_dot_product_attention(*(g.transpose(1, 2) for g in groups))  # [B,A,N,D]
+        return self.after(x, mixed.transpose(1, 2).reshape(frames, P, C))
+
+    def forward(self, x: Tensor, rope: Tensor | None = None) -> Tensor:  # [F,P,C] -> [F,P,C]
+        return self.attend(x, self.before(x, rope), 1)
+
+    def compile(self) -> None:
+        self.before = torch.compile(self.before, dynamic=True)
+        self.after = torch.compile(self.after, dynamic=True)

@@ -4,7 +4,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .layers import Block
 from .targets import Matches
 
 ITERATION_DECAY = 0.6  # of the weights of earlier camera refinements
@@ -74,21 +73,16 @@ def auxiliary_loss(found: Tensor, points: Tensor, valid: Tensor) -> Tensor:
     return ((found - points).abs().sum(-1) * weight).sum() / valid.sum().clamp_min(1)
 
 
-def match_loss(
-    block: Block, x: Tensor, rope: Tensor, special: int, matches: Matches
-) -> tuple[Tensor, Tensor]:
+def match_loss(queries: Tensor, keys: Tensor, matches: Matches) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the first heads' attention towards the patch that shows the same surface.
 
-    x [B,S·P,C] is what the global block was given. Head k may choose among the patches of one frame
-    alone, `matches.keys[k]`. Returns the loss and the share of patches whose strongest key is right.
+    Queries and keys [B,S,Q,A,D] are those of a global block's patches. Head k may choose among the patches of
+    one frame alone, `matches.keys[k]`. Returns the loss and the share of patches whose strongest key is right.
     """
-    K, B, S = matches.patches.shape[:3]
-    q, k = block.attn.queries_and_keys(block.norm1(x), rope, K)  # [B,S·P,K,D]
-    q, k = (t.unflatten(1, (S, -1))[:, :, special:].permute(3, 0, 1, 2, 4) for t in (q, k))  # [K,B,S,Q,D]
-    loss, hits, count = x.new_zeros(()), x.new_zeros(()), x.new_zeros(())
-    for head in range(K):
-        keys = k[head].index_select(1, matches.keys[head])  # [B,S,Q,D]
-        scores = (q[head] @ keys.mT).float() * q.shape[-1] ** -0.5  # [B,S,Q,Q]
+    loss, hits, count = matches.weights.new_zeros(3).unbind()
+    for head in range(len(matches.keys)):
+        there = keys[..., head, :].index_select(1, matches.keys[head])  # [B,S,Q,D]
+        scores = (queries[..., head, :] @ there.mT).float() * queries.shape[-1] ** -0.5  # [B,S,Q,Q]
         patches, weights = matches.patches[head], matches.weights[head]  # [B,S,Q,4]
         chosen = F.log_softmax(scores, -1).gather(-1, patches)
         loss = loss - _mean(chosen, weights)

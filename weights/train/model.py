@@ -53,13 +53,15 @@ class Vggt(nn.Module):
         self,
         images: Tensor,
         frames: Tensor | None = None,
+        point_frames: int | None = None,
         keep: Collection[int] = (),
         watch: Collection[int] = (),
     ) -> Outputs:
         """Images [B,S,3,H,W] in [0,1].
 
-        Dense maps are made of the frames that `frames` [F] numbers within [B·S], or of all. `keep` and
-        `watch` name layers whose tokens and global inputs the losses look at.
+        Dense maps are made of the frames that `frames` [F] numbers within [B·S], or of all; point maps of the
+        first `point_frames` of these, or of all. `keep` and `watch` name layers whose tokens, and whose
+        queries and keys, the losses look at.
         """
         config = self.config
         H, W = images.shape[-2:]
@@ -71,14 +73,16 @@ class Vggt(nn.Module):
             poses = self.camera_head(camera.float())
         tables = self.tables(H, W, images.device)
         tokens = [self._patches(layers, i, frames) for i in config.intermediate_layers]
-        points = None if self.point_head is None else self.point_head(tokens, tables)
-        return Outputs(poses, self.depth_head(tokens, tables), points, layers)
+        depth, points = self.depth_head(tokens, tables), None
+        if self.point_head is not None:
+            points = self.point_head([t[:point_frames] for t in tokens], tables)
+        return Outputs(poses, depth, points, layers)
 
     def _patches(self, layers: Layers, layer: int, frames: Tensor | None) -> Tensor:
         """Patch tokens [F,rows·columns,2C] of one layer."""
         special = self.config.special_tokens
         parts = [x.flatten(0, 1)[:, special:] for x in layers.tokens[layer]]  # each [B·S,P-special,C]
-        return torch.cat(parts if frames is None else [x[frames] for x in parts], -1)
+        return torch.cat(parts if frames is None else [x.index_select(0, frames) for x in parts], -1)
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> dict[str, Tensor]:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .aggregator import Layers
+from .dpt_head import DptHead
+from .layers import Block
 from .losses import auxiliary_loss, depth_loss, match_loss, point_loss, pose_loss
 from .model import Vggt
 from .settings import Settings
@@ -17,7 +19,11 @@ class Draw:
     """What one step leaves to chance."""
 
     frames: Tensor  # [F] frames within [B·S] that get dense maps
-    offsets: list[int]  # of the frames that the match heads look into
+    points: int  # of these, the first so many get point maps too
+    keys: Tensor  # [K,S] the frame that match head k of frame s looks into
+
+    def to(self, device: torch.device) -> "Draw":
+        return Draw(self.frames.to(device), self.points, self.keys.to(device))
 
 
 class Objective(nn.Module):
@@ -31,27 +37,26 @@ class Objective(nn.Module):
         )
         self.depth_loss, self.point_loss, self.match_loss = depth_loss, point_loss, match_loss
 
-    def compile(self, dynamic: bool) -> None:
-        """Compiles what repeats or is wide: blocks, dense heads, losses on maps."""
-        # Sixteen graphs for all shapes if dynamic, many more if static; the default stops at eight of a kind.
-        torch._dynamo.config.recompile_limit = 256
+    def compile(self) -> None:
+        """Compiles what repeats or is wide: blocks, losses on maps. One graph each for all shapes."""
+        torch._dynamo.config.recompile_limit = 64  # a few kinds of blocks and maps; the default is 8
         for module in self.model.modules():
-            if type(module).__name__ in ("Block", "DptHead"):
-                module.compile(dynamic=dynamic)
+            if isinstance(module, (Block, DptHead)):
+                module.compile()
         for name in ("depth_loss", "point_loss", "match_loss"):
-            setattr(self, name, torch.compile(getattr(self, name), dynamic=dynamic))
+            setattr(self, name, torch.compile(getattr(self, name), dynamic=True))
 
-    def forward(self, batch, draw: Draw, match_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a `scenes.Batch`, and its parts without gradients."""
+    def forward(self, batch, draw: Draw, match_weight: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a `scenes.Batch`, and its parts without gradients. No weight: no match loss."""
         loss, patch = self.settings.loss, self.settings.model.patch_size
         with torch.no_grad():
             targets = make_targets(batch, patch)
         with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=self.settings.bf16):
-            watch = loss.match_layers if match_weight > 0 else ()
-            outputs = self.model(batch.images, draw.frames, loss.auxiliary_layers, watch)
-            total, parts = self._dense(outputs, targets, draw.frames)
-            if match_weight > 0:
-                match, parts["match_hits"] = self._match(outputs.layers, targets, draw.offsets)
+            watch = () if match_weight is None else loss.match_layers
+            outputs = self.model(batch.images, draw.frames, draw.points, loss.auxiliary_layers, watch)
+            total, parts = self._dense(outputs, targets, draw)
+            if match_weight is not None:
+                match, parts["match_hits"] = self._match(outputs.layers, targets, draw.keys)
                 total, parts["match"] = total + match_weight * match, match
             auxiliary = self._auxiliary(outputs.layers, targets)
         pose, pose_parts = pose_loss(outputs.poses, targets.pose)
@@ -59,28 +64,27 @@ class Objective(nn.Module):
         total = total + loss.pose * pose + loss.auxiliary * auxiliary
         return total, {name: part.detach() for name, part in (parts | {"loss": total}).items()}
 
-    def _dense(self, outputs, targets: Targets, frames: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def _dense(self, outputs, targets: Targets, draw: Draw) -> tuple[Tensor, dict[str, Tensor]]:
         loss = self.settings.loss
-        depth, points, valid = (
-            t.flatten(0, 1)[frames] for t in (targets.depth, targets.points, targets.valid)
-        )
+        depth, valid = (t.flatten(0, 1)[draw.frames] for t in (targets.depth, targets.valid))
         total, error = self.depth_loss(outputs.depth, depth, valid, loss.sky)
         parts = {"depth": error}
         total = loss.depth * total
         if outputs.points is not None:
+            points = targets.points.flatten(0, 1)[draw.frames[: draw.points]]
+            valid = valid[: draw.points]
             wrong, parts["points"] = self.point_loss(outputs.points, points, valid, loss.sky)
             total = total + loss.points * wrong
         return total, parts
 
-    def _match(self, layers: Layers, targets: Targets, offsets: list[int]) -> tuple[Tensor, Tensor]:
+    def _match(self, layers: Layers, targets: Targets, keys: Tensor) -> tuple[Tensor, Tensor]:
         config = self.settings.model
         with torch.no_grad():
-            matches = find_matches(targets, config.patch_size, offsets)
+            matches = find_matches(targets, config.patch_size, keys)
         total, hits = targets.pose.new_zeros(()), None
         for i in self.settings.loss.match_layers:
-            block = self.model.aggregator.global_blocks[i]
-            given = layers.global_inputs[i]
-            one, hits = self.match_loss(block, given, layers.rope, config.special_tokens, matches)
+            patches = [t[:, :, config.special_tokens :] for t in layers.compared[i]]
+            one, hits = self.match_loss(*patches, matches)
             total = total + one
         return total, hits
 

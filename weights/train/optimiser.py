@@ -98,7 +98,7 @@ class Optimisers:
         self.averaged = [p for name, p in self.average.named_parameters() if name in with_gradient]
 
     def step(self, number: int, rate: float) -> None:
-        """One step with `rate` times the full rates; the gradients are used up."""
+        """One step with `rate` times the full rates."""
         torch.nn.utils.clip_grad_norm_(self.rest, self.settings.clip)
         for group in self.adam.param_groups:
             group["lr"] = self.settings.adam_rate * rate
@@ -106,8 +106,6 @@ class Optimisers:
             group["lr"] = self.settings.muon_rate * rate
         self.adam.step()
         self.muon.step(number)
-        for p in self.params:
-            p.grad = None
         keep = min(self.settings.ema, (1 + self.age) / (10 + self.age))
         self.age += 1
         with torch.no_grad():

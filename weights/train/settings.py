@@ -33,7 +33,8 @@ class Loss:
     match_layers: tuple[int, ...] = (1, 2)  # global blocks
     match_heads: int = 2  # the first looks for the first frame, each other one for another frame
     match_until: float = 0.7  # of the run; its weight falls to 0 there
-    dense_share: float = 0.25  # of the frames get dense maps
+    dense_share: float = 0.25  # of the frames get depth maps
+    point_share: float = 0.0625  # of the frames get point maps too
     sky: float = 0.02  # on the confidence where there is no depth
 
 
@@ -71,16 +72,12 @@ class Settings:
     model: Config = Config()
     points: bool = True  # with point head
     bf16: bool = True
-    compile: str = "dynamic"  # eager (not at all), static (one graph per shape) or dynamic
+    compile: bool = True  # and on a GPU, record the steps
     data: Data = Data()
     loss: Loss = Loss()
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     evaluation: Evaluation = Evaluation()
-
-    def __post_init__(self):
-        if self.compile not in ("eager", "static", "dynamic"):
-            raise ValueError(f"compile: expected eager, static or dynamic, got {self.compile!r}")
 
 
 def _build(kind: type, values: typing.Any, path: str) -> typing.Any:

@@ -80,12 +80,10 @@ def by_patch(x: Tensor) -> Tensor:
     return x.transpose(-3, -2).flatten(-2).flatten(-3, -2)
 
 
-def find_matches(targets: Targets, patch: int, offsets: list[int]) -> Matches:
-    """Head 0 looks into frame 0; head k of frame s into frame s + offsets[k-1], around the end."""
-    B, S, H, W = targets.depth.shape
-    frames = torch.arange(S, device=targets.depth.device)
-    keys = torch.stack([torch.zeros_like(frames)] + [(frames + offset) % S for offset in offsets])
-    K = len(keys)
+def find_matches(targets: Targets, patch: int, keys: Tensor) -> Matches:
+    """Head k of frame s looks into frame keys[k,s]."""
+    H, W = targets.depth.shape[2:]
+    frames = torch.arange(keys.shape[1], device=keys.device)
     points = sampled(targets.points, patch).flatten(2, 3)  # [B,S,n,3]
     extrinsic, intrinsic = targets.extrinsic[:, keys], targets.intrinsic[:, keys]  # [B,K,S,...]
     seen_from = torch.einsum("bksij,bsnj->bksni", extrinsic[..., :3], points)

@@ -6,18 +6,19 @@ import time
 from pathlib import Path
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
-from .data import Batches, Shape
+from .data import Batches
 from .evaluate import Case, evaluate
 from .files import model_weights, read_snapshot, write_checkpoint, write_snapshot
+from .gradients import Gradients
 from .log import Log
 from .objective import Objective
 from .optimiser import Optimisers
 from .processes import Processes
 from .settings import Settings, parse_size
 
-TICK_STEPS = 10  # between two looks at the clock; the host runs at most so far ahead
+TICK_STEPS = 20  # between two looks at the clock; the host runs at most so far ahead
 
 
 @dataclasses.dataclass
@@ -48,6 +49,7 @@ class Trainer:
         self.objective = Objective(settings).to(processes.device)
         self.optimisers = Optimisers(self.objective, settings.optimiser)
         self.batches = Batches(settings, processes)
+        self.gradients = Gradients(settings, self.objective, self.optimisers.params, processes)
         self.clock = Clock(processes)
         self.start_step = self.step = 0
         self.log = Log(out / "log.jsonl", processes.first)
@@ -100,45 +102,18 @@ class Trainer:
         done = self.progress / loss.match_until
         return loss.match * 0.5 * (1 + math.cos(math.pi * done)) if done < 1 else 0.0
 
-    def compile(self, forward) -> None:
-        """Builds the graphs of every shape before the clock starts."""
-        self.objective.compile(dynamic=self.settings.compile == "dynamic")
-        began = time.monotonic()
-        for shape in self.batches.shapes:
-            self._rehearse(forward, shape)
-        self.processes.synchronise()
-        self.log.write({"compile_seconds": time.monotonic() - began})
-
-    def _rehearse(self, forward, shape: Shape) -> None:
-        forward(*self.batches.rehearsal(shape), 1.0)[0].backward()
-        for p in self.optimisers.params:
-            p.grad = None
-
-    def _parallel(self, module: torch.nn.Module) -> torch.nn.Module:
-        if self.processes.count == 1:
-            return module
-        device = self.processes.device
-        return DistributedDataParallel(
-            module,
-            [device] if device.type == "cuda" else None,
-            broadcast_buffers=False,
-            gradient_as_bucket_view=True,
-        )
-
     def run(self) -> dict[str, float]:
         """Trains to the end of the schedule, or to its pause; returns the last evaluation."""
-        forward = self._parallel(self.objective.train())
-        if self.settings.compile != "eager":
-            self.compile(forward)
+        self.objective.train()
+        if self.settings.compile:
+            self.objective.compile()
         parts, saved, evaluated = [], self.clock.seconds, self.clock.seconds
         schedule = self.settings.schedule
         self.clock.start()
         while self.progress < min(schedule.pause_at, 1):
-            weight, rate = self.match_weight(), self.rate()
-            loss, found = forward(self.batches.batch(self.step), self.batches.chance(self.step), weight)
-            loss.backward()
+            rate = self.rate()
+            parts.append(self._gradients())
             self.optimisers.step(self.step, rate)
-            parts.append(found)
             self.step += 1
             if self.step % TICK_STEPS == 0:
                 self.clock.tick()
@@ -158,6 +133,18 @@ class Trainer:
         self.clock.tick()
         self.save()
         return self.evaluate()
+
+    def _gradients(self) -> dict[str, Tensor]:
+        """Those of the next step; the clock stands still while a graph is compiled and recorded."""
+        step, weight = self.step, self.match_weight()
+        shape = self.batches.shape(step)
+        new = self.gradients.is_new(shape, weight > 0)
+        if new:
+            self.clock.tick()
+        parts = self.gradients(shape, self.batches.parameters(step), self.batches.chance(step), weight)
+        if new:
+            self.clock.start()
+        return parts
 
     def _report(self, parts: list[dict], rate: float) -> None:
         names = {name for part in parts for name in part}

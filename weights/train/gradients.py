@@ -1,0 +1,88 @@
+"""Gradients of one step: render, look, compare, go back. On a GPU recorded once per shape and replayed.
+
+A step launches thousands of kernels, which takes the host longer than the GPU needs to run them.
+"""
+
+import dataclasses
+
+import scenes
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .objective import Draw, Objective
+from .processes import Processes
+from .settings import Settings
+
+
+@dataclasses.dataclass
+class Recording:
+    graph: torch.cuda.CUDAGraph
+    parameters: dict[str, Tensor]  # what is read when it is replayed
+    draw: Draw
+    parts: dict[str, Tensor]  # what is written
+
+
+class Gradients:
+    """All gradients lie in one buffer, where they are summed over the processes in one call."""
+
+    def __init__(self, settings: Settings, objective: Objective, params: list[Tensor], processes: Processes):
+        self.settings, self.objective, self.processes = settings, objective, processes
+        self.buffer = torch.zeros(sum(p.numel() for p in params), device=processes.device)
+        for p, part in zip(params, self.buffer.split([p.numel() for p in params])):
+            p.grad = part.view_as(p)
+        self.records = settings.compile and processes.device.type == "cuda"
+        self.recordings: dict[object, Recording] = {}
+        self.pool = torch.cuda.graph_pool_handle() if self.records else None
+        self.match_weight = torch.zeros((), device=processes.device)
+
+    def is_new(self, shape: object, matching: bool) -> bool:
+        """Whether the next call will record."""
+        return self.records and (shape, matching) not in self.recordings
+
+    def __call__(self, shape: object, parameters: dict[str, Tensor], draw: Draw, match_weight: float) -> dict:
+        """Leaves the gradients of a batch, drawn as `scenes` draws it, in the buffer; returns the loss's parts."""
+        matching = match_weight > 0
+        self.match_weight.fill_(match_weight)
+        if not self.records:
+            parts = self._compute(parameters, draw.to(self.processes.device), matching)
+        else:
+            if (shape, matching) not in self.recordings:
+                self.recordings[shape, matching] = self._record(parameters, draw, matching)
+            parts = self._replay(self.recordings[shape, matching], parameters, draw)
+        if self.processes.count > 1:
+            dist.all_reduce(self.buffer)
+            self.buffer /= self.processes.count
+        return parts
+
+    def _compute(self, parameters: dict[str, Tensor], draw: Draw, matching: bool) -> dict[str, Tensor]:
+        batch = scenes.render(parameters, samples=self.settings.data.samples)
+        if self.settings.data.blank:
+            batch.images = torch.full_like(batch.images, 0.5)
+        self.buffer.zero_()
+        loss, parts = self.objective(batch, draw, self.match_weight if matching else None)
+        loss.backward()
+        return parts
+
+    def _record(self, parameters: dict[str, Tensor], draw: Draw, matching: bool) -> Recording:
+        given = {name: table.clone() for name, table in parameters.items()}
+        draw = draw.to(self.processes.device)
+        now, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        side.wait_stream(now)
+        with torch.cuda.stream(side):
+            self._compute(given, draw, matching)  # compiles, and fills caches
+        now.wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        # NCCL's watchdog asks for events from a thread of its own.
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            parts = self._compute(given, draw, matching)
+        return Recording(graph, given, draw, parts)
+
+    @staticmethod
+    def _replay(recording: Recording, parameters: dict[str, Tensor], draw: Draw) -> dict[str, Tensor]:
+        for name, table in parameters.items():
+            recording.parameters[name].copy_(table)
+        recording.draw.frames.copy_(draw.frames, non_blocking=True)
+        recording.draw.keys.copy_(draw.keys, non_blocking=True)
+        recording.graph.replay()
+        return {name: part.clone() for name, part in recording.parts.items()}
