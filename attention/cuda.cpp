@@ -84,7 +84,7 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   return p;
 }
 
-cudaError_t launch(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
+cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
   switch (plan.variant) {
     case AttentionVariant::strict:
       return launch_strict(p, plan.tile, stream);
@@ -94,6 +94,11 @@ cudaError_t launch(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stre
 }
 
 }  // namespace
+
+cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
+  const cudaError_t error = launch_kernel(p, plan, stream);
+  return error == cudaSuccess && p.partitions > 1 ? merge_partitions(p, stream) : error;
+}
 
 CudaDevice cuda_device(const at::Device& device) {
   auto ask = [&](cudaDeviceAttr attribute) {
@@ -138,9 +143,7 @@ AttentionResult attention_cuda(const at::Tensor& q, const at::Tensor& k, const a
     workspace = at::empty({workspace_floats(p)}, q.options().dtype(at::kFloat));
     p.workspace = workspace.mutable_data_ptr<float>();
   }
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
-  check(launch(p, plan, stream), name_of(plan.variant));
-  if (p.partitions > 1) check(merge_partitions(p, stream), "merging partitions");
+  check(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream().stream()), name_of(plan.variant));
   if (result.out.defined()) result.out = joinable(result.out, dim);
   if (result.w.defined()) result.w = joinable(result.w, dim);
   return result;

@@ -15,6 +15,10 @@ const char* name_of(CudaElement type) {
   return type == CudaElement::fp32 ? "fp32" : type == CudaElement::bf16 ? "bf16" : "fp16";
 }
 
+std::string capability_name(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
@@ -85,7 +89,7 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
     case AttentionVariant::strict:
       if (!fp32) return need("fp32", name_of(type));
       if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
-      if (device.capability < 75) return need("compute capability 7.5", std::to_string(device.capability));
+      if (device.capability < 75) return need("compute capability 7.5", capability_name(device.capability));
       return "";
     case AttentionVariant::split:
     case AttentionVariant::turbo:

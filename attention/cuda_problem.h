@@ -71,14 +71,16 @@ VGGT_HOST_DEVICE KeyRange partition_keys(int keys, int tile, int partition, int 
   return {static_cast<int>(first), static_cast<int>(end < keys ? end : keys)};
 }
 
-// Each launch returns the error of setting up or starting it. With partitions > 1 the kernels of a variant
-// write the states of the partitions to the workspace, and merge_partitions() has to follow on the same
-// stream.
+/// Starts what the plan says, and what it wants of p is written: the variant's kernel, and the merging of
+/// partitions. The plan's partitions are those of p. cudaErrorNotSupported for a variant without a kernel.
+cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream);
 
-/// fp32, IEEE arithmetic without tensor cores; tile from choose_cuda_plan().
+// The parts of it. With partitions > 1 the kernels write the states of the partitions to the workspace.
+
+/// fp32, IEEE arithmetic without tensor cores.
 cudaError_t launch_strict(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
 
-/// Merges the states of the partitions by a tree and writes what p wants. Any type of out.
+/// The second pass: merges the states of the partitions by a tree. Any type of out.
 cudaError_t merge_partitions(const CudaProblem& p, cudaStream_t stream);
 
 }  // namespace vggt

@@ -14,6 +14,7 @@
 #include "attention/attention.h"
 #include "attention/cpu.h"
 #include "attention/reference.h"
+#include "tests/attention_cases.h"
 
 namespace {
 
@@ -24,55 +25,6 @@ using vggt::CpuIsa;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-struct Qkv {
-  at::Tensor q, k, v;  // [B,A,Nq,D], [B,A,Nk,D], [B,A,Nk,D]
-};
-
-at::TensorOptions on(at::ScalarType type, const char* device = "cpu") {
-  return at::TensorOptions().dtype(type).device(at::Device(device));
-}
-
-Qkv random_qkv(int64_t b, int64_t a, int64_t nq, int64_t nk, int64_t d, at::TensorOptions options,
-               int seed = 0) {
-  at::manual_seed(seed);
-  auto make = [&](int64_t n) { return at::randn({b, a, n, d}, on(at::kFloat)).to(options); };
-  return {make(nq), make(nk), make(nk)};
-}
-
-/// As the model has them: slices of one [B,N,3,A,D].
-Qkv model_qkv(int64_t b, int64_t a, int64_t n, int64_t d, at::TensorOptions options, int seed = 0) {
-  at::manual_seed(seed);
-  const at::Tensor all = at::randn({b, n, 3, a, d}, on(at::kFloat)).to(options).permute({2, 0, 3, 1, 4});
-  return {all[0], all[1], all[2]};  // [B,A,N,D]
-}
-
-AttentionResult exact(const Qkv& x, double scale = 0) {
-  AttentionOptions options;
-  options.scale = scale;
-  options.want = AttentionWant::output_lse;
-  return attention(x.q.to(at::kDouble), x.k.to(at::kDouble), x.v.to(at::kDouble), options);
-}
-
-/// Largest difference, relative to the largest value; infinite where a NaN is on one side only.
-double error_of(const at::Tensor& got, const at::Tensor& want) {
-  const at::Tensor a = got.to(at::kCPU, at::kDouble), b = want.to(at::kCPU, at::kDouble);
-  if (a.sizes() != b.sizes()) return kInf;
-  if (a.numel() == 0) return 0;
-  if (!at::equal(a.isfinite(), b.isfinite())) return kInf;
-  const double size = at::nan_to_num(b, 0, 0, 0).abs().max().item<double>();
-  return at::nan_to_num(a - b, 0, 0, 0).abs().max().item<double>() / std::max(size, 1e-30);
-}
-
-double rounding_floor(at::ScalarType type) {
-  return type == at::kBFloat16 ? std::ldexp(1.0, -9)
-         : type == at::kHalf   ? std::ldexp(1.0, -12)
-                               : std::ldexp(1.0, -22);
-}
-
-void expect_joinable(const at::Tensor& x) {
-  EXPECT_TRUE(x.transpose(1, 2).is_contiguous()) << x.strides();
-}
 
 /// The house rule: error at most twice LibTorch's at the same precision plus a rounding floor.
 void expect_accurate(const at::Tensor& out, const Qkv& x, const at::Tensor& want, const std::string& what,
@@ -155,10 +107,6 @@ class AttentionCpu : public ::testing::TestWithParam<CpuIsa> {
  private:
   int threads_ = 0;
 };
-
-std::string shape(int64_t nq, int64_t nk, int64_t d) {
-  return "Nq " + std::to_string(nq) + " Nk " + std::to_string(nk) + " D " + std::to_string(d);
-}
 
 TEST_P(AttentionCpu, EverySizeFrom1To130) {
   for (int64_t n = 1; n <= 130; ++n) {
@@ -553,6 +501,9 @@ TEST(AttentionErrors, NameWhatWasExpectedAndGot) {
   fails_with("ascending", [&] { vggt::attention(x.q, x.k, x.v, options); });
   options.k_offsets = at::tensor(std::vector<int64_t>{0, 2, 6}, at::kLong);
   fails_with("as many sequences", [&] { vggt::attention(x.q, x.k, x.v, options); });
+  AttentionOptions strict;
+  strict.variant = vggt::AttentionVariant::strict;
+  fails_with("expected CUDA tensors", [&] { vggt::attention(x.q, x.k, x.v, strict); });
 }
 
 }  // namespace

@@ -1,0 +1,344 @@
+// Our CUDA kernels against float64, and the partitions of the keys. What needs a GPU is skipped without one.
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "attention/cuda.h"
+#include "attention/cuda_problem.h"
+#include "tests/attention_cases.h"
+
+namespace {
+
+using vggt::AttentionOptions;
+using vggt::AttentionResult;
+using vggt::AttentionVariant;
+using vggt::AttentionWant;
+using vggt::CudaPlan;
+using vggt::CudaTile;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// Of the sums of exponentials: lse itself may be near 0.
+double lse_error(const at::Tensor& got, const at::Tensor& want) {
+  return error_of(got.to(at::kDouble).exp(), want.to(at::kDouble).exp());
+}
+
+vggt::CudaElement element_of(at::ScalarType type) {
+  return type == at::kFloat      ? vggt::CudaElement::fp32
+         : type == at::kBFloat16 ? vggt::CudaElement::bf16
+                                 : vggt::CudaElement::fp16;
+}
+
+/// A variant with a type that it takes, and the error that it may have (norm_error_of, D = 64).
+struct Kernel {
+  AttentionVariant variant;
+  at::ScalarType type;
+  double tolerance;
+  std::vector<CudaTile> tiles;  // of D = 64, each of which is tested where it fits
+};
+
+class AttentionKernel : public ::testing::TestWithParam<Kernel> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+    const std::string refusal = variant_refusal(GetParam().variant, element_of(GetParam().type), 64,
+                                                vggt::cuda_device(at::Device("cuda:0")));
+    if (!refusal.empty()) GTEST_SKIP() << refusal;
+  }
+  at::TensorOptions options() const { return on(GetParam().type, "cuda"); }
+  AttentionOptions ask(AttentionWant want = AttentionWant::output_lse) const {
+    AttentionOptions options;
+    options.want = want;
+    options.variant = GetParam().variant;
+    return options;
+  }
+  /// Dot products of 128 terms have √2 the error of those of 64.
+  double tolerance(int64_t dim = 64) const {
+    return GetParam().tolerance * std::sqrt(std::max(1.0, dim / 64.0));
+  }
+  void check(const AttentionResult& got, const Qkv& x, const std::string& what) const {
+    const AttentionResult want = exact(x);
+    EXPECT_EQ(got.out.scalar_type(), GetParam().type);
+    expect_joinable(got.out);
+    EXPECT_LE(norm_error_of(got.out, want.out), tolerance(x.q.size(3))) << what;
+    EXPECT_LE(lse_error(got.lse, want.lse), 4e-6) << what;
+  }
+  /// With a plan of the test's own.
+  AttentionResult run(const Qkv& x, const CudaTile& tile, int partitions,
+                      AttentionWant want = AttentionWant::output_lse) const {
+    AttentionOptions options = ask(want);
+    options.scale = 1 / std::sqrt(static_cast<double>(x.q.size(3)));
+    CudaPlan plan = plan_cuda(x.q, x.k, options);
+    plan.tile = tile;
+    plan.partitions = partitions;
+    return attention_cuda(x.q, x.k, x.v, options, plan);
+  }
+};
+
+TEST_P(AttentionKernel, EverySizeFrom1To130) {
+  for (int64_t n = 1; n <= 130; ++n) {
+    const int64_t keys = (n * 37) % 130 + 1;  // another ragged size
+    const Qkv x = random_qkv(1, 2, n, keys, 64, options(), static_cast<int>(n));
+    for (const CudaTile& tile : GetParam().tiles) check(run(x, tile, 1), x, shape(n, keys, 64));
+  }
+}
+
+TEST_P(AttentionKernel, EveryHeadDim) {
+  for (int64_t d : {1, 8, 12, 31, 48, 64, 65, 96, 128}) {
+    for (int64_t n : {1, 33, 200}) {
+      const Qkv x = random_qkv(2, 2, n, n + 70, d, options());
+      check(attention(x.q, x.k, x.v, ask()), x, shape(n, n + 70, d));
+    }
+  }
+}
+
+TEST_P(AttentionKernel, StridedAsInTheModelAroundTilesAndChunks) {
+  for (int64_t n : {63, 64, 65, 127, 128, 129, 700, 2047, 2048, 2049, 4200}) {
+    for (int64_t d : {64, 128}) {
+      const Qkv x = model_qkv(2, 3, n, d, options());
+      check(attention(x.q, x.k, x.v, ask()), x, shape(n, n, d));
+    }
+  }
+}
+
+TEST_P(AttentionKernel, PartitionsDoNotMatter) {
+  for (int64_t keys : {0, 1, 64, 65, 777, 4500}) {
+    const Qkv x = random_qkv(2, 2, 150, keys, 64, options());
+    for (const CudaTile& tile : GetParam().tiles) {
+      for (int partitions : {1, 2, 3, 5, 8, 31, 32}) {
+        const std::string what = shape(150, keys, 64) + ", partitions " + std::to_string(partitions);
+        check(run(x, tile, partitions), x, what);
+        const AttentionResult state = run(x, tile, partitions, AttentionWant::state);
+        check(finalise_state(state, GetParam().type), x, what + ", as a state");
+      }
+    }
+  }
+}
+
+TEST_P(AttentionKernel, StatesOverPartsOfTheKeysMergeToTheWhole) {
+  const Qkv x = model_qkv(2, 3, 260, 64, options());
+  for (int64_t cut : {0, 1, 100, 128, 259, 260}) {
+    auto part = [&](int64_t first, int64_t count) {
+      return attention(x.q, x.k.narrow(2, first, count), x.v.narrow(2, first, count),
+                       ask(AttentionWant::state));
+    };
+    const AttentionResult both = merge_states(part(0, cut), part(cut, 260 - cut));
+    check(finalise_state(both, GetParam().type), x, "cut at " + std::to_string(cut));
+  }
+}
+
+TEST_P(AttentionKernel, PackedSequencesOfDifferentLengths) {
+  const std::vector<int64_t> qo{0, 3, 3, 40, 41, 300, 310}, ko{0, 7, 20, 21, 21, 400, 2523};
+  const Qkv x = random_qkv(1, 3, qo.back(), ko.back(), 64, options());
+  AttentionOptions packed = ask();
+  packed.scale = 0.125;
+  packed.q_offsets = at::tensor(qo, at::kLong);
+  packed.k_offsets = at::tensor(ko, at::kLong);
+  CudaPlan plan = plan_cuda(x.q, x.k, packed);
+  for (int partitions : {1, 4}) {
+    plan.partitions = partitions;
+    const AttentionResult got = attention_cuda(x.q, x.k, x.v, packed, plan);
+    for (size_t i = 0; i + 1 < qo.size(); ++i) {
+      const int64_t nq = qo[i + 1] - qo[i], nk = ko[i + 1] - ko[i];
+      const Qkv one{x.q.narrow(2, qo[i], nq), x.k.narrow(2, ko[i], nk), x.v.narrow(2, ko[i], nk)};
+      const AttentionResult want = exact(one);
+      EXPECT_LE(norm_error_of(got.out.narrow(2, qo[i], nq), want.out), tolerance()) << "sequence " << i;
+      EXPECT_LE(lse_error(got.lse.narrow(2, qo[i], nq), want.lse), 4e-6) << "sequence " << i;
+    }
+  }
+}
+
+TEST_P(AttentionKernel, EmptySizesGiveZeroAndTheIdentity) {
+  for (auto [nq, nk] : {std::pair<int64_t, int64_t>{4, 0}, {0, 4}, {0, 0}}) {
+    const Qkv x = random_qkv(2, 2, nq, nk, 16, options());
+    const AttentionResult got = attention(x.q, x.k, x.v, ask());
+    const AttentionResult state = attention(x.q, x.k, x.v, ask(AttentionWant::state));
+    EXPECT_EQ(got.out.sizes(), x.q.sizes());
+    EXPECT_TRUE((got.out == 0).all().item<bool>());
+    EXPECT_TRUE((got.lse == -kInf).all().item<bool>());
+    EXPECT_TRUE((state.m == -kInf).all().item<bool>());
+    EXPECT_TRUE((state.s == 0).all().item<bool>());
+    EXPECT_TRUE((state.w == 0).all().item<bool>());
+  }
+}
+
+TEST_P(AttentionKernel, NegativeAndOddScales) {
+  const Qkv x = random_qkv(1, 2, 70, 150, 48, options());
+  for (double scale : {-0.3, 1.0, 0.011, -2.0}) {
+    AttentionOptions options = ask();
+    options.scale = scale;
+    const double theirs = norm_error_of(
+        std::get<0>(at::_scaled_dot_product_attention_math(x.q, x.k, x.v, {}, 0.0, false, {}, scale)),
+        exact(x, scale).out);
+    EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, options).out, exact(x, scale).out),
+              2 * theirs + tolerance());
+  }
+}
+
+TEST_P(AttentionKernel, NanAndInfSpoilAsTheMathSays) {
+  for (int64_t nq : {2, 140}) {
+    for (double bad : {kNan, kInf, -kInf}) {
+      for (int which : {0, 1, 2}) {
+        Qkv x = random_qkv(1, 2, nq, 150, 64, options());
+        (which == 0 ? x.q[0][1][1][3] : which == 1 ? x.k[0][1][77][3] : x.v[0][1][77][3]).fill_(bad);
+        for (const CudaTile& tile : GetParam().tiles) {
+          for (int partitions : {1, 3}) {
+            EXPECT_LE(error_of(run(x, tile, partitions).out, exact(x).out), 8 * tolerance())
+                << "bad " << bad << " in "
+                << "qkv"[which] << ", partitions " << partitions;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionKernel, LogitsOfMinusInfinityOnlyCountForNothing) {
+  Qkv x = random_qkv(1, 1, 40, 150, 64, options());
+  x.q.abs_();
+  x.k.fill_(-kInf);
+  const AttentionResult got = attention(x.q, x.k, x.v, ask());
+  EXPECT_TRUE((got.out == 0).all().item<bool>());
+  EXPECT_TRUE((got.lse == -kInf).all().item<bool>());
+}
+
+TEST_P(AttentionKernel, InputsOfAnySize) {
+  if (GetParam().type != at::kFloat) GTEST_SKIP() << "beyond the range of this type";
+  for (double size : {1e-20, 1e-10, 1e-3, 1.0, 1e2, 1e4}) {
+    Qkv x = model_qkv(1, 2, 300, 64, options());
+    for (at::Tensor* t : {&x.q, &x.k, &x.v}) *t = *t * size;
+    const at::Tensor want = exact(x).out;
+    const double theirs =
+        norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(x.q, x.k, x.v)), want);
+    EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, ask()).out, want), 2 * theirs + tolerance()) << size;
+  }
+}
+
+TEST_P(AttentionKernel, ErrorStaysWhereItIs) {
+  constexpr int64_t kRows = 64;
+  std::vector<double> errors;
+  const std::vector<int64_t> sizes{1024, 4096, 16384, 104100};
+  for (int64_t n : sizes) {
+    const Qkv x = random_qkv(1, 2, kRows, n, 64, options());
+    errors.push_back(norm_error_of(run(x, GetParam().tiles[0], 1).out, exact(x).out));
+    EXPECT_LE(errors.back(), tolerance()) << "N " << n;
+    RecordProperty("n" + std::to_string(n), std::to_string(errors.back()));
+  }
+  const double slope = std::log(errors.back() / errors.front()) /
+                       std::log(static_cast<double>(sizes.back()) / static_cast<double>(sizes.front()));
+  EXPECT_LE(slope, 0.1);
+}
+
+TEST_P(AttentionKernel, WritesNothingBesidesItsResults) {
+  constexpr float kSentinel = 12345;
+  constexpr int64_t kGap = 8;  // behind each row of the output
+  const AttentionOptions asked = ask();
+  for (int64_t nq : {1, 31, 129}) {
+    const Qkv x = random_qkv(1, 2, nq, 100, 64, options());
+    const at::Tensor out = at::full({2, nq + 2, 64 + kGap}, kSentinel, options());
+    const at::Tensor lse = at::full({2 * nq + 2}, kSentinel, on(at::kFloat, "cuda"));
+    vggt::CudaProblem p;
+    p.type = element_of(GetParam().type);
+    p.q = x.q.const_data_ptr();
+    p.k = x.k.const_data_ptr();
+    p.v = x.v.const_data_ptr();
+    p.q_strides = {2 * nq * 64, nq * 64, 64};
+    p.k_strides = p.v_strides = {2 * 100 * 64, 100 * 64, 64};
+    p.batch = p.sequences = 1;
+    p.heads = 2;
+    p.queries = p.longest_queries = static_cast<int>(nq);
+    p.keys = p.longest_keys = 100;
+    p.dim = 64;
+    p.scale = 0.125f;
+    p.out = out.narrow(1, 1, nq).mutable_data_ptr();
+    p.out_strides = {0, (nq + 2) * (64 + kGap), 64 + kGap};
+    p.lse = lse.narrow(0, 1, 2 * nq).mutable_data_ptr<float>();
+    CudaPlan plan = plan_cuda(x.q, x.k, asked);
+    for (const CudaTile& tile : GetParam().tiles) {
+      plan.tile = tile;
+      ASSERT_EQ(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream()), cudaSuccess);
+      const at::Tensor got = out.narrow(1, 1, nq).narrow(2, 0, 64);
+      EXPECT_LE(norm_error_of(got, exact(x).out[0]), tolerance());
+      EXPECT_EQ((out != kSentinel).sum().item<int64_t>(), got.numel());
+      EXPECT_EQ((lse != kSentinel).sum().item<int64_t>(), 2 * nq);
+      EXPECT_EQ(lse[0].item<float>(), kSentinel);
+    }
+  }
+}
+
+TEST_P(AttentionKernel, MoreBatchEntriesThanAGridHasRows) {
+  const Qkv x = random_qkv(70000, 1, 2, 3, 64, options());
+  check(attention(x.q, x.k, x.v, ask()), x, "70000 sequences");
+}
+
+INSTANTIATE_TEST_SUITE_P(Strict, AttentionKernel,
+                         ::testing::Values(Kernel{
+                             AttentionVariant::strict, at::kFloat, 5e-7, {{128, 64}, {64, 32}}}),
+                         [](const auto& info) { return std::string(at::toString(info.param.type)); });
+
+TEST(AttentionRefusals, NameVariantAndReason) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  const Qkv x = random_qkv(1, 1, 4, 4, 64, on(at::kBFloat16, "cuda"));
+  AttentionOptions options;
+  options.variant = AttentionVariant::strict;
+  try {
+    attention(x.q, x.k, x.v, options);
+    ADD_FAILURE() << "no error";
+  } catch (const c10::Error& e) {
+    EXPECT_NE(std::string(e.what()).find("variant strict needs fp32, got bf16"), std::string::npos)
+        << e.what();
+  }
+}
+
+// ---- on the host
+
+TEST(Partitions, HoldEveryKeyOnceInWholeTiles) {
+  for (int keys : {0, 1, 63, 64, 65, 1041, 104100, 2147483647}) {
+    for (int tile : {16, 64, 128}) {
+      for (int n : {1, 2, 3, 31, 32}) {
+        int next = 0;
+        for (int i = 0; i < n; ++i) {
+          const vggt::KeyRange range = vggt::partition_keys(keys, tile, i, n);
+          EXPECT_EQ(range.first, next);
+          EXPECT_GE(range.end, range.first);
+          EXPECT_TRUE(range.end == range.first || range.first % tile == 0);
+          next = range.end;
+        }
+        EXPECT_EQ(next, keys);
+      }
+    }
+  }
+}
+
+TEST(Partitions, StatesLieBesideOneAnother) {
+  vggt::CudaProblem p;
+  p.batch = 2;
+  p.heads = 3;
+  p.queries = 5;
+  p.dim = 64;
+  p.partitions = 4;
+  std::vector<float> workspace(vggt::workspace_floats(p));
+  p.workspace = workspace.data();
+  const int64_t rows = 2 * 3 * 5;
+  std::vector<int> used(workspace.size());
+  for (int i = 0; i < p.partitions; ++i) {
+    const vggt::PartitionState state = vggt::partition_state(p, i);
+    EXPECT_EQ((state.w - p.workspace) % 4, 0);
+    for (int64_t j = 0; j < rows; ++j) {
+      ++used.at(&state.m2[j] - p.workspace);
+      ++used.at(&state.s[j] - p.workspace);
+    }
+    for (int64_t j = 0; j < rows * p.dim; ++j) ++used.at(&state.w[j] - p.workspace);
+  }
+  EXPECT_EQ(used, std::vector<int>(workspace.size(), 1));
+}
+
+}  // namespace
