@@ -1,11 +1,18 @@
 """The scene renderer: what it draws is reproducible, and its ground truth is true."""
+import json
 import math
+import tempfile
 import unittest
+from pathlib import Path
+from unittest.mock import patch
 
+import numpy as np
 import torch
+from PIL import Image
 
 from scenes import PATHS, TEST, TRAIN, VALIDATION, draw, load_renderer, render, select
 from scenes.cameras import camera_rotation
+from scenes.example import main as write_example
 from scenes.furniture import SHAPES
 from scenes.objects import half_extents, rows
 from scenes.sensor import damage
@@ -241,6 +248,54 @@ class Sensor(unittest.TestCase):
                         for step in (0.08, 0.01))
         self.assertGreater(coarse.std().item(), 3 * fine.std().item())
         self.assertGreater(fine.std().item(), 0.003)
+
+
+class Example(unittest.TestCase):
+    """The files of scenes.example, read as a stranger reads them."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        options = "--index 319 --path orbit --frames 3 --size 84 112 --samples 4"
+        with patch("sys.argv", ["example", temporary.name, *options.split()]):
+            write_example()
+        self.transforms = json.loads((self.folder / "transforms.json").read_text())
+        self.poses = [np.array(frame["transform_matrix"]) @ np.diag([1, -1, -1, 1])
+                      for frame in self.transforms["frames"]]
+        self.depth = [np.array(Image.open(self.folder / frame["depth_file_path"])) / 1000.0
+                      for frame in self.transforms["frames"]]
+
+    def test_both_files_of_cameras_agree(self):
+        rows = np.loadtxt(self.folder / "groundtruth.tum")
+        self.assertEqual(rows[:, 0].tolist(), [0, 1, 2])
+        for row, pose in zip(rows, self.poses):
+            np.testing.assert_allclose(row[1:4], pose[:3, 3], atol=1e-6)
+            axis, w = row[4:7], row[7]
+            for column in range(3):  # q e q* of each axis e
+                e = np.eye(3)[column]
+                turned = e + 2 * w * np.cross(axis, e) + 2 * np.cross(axis, np.cross(axis, e))
+                np.testing.assert_allclose(turned, pose[:3, column], atol=1e-6)
+
+    def test_depth_of_one_frame_is_seen_by_the_next(self):
+        t = self.transforms
+        y, x = np.mgrid[20:64, 30:82]
+        z = self.depth[0][y, x]
+        rays = np.stack([(x + 0.5 - t["cx"]) / t["fl_x"], (y + 0.5 - t["cy"]) / t["fl_y"], np.ones_like(z)])
+        world = self.poses[0][:3, :3] @ (rays * z).reshape(3, -1) + self.poses[0][:3, 3:]
+        seen = self.poses[1][:3, :3].T @ (world - self.poses[1][:3, 3:])
+        u = np.rint(t["fl_x"] * seen[0] / seen[2] + t["cx"] - 0.5).astype(int)
+        v = np.rint(t["fl_y"] * seen[1] / seen[2] + t["cy"] - 0.5).astype(int)
+        inside = (u >= 0) & (v >= 0) & (u < t["w"]) & (v < t["h"])
+        self.assertGreater(inside.mean(), 0.5)
+        there = self.depth[1][v[inside], u[inside]]
+        self.assertGreater((np.abs(there / seen[2][inside] - 1) < 0.02).mean(), 0.8)
+
+    def test_frames_are_images_of_that_size(self):
+        for frame in self.transforms["frames"]:
+            image = np.array(Image.open(self.folder / frame["file_path"]))
+            self.assertEqual(image.shape, (84, 112, 3))
+            self.assertGreater(image.std(), 10)
 
 
 if __name__ == "__main__":
