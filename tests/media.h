@@ -60,6 +60,12 @@ inline std::vector<uint8_t> read_bytes(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// The values as they lie in memory.
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
 /// Red grows from 0 to 255 with x, green with y: a pixel's colour says where it is.
 inline cv::Mat position_picture(int width, int height) {
   cv::Mat picture(height, width, CV_8UC3);

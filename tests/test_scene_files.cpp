@@ -236,5 +236,9 @@ TEST(RemoveOutliers, TinyAndUniformCloudsStay) {
   EXPECT_THROW(remove_outliers(same, 20, 0), std::invalid_argument);
 }
 
+TEST(NearestDistances, AreEuclidean) {
+  EXPECT_THAT(nearest_distances({{0, 0, 0}, {5, 0, 0}}, {{3, 4, 0}, {4, 0, 0}}), testing::ElementsAre(4, 1));
+}
+
 }  // namespace
 }  // namespace vggt
