@@ -51,7 +51,7 @@ class Trainer:
         self.batches = Batches(settings, processes)
         self.gradients = Gradients(settings, self.objective, self.optimisers.params, processes)
         self.clock = Clock(processes)
-        self.start_step = self.step = 0
+        self.step = 0
         self.log = Log(out / "log.jsonl", processes.first)
 
     def restart(self, snapshot: Path) -> None:
@@ -70,7 +70,7 @@ class Trainer:
         state = torch.load(self.checkpoint, map_location=self.processes.device, weights_only=True)
         self.objective.load_state_dict(state["objective"])
         self.optimisers.load(state["optimisers"])
-        self.start_step = self.step = state["step"]
+        self.step = state["step"]
         self.clock.seconds = state["seconds"]
         self.log.cut(self.step)
         return True
@@ -93,9 +93,10 @@ class Trainer:
         return self.clock.seconds / (60 * schedule.minutes)
 
     def rate(self) -> float:
-        """Of the full learning rates: a linear start, then a cosine to 0."""
-        warm = min(1.0, (self.step + 1) / self.settings.schedule.warmup_steps)
-        return warm * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
+        """Of the full learning rates: a linear start, a plateau to go on from in another run, a linear end."""
+        schedule = self.settings.schedule
+        warm = (self.step + 1) / schedule.warmup_steps
+        return min(1.0, warm, max(0.0, 1 - self.progress) / schedule.decay_share)
 
     def match_weight(self) -> float:
         loss = self.settings.loss
