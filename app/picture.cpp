@@ -13,7 +13,7 @@ namespace {
 
 using Eigen::Vector3d, Eigen::Vector3f;
 
-const Canvas::Color kBackground(36, 38, 42);
+const Canvas::Color kBackground(36, 38, 42);  // bright and dark surfaces both stand out
 
 /// From the world to (x, y, depth) in the picture.
 class Projection {
@@ -37,29 +37,28 @@ class Projection {
 class Spacing {
  public:
   Spacing(int width, int height)
-      : columns_(width / kTile + 1), rows_(height / kTile + 1), counts_(size(columns_) * size(rows_)) {}
+      : side_(static_cast<float>(std::max(width, height)) / 160),
+        columns_(whole(static_cast<float>(width)) + 1),
+        counts_(columns_ * (whole(static_cast<float>(height)) + 1)),
+        width_(static_cast<float>(width)),
+        height_(static_cast<float>(height)) {}
 
-  void add(const Vector3f& at) {
-    if (inside(at)) ++counts_[tile(at)];
+  bool inside(const Vector3f& at) const {
+    return at.x() >= 0 && at.y() >= 0 && at.x() <= width_ && at.y() <= height_;
   }
+  void add(const Vector3f& at) { ++counts_[part(at)]; }
   float at(const Vector3f& place) const {
-    constexpr float kSide = kTile;
-    return inside(place) ? kSide / std::sqrt(static_cast<float>(counts_[tile(place)])) : 0;
+    return side_ / std::sqrt(static_cast<float>(counts_[part(place)]));
   }
 
  private:
-  static constexpr int kTile = 8;
-  static std::size_t size(int n) { return static_cast<std::size_t>(n); }
-  bool inside(const Vector3f& at) const {
-    return at.x() >= 0 && at.y() >= 0 && at.x() < static_cast<float>(columns_ * kTile) &&
-           at.y() < static_cast<float>(rows_ * kTile);
-  }
-  std::size_t tile(const Vector3f& at) const {
-    return size(static_cast<int>(at.y()) / kTile) * size(columns_) + size(static_cast<int>(at.x()) / kTile);
-  }
+  std::size_t whole(float pixels) const { return static_cast<std::size_t>(pixels / side_); }
+  std::size_t part(const Vector3f& at) const { return whole(at.y()) * columns_ + whole(at.x()); }
 
-  int columns_, rows_;
+  float side_;  // of a part: it holds some points, and is small beside what is in the picture
+  std::size_t columns_;
   std::vector<int> counts_;
+  float width_, height_;
 };
 
 void draw_points(const PointCloud& cloud, const PictureView& view, const Projection& project, int width,
@@ -69,7 +68,7 @@ void draw_points(const PointCloud& cloud, const PictureView& view, const Project
   Spacing spacing(width, height);
   for (std::size_t i = 0; i < cloud.points.size(); ++i) {
     const Vector3f place = project(cloud.points[i].cast<double>());
-    if (!(place.z() > 0 && place.z() >= view.nearest)) continue;
+    if (!(place.z() > 0 && place.z() >= view.nearest && spacing.inside(place))) continue;
     places.push_back(place);
     colors.push_back(cloud.colors[i]);
     spacing.add(place);

@@ -15,11 +15,16 @@ Canvas::Color mixed(const Canvas::Color& a, const Canvas::Color& b, float share_
   return (a.cast<float>() * (1 - share_of_b) + b.cast<float>() * share_of_b).array().round().cast<uint8_t>();
 }
 
+/// Within what an int holds, whatever the number is; beyond every picture it does not matter where.
+int whole(float number) {
+  constexpr float kBeyond = 1e6F;
+  return number > -kBeyond ? static_cast<int>(std::min(number, kBeyond)) : static_cast<int>(-kBeyond);
+}
 int first_sample(float coordinate) {
-  return static_cast<int>(std::ceil(coordinate - 0.5F));
+  return whole(std::ceil(coordinate - 0.5F));
 }
 int last_sample(float coordinate) {
-  return static_cast<int>(std::floor(coordinate - 0.5F));
+  return whole(std::floor(coordinate - 0.5F));
 }
 
 }  // namespace
@@ -92,9 +97,9 @@ void Canvas::line(const Eigen::Vector3f& a, const Eigen::Vector3f& b, float widt
     const float t = ((static_cast<float>(i) + 0.5F) / kSamples - first(along)) / span(along);
     const float depth = 1 / ((1 - t) / first.z() + t / last.z());  // 1/z is straight in a picture
     const float middle = first(across) + t * span(across);
-    const int to = last_sample(std::clamp((middle + half) * kSamples, -1.0F, 1e6F));
-    for (int j = first_sample(std::clamp((middle - half) * kSamples, -1.0F, 1e6F)); j <= to; ++j)
-      along == 0 ? blend(i, j, depth, color) : blend(j, i, depth, color);
+    const int from = std::max(-1, first_sample((middle - half) * kSamples));
+    const int to = std::min(std::max(width_, height_), last_sample((middle + half) * kSamples));
+    for (int j = from; j <= to; ++j) along == 0 ? blend(i, j, depth, color) : blend(j, i, depth, color);
   }
 }
 

@@ -133,6 +133,8 @@ TEST(Canvas, NothingOutsideIsTouched) {
     canvas.disc({8, x}, 2, 1, kRed);
     canvas.line({x, -50, 1}, {8, 1e5F, 2}, 3, kBlue);
     canvas.line({-1e6F, x, 1}, {1e6F, 3, 2}, 3, kBlue);
+    canvas.line({-1e30F, x, 1}, {x, 1e30F, 2}, 3, kBlue);
+    canvas.line({NAN, x, 1}, {x, INFINITY, 2}, 3, kBlue);
   }
   canvas.line({5, 5, 1}, {5, 5, 1}, 3, kBlue);
   EXPECT_EQ(canvas.finish().rgb.size(), 16U * 16 * 3);
