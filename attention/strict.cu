@@ -143,12 +143,13 @@ __device__ inline void weigh(Scores<Tile>& x, int lane, int keys, LaneRows& rows
 
 /// W = alpha·W + weights·values, W in shared memory.
 template <class Tile>
-__device__ inline void multiply_values(float* shared, int warp, int lane, const Scores<Tile>& x,
+__device__ inline void multiply_values(float* shared, int warp, int lane, int keys, const Scores<Tile>& x,
                                        const LaneRows& rows) {
   constexpr int kColumns = 4 * Tile::kQuads;
   float sum[Tile::kRows][kColumns] = {};
 #pragma unroll
   for (int slice = 0; slice < Tile::kSlices; ++slice) {
+    if (slice * Tile::kSliceKeys >= keys) break;
     __syncwarp();  // the slice before has been read
 #pragma unroll
     for (int i = 0; i < Tile::kRows; ++i) {
@@ -240,6 +241,19 @@ __device__ void finish_chunk(const CudaProblem& p, const BlockPlace& place, floa
   __syncwarp();
 }
 
+/// The part of a warp without queries.
+template <class Tile>
+__device__ void only_copy(RowCopier<Tile>& keys_in, RowCopier<Tile>& values_in, int keys) {
+  for (; keys > 0; keys -= Tile::kKeys) {
+    wait_for_copies();
+    __syncthreads();
+    values_in.next(keys);
+    wait_for_copies();
+    __syncthreads();
+    if (keys > Tile::kKeys) keys_in.next(keys - Tile::kKeys);
+  }
+}
+
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 2)
     strict_attention_kernel(const __grid_constant__ CudaProblem p) {
@@ -267,6 +281,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     rows.s[i] = 0;
   }
 
+  // The shuffle tells the compiler that the whole warp agrees.
+  if (32 * __shfl_sync(0xffffffffu, warp, 0) >= place.queries) {
+    only_copy<Tile>(keys_in, values_in, place.keys);
+    return;
+  }
   bool first = true;
   for (int tile = 0; tile < tiles; ++tile) {
     const int keys = place.keys - tile * Tile::kKeys;
@@ -279,7 +298,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     wait_for_copies();
     __syncthreads();  // the values are here, and the keys have been read
     if (tile + 1 < tiles) keys_in.next(keys - Tile::kKeys);
-    multiply_values<Tile>(shared, warp, lane, x, rows);
+    multiply_values<Tile>(shared, warp, lane, keys, x, rows);
     if ((tile + 1) % (kChunkKeys / Tile::kKeys) == 0 && tile + 1 < tiles) {
       finish_chunk<Tile>(p, place, shared, rows, first, false);
       first = false;
