@@ -8,6 +8,8 @@
 
 #include "attention/cuda_problem.h"
 #include "attention/result.h"
+#include "attention/split_parts.h"
+#include "attention/tensor_tile.h"
 
 namespace vggt {
 namespace {
@@ -84,10 +86,32 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   return p;
 }
 
+/// Falls back to strict where the numbers cannot be split: the host waits for the answer.
+cudaError_t launch_split(const CudaProblem& p, cudaStream_t stream) {
+  const at::Tensor memory = at::empty({split_bytes(p)}, at::device(at::kCUDA).dtype(at::kByte));
+  const SplitParts parts = split_parts(p, memory.mutable_data_ptr());
+  int refused = 0;
+  cudaError_t error = prepare_split(p, parts, stream);
+  if (error == cudaSuccess)
+    error = cudaMemcpyAsync(&refused, parts.refused, sizeof(refused), cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (error != cudaSuccess) return error;
+  if (!refused) return launch_split_sm90(p, parts, stream);
+  const CudaSizes sizes{static_cast<int64_t>(p.sequences) * p.heads, p.longest_queries, p.longest_keys,
+                        p.dim};
+  const CudaDevice device = cuda_device(memory.device());
+  return launch_strict(p, choose_cuda_plan(AttentionVariant::strict, p.type, sizes, device).tile, stream);
+}
+
 cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
   switch (plan.variant) {
     case AttentionVariant::strict:
       return launch_strict(p, plan.tile, stream);
+    case AttentionVariant::half:
+      return plan.tile.queries == kHalfTile80.queries ? launch_half_sm80(p, stream)
+                                                      : launch_half_sm90(p, stream);
+    case AttentionVariant::split:
+      return launch_split(p, stream);
     default:
       return cudaErrorNotSupported;
   }
@@ -108,6 +132,9 @@ CudaDevice cuda_device(const at::Device& device) {
   };
   CudaDevice d;
   d.capability = 10 * ask(cudaDevAttrComputeCapabilityMajor) + ask(cudaDevAttrComputeCapabilityMinor);
+  const c10::cuda::CUDAGuard guard(device);
+  d.mma = d.capability >= 80 && sm80_built();
+  d.wgmma = d.capability == 90 && sm90a_built();
   d.multiprocessors = ask(cudaDevAttrMultiProcessorCount);
   d.shared_per_block = ask(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   d.shared_per_multiprocessor = ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor);

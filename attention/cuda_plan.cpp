@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "attention/strict_tile.h"
+#include "attention/tensor_tile.h"
 
 namespace vggt {
 namespace {
@@ -50,6 +51,11 @@ Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
                          : strict_fit<StrictTile128, StrictTile128Small>(sizes, device);
 }
 
+Fit half_fit(int64_t dim, const CudaDevice& device) {
+  if (device.wgmma) return {dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
+  return {kHalfTile80, dim <= 64 ? 3 : 2};
+}
+
 /// The number of partitions of the keys with the shortest time: waves of blocks, each for its share of the
 /// key tiles and a start, and the second pass. All in the time that a block takes for a key tile.
 int choose_partitions(const CudaSizes& sizes, const CudaDevice& device, const Fit& fit, double merge_time) {
@@ -92,10 +98,19 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
       if (device.capability < 75) return need("compute capability 7.5", capability_name(device.capability));
       return "";
     case AttentionVariant::split:
+      if (!fp32) return need("fp32", name_of(type));
+      if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
+      if (!device.wgmma)
+        return need("compute capability 9.0 and a build for it", capability_name(device.capability));
+      return "";
     case AttentionVariant::turbo:
       return fp32 ? "is not part of this build" : need("fp32", name_of(type));
     case AttentionVariant::half:
-      return fp32 ? need("bf16 or fp16", name_of(type)) : "is not part of this build";
+      if (fp32) return need("bf16 or fp16", name_of(type));
+      if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
+      if (!device.mma)
+        return need("compute capability 8.0 and a build for it", capability_name(device.capability));
+      return "";
   }
   return "is unknown";
 }
@@ -104,13 +119,17 @@ CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement, const CudaSizes
                           const CudaDevice& device) {
   CudaPlan plan;
   plan.variant = variant == AttentionVariant::automatic ? kAutomatic : variant;
-  if (plan.variant == AttentionVariant::strict) {
-    // A block takes some 10 µs for a key tile; the second pass reads and writes at some 3 TB/s.
-    constexpr double kMergeTime = 2 / (10e-6 * 3e12);
-    const Fit fit = strict_fit(sizes, device);
+  // The time of a block for a key tile, by count of its instructions; the second pass reads and writes at
+  // some 3 TB/s.
+  constexpr double kMergeBytes = 3e12 / 2;
+  auto cut = [&](const Fit& fit, double tile_seconds) {
     plan.tile = fit.tile;
-    plan.partitions = choose_partitions(sizes, device, fit, kMergeTime);
-  }
+    plan.partitions = choose_partitions(sizes, device, fit, 1 / (tile_seconds * kMergeBytes));
+  };
+  if (plan.variant == AttentionVariant::strict) cut(strict_fit(sizes, device), 10e-6);
+  if (plan.variant == AttentionVariant::half) cut(half_fit(sizes.dim, device), 1e-6);
+  if (plan.variant == AttentionVariant::split)
+    cut({sizes.dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1}, 2e-6);
   return plan;
 }
 

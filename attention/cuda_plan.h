@@ -15,6 +15,8 @@ struct CudaDevice {
   int capability = 0;  // major·10 + minor
   int multiprocessors = 0;
   int64_t shared_per_block = 0, shared_per_multiprocessor = 0;  // bytes of shared memory
+  // It has Ampere's and Hopper's matrix instructions, and this build has code for it that uses them.
+  bool mma = false, wgmma = false;
 };
 
 /// What a plan depends on besides the device.

@@ -80,6 +80,15 @@ cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStr
 /// fp32, IEEE arithmetic without tensor cores.
 cudaError_t launch_strict(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
 
+/// bf16 and fp16 on tensor cores, from sm_80 on; and on Hopper, where sm90a_built().
+cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream);
+cudaError_t launch_half_sm90(const CudaProblem& p, cudaStream_t stream);
+
+/// Whether what this build has for the current device is code for sm_80 or later, with its instructions.
+bool sm80_built();
+/// Whether this build has code for sm_90a, which alone has Hopper's matrix instructions.
+bool sm90a_built();
+
 /// The second pass: merges the states of the partitions by a tree. Any type of out.
 cudaError_t merge_partitions(const CudaProblem& p, cudaStream_t stream);
 

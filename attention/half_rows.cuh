@@ -48,14 +48,14 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
 }
 
 // Note [Slack]: sums are kept relative to `base`, which follows the largest logit only once that is kSlack
-// ahead (in base 2). The algebra holds for any base; weights then reach 2^8, far from fp16's largest number,
-// and rescaling w all but vanishes from the loop.
+// ahead (in base 2). The algebra holds for any base. With a slack of 8, weights reach 2^8, far from fp16's
+// largest number, and rescaling w all but vanishes from the loop.
 
 /// m and s of two rows; a thread's s covers its own columns until join_columns().
 /// kPolynomial: sixteenths of the exponentials that exp2_polynomial computes.
-template <int kPolynomial>
+template <int kPolynomial, int kSlack>
 struct SoftmaxRows {
-  static constexpr float kSlack = 8, kUnit = 1.0f / 256;
+  static constexpr float kUnit = 1.0f / 256;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
   float base[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, in base 2
@@ -76,7 +76,7 @@ struct SoftmaxRows {
       most = max_or_nan(most, __shfl_xor_sync(~0u, most, 1));
       most = max_or_nan(most, __shfl_xor_sync(~0u, most, 2));
       largest[row] = max_or_nan(largest[row], most);
-      behind |= !(largest[row] * scale2 <= base[row] + kSlack);
+      behind |= !(largest[row] * scale2 <= base[row] + static_cast<float>(kSlack));
     }
     if (!__any_sync(~0u, behind)) return false;
 #pragma unroll
@@ -117,9 +117,9 @@ struct SoftmaxRows {
 
 /// Writes what p wants of row 0 or 1 of a thread's accumulator w: numbers from `column` on of query number
 /// `query` of the block. rows: joined.
-template <class T, int kCount, int kPolynomial>
+template <class T, int kCount, class Rows>
 __device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace& place, int query, int row,
-                                          int column, float scale2, const SoftmaxRows<kPolynomial>& rows,
+                                          int column, float scale2, const Rows& rows,
                                           const float (&w)[kCount]) {
   if (p.partitions == 1 && p.out) {
     const float factor = normaliser(rows.sum[row]);

@@ -7,8 +7,8 @@
 
 #include "attention/ampere.cuh"
 #include "attention/half_rows.cuh"
-#include "attention/half_tile.h"
 #include "attention/hopper_layout.h"
+#include "attention/tensor_tile.h"
 
 namespace vggt {
 namespace {
@@ -53,7 +53,7 @@ struct Warp {
   uint32_t queries[kDim / 16][4];
   float scores[kKeys / 2];
   float values[kDim / 2] = {};  // w
-  SoftmaxRows<0> rows;
+  SoftmaxRows<0, 8> rows;
 
   __device__ void load_queries(const CudaProblem& p, const BlockPlace& place, int first) {
     const T* q = static_cast<const T*>(p.q) + place.batch * p.q_strides.batch + place.head * p.q_strides.head;
@@ -177,6 +177,12 @@ cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
 }
 
 }  // namespace
+
+bool sm80_built() {
+  cudaFuncAttributes attributes;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, half_mma_kernel<__half, 64>);
+  return error == cudaSuccess && attributes.ptxVersion >= 80;
+}
 
 cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream) {
   const bool bf16 = p.type == CudaElement::bf16;

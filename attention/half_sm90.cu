@@ -1,147 +1,126 @@
-// bf16 and fp16 attention for Hopper: one producer thread has the copy engine fill a ring of tiles of keys
-// and values in shared memory, which warpgroups of tensor cores consume.
+// bf16 and fp16 attention on Hopper's tensor cores.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
-#include <climits>
-
-#include "attention/half_consumer.cuh"
-#include "attention/half_tile.h"
-#include "attention/tensor_map.h"
+#include "attention/hopper_consumer.cuh"
+#include "attention/hopper_launch.h"
+#include "attention/tensor_tile.h"
+#include "attention/wgmma.cuh"
 
 namespace vggt {
-namespace half_sm90 {
 namespace {
 
-struct Maps {
-  CUtensorMap q, k, v;
+using namespace hopper;
+
+/// kPolynomial: sixteenths of the exponentials that are not left to the special function unit.
+template <class T, class Shape_, int kPolynomial>
+struct HalfConsumer {
+  using Shape = Shape_;
+  using Element = T;
+
+  float scores[Shape::kKeys / 2];      // q·k of a tile, then exp of them
+  uint32_t weights[Shape::kKeys / 4];  // the tile before: exp in pairs of T
+  float values[Shape::kDim / 2];       // w
+  SoftmaxRows<kPolynomial, 8> rows;
+  float scale2;
+  int group, thread;  // the warpgroup, the thread in it
+
+  __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace&) {
+    scale2 = fabsf(p.scale) * kLog2E;
+    rows = {};
+#pragma unroll
+    for (float& x : values) x = 0;
+  }
+
+  __device__ __forceinline__ void start_scores(const Layout<Shape>& shared, int slot) {
+    wgmma_fence();
+    const uint64_t a = matrix_descriptor(shared.queries(group), 0, kSwizzleBytes);
+    const uint64_t b = matrix_descriptor(shared.slot(slot), 0, kSwizzleBytes);
+#pragma unroll
+    for (int column = 0; column < Shape::kDim; column += 16) {
+      multiply<T>(scores, a + column_offset(column, kGroupQueries) / 16,
+                  b + column_offset(column, Shape::kKeys) / 16, column > 0);
+    }
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ void start_values(const Layout<Shape>& shared, int slot) {
+    wgmma_fence();
+    const uint64_t b = matrix_descriptor(shared.slot(slot), Shape::kKeys * kRowBytes, kSwizzleBytes);
+#pragma unroll
+    for (int key = 0; key < Shape::kKeys; key += 16) {
+      multiply_transposed<T>(values, weights + key / 4, b + key * kRowBytes / 16, 1);
+    }
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ void pin_operands() {
+    pin(values);
+    pin(weights);
+  }
+
+  __device__ __forceinline__ void pack_weights() {
+#pragma unroll
+    for (int i = 0; i < Shape::kKeys / 4; ++i) weights[i] = packed_pair<T>(scores[2 * i], scores[2 * i + 1]);
+  }
+
+  __device__ __forceinline__ void take_values() {}  // the tensor cores add to them
+
+  __device__ __forceinline__ void rescale_values(const float (&factor)[2]) {
+#pragma unroll
+    for (int i = 0; i < Shape::kDim / 2; ++i) values[i] *= factor[i / 2 % 2];
+  }
+
+  __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
+    rows.join_columns();
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
+      if (query < place.queries)
+        write_row<T>(p, place, query, row, fragment_column(thread, 0), scale2, rows, values);
+    }
+  }
 };
 
-template <class S>
-__device__ void load_tile(uint32_t to, uint32_t barrier, int rows, const CUtensorMap* map, int token,
-                          int head, int batch) {
-#pragma unroll
-  for (int column = 0; column < S::kDim; column += 64) {
-    load_box(to + column_offset(column, rows), map, barrier, column, token, head, batch);
-  }
-}
-
-template <class S>
-__device__ void load_slot(const Layout<S>& shared, Ring<S>& ring, const CUtensorMap* map,
-                          const BlockPlace& place, int tile) {
-  wait(shared.slot_free(ring.slot), ring.phase ^ 1);
-  const uint32_t full = shared.slot_full(ring.slot);
-  arrive_expecting(full, S::kSlotBytes);
-  load_tile<S>(shared.slot(ring.slot), full, S::kKeys, map, place.first_key + tile * S::kKeys, place.head,
-               place.batch);
-  ring.advance();
-}
-
-template <class S>
-__device__ void load_queries(const Layout<S>& shared, uint32_t phase, const CUtensorMap* map,
-                             const BlockPlace& place) {
-  for (int group = 0; group < S::kGroups; ++group) {
-    wait(shared.queries_free(group), phase ^ 1);
-    const uint32_t full = shared.queries_full(group);
-    arrive_expecting(full, S::kQueryBytes);
-    load_tile<S>(shared.queries(group), full, kGroupQueries, map, place.first_query + group * kGroupQueries,
-                 place.head, place.batch);
-  }
-}
-
-/// Loads in the order of use: keys run one tile ahead of values, from the last tile to the first, so that the
-/// one that may need a mask comes first.
-template <class S>
-__device__ void produce(const CudaProblem& p, const Maps& maps, const Layout<S>& shared, int items) {
-  Ring<S> ring;
-  uint32_t q_phase = 0;
-  for (int item = blockIdx.x; item < items; item += gridDim.x) {
-    const BlockPlace place = place_at<S>(p, item);
-    int tile = key_tiles<S>(place) - 1;
-    if (place.queries == 0 || tile < 0) continue;
-    load_slot<S>(shared, ring, &maps.k, place, tile);
-    load_queries<S>(shared, q_phase, &maps.q, place);
-    q_phase ^= 1;
-#pragma unroll 1
-    for (; tile > 0; --tile) {
-      load_slot<S>(shared, ring, &maps.k, place, tile - 1);
-      load_slot<S>(shared, ring, &maps.v, place, tile);
-    }
-    load_slot<S>(shared, ring, &maps.v, place, tile);
-  }
-}
-
-template <class S>
-__global__ void __launch_bounds__(S::kThreads, 1)
+template <class C>
+__global__ void __launch_bounds__(C::Shape::kThreads, 1)
     half_kernel(const __grid_constant__ CudaProblem p, const __grid_constant__ Maps maps, int items) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  extern __shared__ char raw[];
-  const Layout<S> shared{(shared_address(raw) + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes};
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < S::kGroups; ++i) {
-      init_barrier(shared.queries_full(i), 1);
-      init_barrier(shared.queries_free(i), kGroupThreads / 32);
-    }
-    for (int i = 0; i < S::kSlots; ++i) {
-      init_barrier(shared.slot_full(i), 1);
-      init_barrier(shared.slot_free(i), S::kGroups * kGroupThreads / 32);
-    }
-    fence_barrier_init();
-  }
-  __syncthreads();
-  if (__shfl_sync(~0u, threadIdx.x / kGroupThreads, 0) == 0) {
-    shrink_registers<S::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<S>(p, maps, shared, items);
-  } else {
-    grow_registers<S::kConsumerRegisters>();
-    consume<S>(p, shared, items);
-  }
+  extern __shared__ char memory[];
+  C consumer;
+  run_block(p, maps, items, memory, consumer);
 #else
-  __trap();
+  __trap();  // the plan asks for this kernel only where sm90a_built()
 #endif
 }
 
-template <class S>
-cudaError_t make_maps(Maps& maps, const CudaProblem& p) {
-  const CUtensorMapDataType type = std::is_same_v<typename S::T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                                         : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+template <class C>
+cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
+  using S = typename C::Shape;
+  const bool fp16 = std::is_same_v<typename C::Element, __half>;
+  const CUtensorMapDataType type = fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const TensorBox queries{p.batch, p.heads, p.queries, p.dim, kGroupQueries};
   const TensorBox keys{p.batch, p.heads, p.keys, p.dim, S::kKeys};
+  Maps maps;
   cudaError_t error = make_tensor_map(maps.q, type, p.q, p.q_strides, queries);
   if (p.keys == 0) {  // nothing to describe, nothing to load
     maps.k = maps.v = maps.q;
-    return error;
+  } else {
+    if (error == cudaSuccess) error = make_tensor_map(maps.k, type, p.k, p.k_strides, keys);
+    if (error == cudaSuccess) error = make_tensor_map(maps.v, type, p.v, p.v_strides, keys);
   }
-  if (error == cudaSuccess) error = make_tensor_map(maps.k, type, p.k, p.k_strides, keys);
-  if (error == cudaSuccess) error = make_tensor_map(maps.v, type, p.v, p.v_strides, keys);
-  return error;
+  if (error != cudaSuccess) return error;
+  return launch_blocks<S>(half_kernel<C>, p, maps, stream);
 }
 
-template <class S>
-cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
-  Maps maps;
-  cudaError_t error = make_maps<S>(maps, p);
-  if (error != cudaSuccess) return error;
-  int device = 0, multiprocessors = 0;
-  error = cudaGetDevice(&device);
-  if (error == cudaSuccess)
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (error == cudaSuccess)
-    error =
-        cudaFuncSetAttribute(half_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
-  if (error != cudaSuccess) return error;
-  const int64_t items = blocks_of(p, S::kQueries);
-  if (items > INT_MAX) return cudaErrorInvalidValue;
-  const int blocks = static_cast<int>(std::min<int64_t>(items, multiprocessors));
-  half_kernel<S><<<blocks, S::kThreads, S::kSharedBytes, stream>>>(p, maps, static_cast<int>(items));
-  return cudaGetLastError();
-}
+template <class T>
+using Consumer64 = HalfConsumer<T, Shape<64, 1, 3, kHalfTile90.keys, 12>, 2>;
+template <class T>
+using Consumer128 = HalfConsumer<T, Shape<128, 1, 2, kHalfTile90Wide.keys, 6>, 0>;
 
 }  // namespace
-}  // namespace half_sm90
 
-bool half_sm90_built() {
+bool sm90a_built() {
 #ifdef VGGT_SM90A
   return true;
 #else
@@ -150,15 +129,11 @@ bool half_sm90_built() {
 }
 
 cudaError_t launch_half_sm90(const CudaProblem& p, cudaStream_t stream) {
-  using half_sm90::launch;
-  using half_sm90::Shape;
   const bool bf16 = p.type == CudaElement::bf16;
   if (p.dim == 64) {
-    return bf16 ? launch<Shape<__nv_bfloat16, 64, 3, 128, 12, 2>>(p, stream)
-                : launch<Shape<__half, 64, 3, 128, 12, 2>>(p, stream);
+    return bf16 ? launch<Consumer64<__nv_bfloat16>>(p, stream) : launch<Consumer64<__half>>(p, stream);
   }
-  return bf16 ? launch<Shape<__nv_bfloat16, 128, 2, 128, 6, 0>>(p, stream)
-              : launch<Shape<__half, 128, 2, 128, 6, 0>>(p, stream);
+  return bf16 ? launch<Consumer128<__nv_bfloat16>>(p, stream) : launch<Consumer128<__half>>(p, stream);
 }
 
 }  // namespace vggt

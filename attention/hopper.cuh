@@ -62,10 +62,6 @@ __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap* map, ui
       "l"(map), "r"(barrier), "r"(column), "r"(token), "r"(head), "r"(batch)
       : "memory");
 }
-__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
 /// 16 bytes of zeros by an ordinary store, which wgmma sees only after fence_async_proxy() and a barrier.
 __device__ __forceinline__ void store_zeros(uint32_t to) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");

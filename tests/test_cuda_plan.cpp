@@ -51,6 +51,25 @@ TEST(CudaPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::bf16, 64, kH200), "needs fp32, got bf16");
 }
 
+TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
+  CudaDevice ampere = kA100, hopper = kH200;
+  auto half = [](const CudaDevice& device, int64_t dim) {
+    return choose_cuda_plan(AttentionVariant::half, CudaElement::bf16, {16, 16656, 16656, dim}, device);
+  };
+  EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::bf16, 64, kA100),
+            "needs compute capability 8.0 and a build for it, got 8.0");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, kH200),
+            "needs compute capability 9.0 and a build for it, got 9.0");
+  ampere.mma = hopper.mma = hopper.wgmma = true;
+  EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 128, ampere), "");
+  EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 129, ampere),
+            "needs a head dim of at most 128, got 129");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, hopper), "");
+  EXPECT_EQ(half(ampere, 64).tile.queries, 64);
+  EXPECT_EQ(half(hopper, 64).tile.queries, 192);
+  EXPECT_EQ(half(hopper, 128).tile.queries, 128);
+}
+
 TEST(CudaPlan, StrictTakesTheTileThatFits) {
   EXPECT_EQ(strict(16, 4164, 4164, 64, kH200).tile.queries, 128);
   EXPECT_EQ(strict(16, 4164, 4164, 64, kA100).tile.queries, 128);

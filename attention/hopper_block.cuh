@@ -1,26 +1,23 @@
 #pragma once
-// The blocks of the half kernel for Hopper: their shape, their shared memory, and their share of the work.
+// The blocks of the Hopper kernels: their shape, their shared memory, and their share of the work.
 
 #include "attention/cuda_block.cuh"
 #include "attention/hopper.cuh"
 
-namespace vggt::half_sm90 {
-
-using namespace hopper;
+namespace vggt::hopper {
 
 constexpr int kGroupQueries = 64;  // rows of one wgmma
 constexpr int kGroupThreads = 128;
 
-/// The shape of a block. Slots: buffers of one tile of keys or of values.
-template <class Element, int kDim_, int kGroups_, int kKeys_, int kSlots_, int kPolynomial_,
-          bool kTurns_ = true>
+/// The shape of a block. kParts: matrices of 16-bit numbers that each tile comes in, one behind the other.
+/// kSlots: buffers of one tile of keys or of values.
+template <int kDim_, int kParts_, int kGroups_, int kKeys_, int kSlots_, bool kTurns_ = true>
 struct Shape {
-  using T = Element;
-  static constexpr int kDim = kDim_, kGroups = kGroups_, kKeys = kKeys_, kSlots = kSlots_;
-  static constexpr int kPolynomial = kPolynomial_;
+  static constexpr int kDim = kDim_, kParts = kParts_, kGroups = kGroups_, kKeys = kKeys_, kSlots = kSlots_;
   static constexpr bool kTurns = kTurns_;
   static constexpr int kQueries = kGroups * kGroupQueries, kThreads = (kGroups + 1) * kGroupThreads;
-  static constexpr int kQueryBytes = kGroupQueries * kDim * 2, kSlotBytes = kKeys * kDim * 2;
+  static constexpr int kQueryPart = kGroupQueries * kDim * 2, kKeyPart = kKeys * kDim * 2;  // bytes
+  static constexpr int kQueryBytes = kParts * kQueryPart, kSlotBytes = kParts * kKeyPart;
   static constexpr int kBarriers = 2 * (kGroups + kSlots);
   static constexpr int kSharedBytes =
       kSwizzleBytes + kGroups * kQueryBytes + kSlots * kSlotBytes + kBarriers * 8;
@@ -67,4 +64,4 @@ __device__ __forceinline__ int key_tiles(const BlockPlace& place) {
   return (place.keys + S::kKeys - 1) / S::kKeys;
 }
 
-}  // namespace vggt::half_sm90
+}  // namespace vggt::hopper

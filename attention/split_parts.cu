@@ -1,0 +1,137 @@
+// fp32 operands to pairs of fp16: one pass for the largest number of each head, one to split.
+#include <algorithm>
+#include <climits>
+
+#include "attention/split_parts.h"
+#include "attention/split_scale.cuh"
+
+namespace vggt {
+namespace {
+
+constexpr int kThreads = 256, kUnit = 4;       // numbers of a thread: 16 bytes
+constexpr int kMostTokens = 512;               // of a block
+constexpr float kSmallest = 1.0f / (1 << 12);  // row of v, of the head's largest
+
+/// q, k or v of a call.
+struct Operand {
+  const float* data;
+  AttentionStrides strides;
+  int tokens;
+  __half* parts;   // [2,B·A,N,D]
+  float* largest;  // [B·A]
+};
+struct Operands {
+  Operand of[3];
+  int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
+  int* refused;
+};
+
+__device__ __forceinline__ float largest_of(float4 x) {
+  return fmaxf(fmaxf(fabsf(x.x), fabsf(x.y)), fmaxf(fabsf(x.z), fabsf(x.w)));
+}
+
+/// Calls visit(token, column, numbers) for the units of this block's chunk of one head.
+template <class F>
+__device__ __forceinline__ void visit_units(const Operands& o, const Operand& x, int row, int chunk,
+                                            F visit) {
+  const float* base = x.data + row / o.heads * x.strides.batch + row % o.heads * x.strides.head;
+  const int units = o.dim / kUnit, first = chunk * kMostTokens, end = min(x.tokens, first + kMostTokens);
+  for (int i = threadIdx.x; i < (end - first) * units; i += kThreads) {
+    const int token = first + i / units, column = i % units * kUnit;
+    visit(token, column, *reinterpret_cast<const float4*>(base + token * x.strides.token + column));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant__ Operands o) {
+  const Operand& x = o.of[blockIdx.y];
+  const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
+  float most = 0;
+  bool finite = true;
+  visit_units(o, x, row, chunk, [&](int, int, float4 four) {
+    most = fmaxf(most, largest_of(four));
+    finite &= isfinite(four.x) && isfinite(four.y) && isfinite(four.z) && isfinite(four.w);
+  });
+  if (!finite) *o.refused = 1;
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
+  // Bits of numbers that are not negative are in the order of the numbers.
+  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
+}
+
+__global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
+  const Operand& x = o.of[blockIdx.y];
+  const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
+  const float largest = x.largest[row];
+  const int exponent = split_exponent(largest);
+  const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
+  __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
+  const bool values = blockIdx.y == 2;
+  visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
+    const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
+    const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));
+    __half2* to = reinterpret_cast<__half2*>(out + static_cast<int64_t>(token) * o.dim + column);
+    to[0] = a.high;
+    to[1] = b.high;
+    to[part / 2] = a.low;
+    to[part / 2 + 1] = b.low;
+    if (!values) return;
+    const int lanes_of_row = o.dim / kUnit;  // 16 or 32
+    const unsigned row_mask = lanes_of_row == 32 ? ~0u : 0xFFFFu << (threadIdx.x & 16);
+    float most = largest_of(four);
+    for (int lanes = 1; lanes < lanes_of_row; lanes *= 2)
+      most = fmaxf(most, __shfl_xor_sync(row_mask, most, lanes));
+    if (most > 0 && most < largest * kSmallest) *o.refused = 1;
+  });
+}
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+}  // namespace
+
+int64_t split_bytes(const CudaProblem& p) {
+  const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
+  const int64_t numbers = 2 * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
+  return aligned(numbers * p.queries) + 2 * aligned(numbers * p.keys) + (3 * rows + 1) * 4;
+}
+
+SplitParts split_parts(const CudaProblem& p, void* memory) {
+  const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
+  const int64_t numbers = 2 * rows * p.dim * static_cast<int64_t>(sizeof(__half));
+  char* base = static_cast<char*>(memory);
+  SplitParts parts;
+  parts.q = base;
+  parts.k = base += aligned(numbers * p.queries);
+  parts.v = base += aligned(numbers * p.keys);
+  parts.largest = reinterpret_cast<float*>(base += aligned(numbers * p.keys));
+  parts.refused = reinterpret_cast<int*>(parts.largest + 3 * rows);
+  return parts;
+}
+
+cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
+  const int rows = p.batch * p.heads;
+  const int chunks = (std::max(p.queries, p.keys) + kMostTokens - 1) / kMostTokens;
+  auto operand = [&](const void* data, const AttentionStrides& strides, int tokens, void* to, int which) {
+    return Operand{static_cast<const float*>(data), strides, tokens, static_cast<__half*>(to),
+                   parts.largest + which * rows};
+  };
+  const Operands o{
+      {operand(p.q, p.q_strides, p.queries, parts.q, 0), operand(p.k, p.k_strides, p.keys, parts.k, 1),
+       operand(p.v, p.v_strides, p.keys, parts.v, 2)},
+      p.heads,
+      rows,
+      p.dim,
+      chunks,
+      parts.refused};
+  const int64_t blocks = static_cast<int64_t>(rows) * chunks;
+  if (blocks > INT_MAX) return cudaErrorInvalidValue;
+  const cudaError_t error = cudaMemsetAsync(parts.largest, 0, (3 * rows + 1) * sizeof(float), stream);
+  if (error != cudaSuccess) return error;
+  const dim3 grid(static_cast<unsigned>(blocks), 3);
+  largest_kernel<<<grid, kThreads, 0, stream>>>(o);
+  split_kernel<<<grid, kThreads, 0, stream>>>(o);
+  return cudaGetLastError();
+}
+
+}  // namespace vggt

@@ -1,0 +1,172 @@
+// fp32 attention at fp32's accuracy on Hopper's tensor cores: each product of fp32 matrices is three of fp16.
+// See Note [Splitting].
+#include <cfloat>
+
+#include "attention/hopper_consumer.cuh"
+#include "attention/hopper_launch.h"
+#include "attention/split_parts.h"
+#include "attention/split_scale.cuh"
+#include "attention/tensor_tile.h"
+#include "attention/wgmma.cuh"
+
+namespace vggt {
+namespace {
+
+using namespace hopper;
+
+enum Part { kHigh, kLow };
+
+template <class Shape_>
+struct SplitConsumer {
+  using Shape = Shape_;
+  enum { kLift = 15 };  // weights, at most 1, times 2^kLift: as large as fp16 takes
+
+  float scores[Shape::kKeys / 2];                          // q·k of a tile, then exp of them
+  uint32_t high[Shape::kKeys / 4], low[Shape::kKeys / 4];  // the tile before: exp in pairs of fp16
+  float tile[Shape::kDim / 2];                             // w of one tile
+  float values[Shape::kDim / 2];                           // w, without the scales
+  SoftmaxRows<0, 0> rows;
+  float scale2;
+  int exponent;       // of w: values are w·2^exponent
+  int group, thread;  // the warpgroup, the thread in it
+  const float* largest;
+
+  __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace& place) {
+    const int all = p.batch * p.heads, row = place.batch * p.heads + place.head;
+    const int logits = split_exponent(largest[row]) + split_exponent(largest[all + row]);
+    exponent = split_exponent(largest[2 * all + row]) + kLift;
+    // Not 0, which a masked logit must not be multiplied by.
+    scale2 = fmaxf(ldexpf(fabsf(p.scale) * kLog2E, -logits), FLT_MIN);
+    rows = {};
+#pragma unroll
+    for (float& x : values) x = 0;
+  }
+
+  // Tensor cores cut off what they add up: the small products first, so that little is cut from the sums.
+  __device__ __forceinline__ void start_scores(const Layout<Shape>& shared, int slot) {
+    wgmma_fence();
+    constexpr int kOrder[3][2] = {{kLow, kHigh}, {kHigh, kLow}, {kHigh, kHigh}};
+#pragma unroll
+    for (int product = 0; product < 3; ++product) {
+      const uint64_t a =
+          matrix_descriptor(shared.queries(group) + kOrder[product][0] * Shape::kQueryPart, 0, kSwizzleBytes);
+      const uint64_t b =
+          matrix_descriptor(shared.slot(slot) + kOrder[product][1] * Shape::kKeyPart, 0, kSwizzleBytes);
+#pragma unroll
+      for (int column = 0; column < Shape::kDim; column += 16) {
+        multiply<__half>(scores, a + column_offset(column, kGroupQueries) / 16,
+                         b + column_offset(column, Shape::kKeys) / 16, product + column > 0);
+      }
+    }
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ void multiply_part(const uint32_t* weights, uint32_t from, bool first) {
+    const uint64_t b = matrix_descriptor(from, Shape::kKeys * kRowBytes, kSwizzleBytes);
+#pragma unroll
+    for (int key = 0; key < Shape::kKeys; key += 16) {
+      multiply_transposed<__half>(tile, weights + key / 4, b + key * kRowBytes / 16, !first || key > 0);
+    }
+  }
+
+  __device__ __forceinline__ void start_values(const Layout<Shape>& shared, int slot) {
+    wgmma_fence();
+    const uint32_t v_high = shared.slot(slot), v_low = v_high + Shape::kKeyPart;
+    multiply_part(low, v_high, true);
+    multiply_part(high, v_low, false);
+    multiply_part(high, v_high, false);
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ void pin_operands() {
+    pin(tile);
+    pin(high);
+    pin(low);
+  }
+
+  __device__ __forceinline__ void pack_weights() {
+    constexpr float kScale = 1 << kLift;
+#pragma unroll
+    for (int i = 0; i < Shape::kKeys / 4; ++i) {
+      const SplitPair pair = split_pair(scores[2 * i] * kScale, scores[2 * i + 1] * kScale);
+      high[i] = reinterpret_cast<const uint32_t&>(pair.high);
+      low[i] = reinterpret_cast<const uint32_t&>(pair.low);
+    }
+  }
+
+  __device__ __forceinline__ void take_values() {
+#pragma unroll
+    for (int i = 0; i < Shape::kDim / 2; ++i) values[i] += tile[i];
+  }
+
+  __device__ __forceinline__ void rescale_values(const float (&factor)[2]) {
+#pragma unroll
+    for (int i = 0; i < Shape::kDim / 2; ++i) values[i] *= factor[i / 2 % 2];
+  }
+
+  __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
+    rows.join_columns();
+    const int column = fragment_column(thread, 0);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
+      if (query >= place.queries) continue;
+      const bool finished = p.partitions == 1 && p.out;
+      const float m2 = finished ? rows.base[row] : rows.largest[row] * scale2;
+      const float factor = finished ? 1.0f : shift2(rows.base[row], m2);
+      const float of_w = finished ? normaliser(rows.sum[row]) : factor;
+      float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
+#pragma unroll
+      for (int i = 0; i < Shape::kDim / 8; ++i) {
+        const float* pair = values + 4 * i + 2 * row;
+        wide[4 * i] = make_float2(ldexpf(pair[0] * of_w, -exponent), ldexpf(pair[1] * of_w, -exponent));
+      }
+      if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * factor);
+    }
+  }
+};
+
+template <class C>
+__global__ void __launch_bounds__(C::Shape::kThreads, 1)
+    split_attention_kernel(const __grid_constant__ CudaProblem p, const __grid_constant__ Maps maps,
+                           int items, const float* largest) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ char memory[];
+  C consumer;
+  consumer.largest = largest;
+  run_block(p, maps, items, memory, consumer);
+#else
+  __trap();  // the plan asks for this kernel only where sm90a_built()
+#endif
+}
+
+template <int kDim, int kKeys, int kSlots>
+cudaError_t launch(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
+  using S = Shape<kDim, 2, 2, kKeys, kSlots>;
+  const int rows = p.batch * p.heads;
+  Maps maps;
+  auto map = [&](CUtensorMap& to, const void* data, int tokens, int box) {
+    const AttentionStrides dense{static_cast<int64_t>(rows) * tokens * kDim,
+                                 static_cast<int64_t>(tokens) * kDim, kDim};
+    return make_tensor_map(to, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, data, dense, {2, rows, tokens, kDim, box});
+  };
+  cudaError_t error = map(maps.q, parts.q, p.queries, kGroupQueries);
+  if (p.keys == 0) {  // nothing to describe, nothing to load
+    maps.k = maps.v = maps.q;
+  } else {
+    if (error == cudaSuccess) error = map(maps.k, parts.k, p.keys, S::kKeys);
+    if (error == cudaSuccess) error = map(maps.v, parts.v, p.keys, S::kKeys);
+  }
+  if (error != cudaSuccess) return error;
+  return launch_blocks<S>(split_attention_kernel<SplitConsumer<S>>, p, maps, stream,
+                          static_cast<const float*>(parts.largest));
+}
+
+}  // namespace
+
+cudaError_t launch_split_sm90(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
+  return p.dim == 64 ? launch<64, kSplitTile90.keys, 6>(p, parts, stream)
+                     : launch<128, kSplitTile90Wide.keys, 5>(p, parts, stream);
+}
+
+}  // namespace vggt
