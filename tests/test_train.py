@@ -12,10 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import train
-from scenes import VALIDATION, draw, render
+from scenes import TEST, VALIDATION, draw, render
 from train import settings
 from train.config import Config
-from train.files import read_snapshot
+from train.evaluate import Case, evaluate
+from train.files import model_weights, read_snapshot
+from train.judge import judge
 from train.model import Vggt
 from train.processes import Processes
 from train.trainer import Trainer
@@ -87,6 +89,21 @@ def check_export(program: str, folder: Path) -> None:
         assert error <= LIMIT, name
 
 
+def check_judge(program: str, folder: Path) -> None:
+    """The program's figures on test scenes are those of the training code."""
+    weights = read_snapshot(folder / "seeing")[1]
+    model = Vggt(Config.read(folder / "config.json"), points=True).eval()
+    model.load_state_dict({n: t.half().float() for n, t in model_weights(weights).items()})
+    case = Case((56, 56), 3, 4, seed=TEST.start)
+    found = judge(Path(program), folder / "tiny.ts", case, False, ["--device", "cpu", "--precision", "fp32"])
+    expected = evaluate(model, case, Processes.join("cpu"))
+    names = {"auc_30": "auc30", "median_rotation_deg": "rotation_deg", "abs_rel": "absrel", "delta_1": "delta"}
+    for name, other in names.items():
+        value = (found | found["depth"])[name]
+        print(f"{name:20} {value:.5f} {expected[other]:.5f}")
+        assert abs(value - expected[other]) <= 1e-3 * max(1, expected[other]), name
+
+
 def main() -> None:
     program, folder = sys.argv[1], Path(sys.argv[2])
     shutil.rmtree(folder, ignore_errors=True)
@@ -94,6 +111,7 @@ def main() -> None:
     check_learning(folder)
     check_resume(folder)
     check_export(program, folder)
+    check_judge(program, folder)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ class Batch:
         u, v = torch.broadcast_tensors(u, v)  # [B,S,H,W]
         in_camera = torch.stack([u, v, torch.ones_like(u)], -1) * self.depth[..., None]
         rotation, translation = self.extrinsic[..., :3], self.extrinsic[..., 3]
-        return (in_camera - translation[:, :, None, None]) @ rotation[:, :, None]
+        points = (in_camera - translation[:, :, None, None]).flatten(2, 3) @ rotation  # [B,S,H·W,3]
+        return points.unflatten(2, (height, width))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""python -m train run|evaluate|export|plot."""
+"""python -m train run|evaluate|export|judge|plot."""
 
 import argparse
 import json
@@ -29,8 +29,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
-    from scenes import TEST
-
     from .config import Config
     from .evaluate import Case, evaluate
     from .model import Vggt
@@ -43,12 +41,28 @@ def evaluate(arguments: argparse.Namespace) -> None:
     model.load_state_dict(weights)
     for size in arguments.sizes.split(","):
         for frames in map(int, arguments.frames.split(",")):
-            seed = TEST.start if arguments.seed is None else arguments.seed
-            case = Case(settings.parse_size(size), frames, arguments.scenes, seed=seed, path=arguments.path)
+            case = Case(settings.parse_size(size), frames, arguments.scenes, **_scenes(arguments))
             result = {"size": size, "frames": frames} | evaluate(model, case, processes)
             if processes.first:
                 print(json.dumps(result), flush=True)
     processes.leave()
+
+
+def judge(arguments: argparse.Namespace) -> None:
+    from .evaluate import Case
+    from .judge import judge
+
+    for size in arguments.sizes.split(","):
+        for frames in map(int, arguments.frames.split(",")):
+            case = Case(settings.parse_size(size), frames, arguments.scenes, **_scenes(arguments))
+            found = judge(arguments.program, arguments.weights, case, arguments.shuffle, arguments.options)
+            print(json.dumps({"size": size, "frames": frames, "shuffled": arguments.shuffle} | found), flush=True)
+
+
+def _scenes(arguments: argparse.Namespace) -> dict:
+    from scenes import TEST
+
+    return {"seed": TEST.start if arguments.seed is None else arguments.seed, "path": arguments.path}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,15 +79,24 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--device", **device)
     p.set_defaults(command=run)
 
-    p = sub.add_parser("evaluate", help="a snapshot's poses and depth on held-out scenes")
+    held_out = argparse.ArgumentParser(add_help=False)
+    held_out.add_argument("--frames", default="2,8,16,32", help="scenes of so many, each")
+    held_out.add_argument("--sizes", default="168x224", help="HxW, each")
+    held_out.add_argument("--scenes", type=int, default=512)
+    held_out.add_argument("--seed", type=int, help="of the scenes [the first of scenes.TEST]")
+    held_out.add_argument("--path", help="one kind of camera path, see scenes.PATHS")
+
+    p = sub.add_parser("evaluate", help="a snapshot's poses and depth on held-out scenes", parents=[held_out])
     p.add_argument("snapshot", type=Path)
-    p.add_argument("--frames", default="2,8,16,32", help="scenes of so many, each")
-    p.add_argument("--sizes", default="168x224", help="HxW, each")
-    p.add_argument("--scenes", type=int, default=512)
-    p.add_argument("--seed", type=int, help="of the scenes [the first of scenes.TEST]")
-    p.add_argument("--path", help="one kind of camera path, see scenes.PATHS")
     p.add_argument("--device", **device)
     p.set_defaults(command=evaluate)
+
+    p = sub.add_parser("judge", help="the program with its weights on held-out scenes", parents=[held_out])
+    p.add_argument("program", type=Path, help="vggt-recon")
+    p.add_argument("weights", type=Path, help="anything that --weights takes")
+    p.add_argument("--shuffle", action="store_true", help="the frames of each scene")
+    p.add_argument("options", nargs="*", help="of vggt-recon, after --")
+    p.set_defaults(command=judge)
 
     p = sub.add_parser("export", help="a snapshot's average as fp16 .safetensors with config.json")
     p.add_argument("snapshot", type=Path)

@@ -18,11 +18,16 @@ class Projection(nn.Module):
     def __init__(self, patch: int, dim: int):
         super().__init__()
         self.proj = nn.Conv2d(3, dim, patch, patch)
+        mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+        self.register_buffer("mean", mean.view(3, 1, 1), persistent=False)
+        self.register_buffer("std", std.view(3, 1, 1), persistent=False)
 
-    def forward(self, images: Tensor) -> Tensor:  # [F,3,H,W] -> [F,rows·columns,C]
+    def forward(self, images: Tensor) -> Tensor:
+        """Patches [F,rows·columns,C] of images [F,3,H,W] in [0,1], which are normalised first."""
         frames, _, height, width = images.shape
         patch = self.proj.kernel_size[0]
-        x = images.view(frames, 3, height // patch, patch, width // patch, patch)
+        x = (images.float() - self.mean) / self.std
+        x = x.view(frames, 3, height // patch, patch, width // patch, patch)
         x = x.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # [F,rows·columns,3·p·p]
         return F.linear(x, self.proj.weight.flatten(1), self.proj.bias)
 
@@ -53,7 +58,7 @@ class PatchEmbed(nn.Module):
         return resized.flatten(2).transpose(1, 2)
 
     def forward(self, images: Tensor, rows: int, columns: int) -> Tensor:
-        """Normalised images [F,3,H,W] to patch tokens [F,rows·columns,C]."""
+        """Images [F,3,H,W] in [0,1] to patch tokens [F,rows·columns,C]."""
         frames = len(images)
         patches = self.patch_embed(images) + self.position_embedding(rows, columns)
         first = (self.cls_token + self.pos_embed[:, :1]).expand(frames, -1, -1)  # [F,1,C]
@@ -71,11 +76,6 @@ class Layers:
     tokens: dict[int, tuple[Tensor, Tensor]]
     compared: dict[int, tuple[Tensor, Tensor]]  # queries and keys [B,S,P,A,D] of global blocks
 
-    def both(self, layer: int, *index) -> Tensor:
-        """[...,2C] of the tokens that the index picks out of [B,S,P]."""
-        frame, whole = self.tokens[layer]
-        return torch.cat([frame[index], whole[index]], -1)
-
 
 class Aggregator(nn.Module):
     def __init__(self, config: Config):
@@ -87,9 +87,6 @@ class Aggregator(nn.Module):
         self.register_token = nn.Parameter(torch.zeros(1, 2, config.num_register_tokens, dim))
         self.frame_blocks = nn.ModuleList(Block(dim, heads, 1e-5, True) for _ in range(config.depth))
         self.global_blocks = nn.ModuleList(Block(dim, heads, 1e-5, True) for _ in range(config.depth))
-        mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-        self.register_buffer("mean", mean.view(3, 1, 1), persistent=False)
-        self.register_buffer("std", std.view(3, 1, 1), persistent=False)
         self.rope = functools.lru_cache(self._rope)
 
     def _rope(self, rows: int, columns: int, device: torch.device) -> Tensor:
@@ -101,8 +98,7 @@ class Aggregator(nn.Module):
         """Images [B,S,3,H,W] in [0,1] to tokens [B,S,P,C]: camera, registers, patches."""
         B, S, _, H, W = images.shape
         rows, columns = H // self.config.patch_size, W // self.config.patch_size
-        normalised = (images.float() - self.mean) / self.std
-        patches = self.patch_embed(normalised.flatten(0, 1), rows, columns)
+        patches = self.patch_embed(images.flatten(0, 1), rows, columns)
         special = torch.cat([self.camera_token, self.register_token], 2)  # [1,2,1+R,C]
         # Entry 0 is the first frame's, entry 1 all others'.
         special = torch.cat([special[:, :1], special[:, 1:].expand(-1, S - 1, -1, -1)], 1)

@@ -93,6 +93,6 @@ def evaluate(model: Vggt, case: Case, processes: Processes) -> dict[str, float]:
     merged = {name: torch.tensor(sum((s[name] for s in shares), [])) for name in found}
     worst = torch.maximum(merged["rotation"], merged["direction"])
     result = {f"auc{t}": area_under_curve(worst, t) for t in THRESHOLDS}
-    result["rotation_deg"] = float(merged["rotation"].median())
-    result["direction_deg"] = float(merged["direction"].median())
+    result["rotation_deg"] = float(merged["rotation"].quantile(0.5))
+    result["direction_deg"] = float(merged["direction"].quantile(0.5))
     return result | {"absrel": float(merged["absrel"].mean()), "delta": float(merged["delta"].mean())}

@@ -69,7 +69,7 @@ class Vggt(nn.Module):
             images, {*config.intermediate_layers, config.depth - 1, *keep}, watch
         )
         with torch.autocast(images.device.type, enabled=False):
-            camera = layers.both(config.depth - 1, slice(None), slice(None), 0)  # [B,S,2C]
+            camera = torch.cat([x[:, :, 0] for x in layers.tokens[config.depth - 1]], -1)  # [B,S,2C]
             poses = self.camera_head(camera.float())
         tables = self.tables(H, W, images.device)
         tokens = [self._patches(layers, i, frames) for i in config.intermediate_layers]

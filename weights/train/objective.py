@@ -5,7 +5,7 @@ import dataclasses
 import torch
 from torch import Tensor, nn
 
-from .aggregator import Layers
+from .aggregator import Layers, Projection
 from .dpt_head import DptHead
 from .layers import Block
 from .losses import auxiliary_loss, depth_loss, match_loss, point_loss, pose_loss
@@ -26,23 +26,35 @@ class Draw:
         return Draw(self.frames.to(device), self.points, self.keys.to(device))
 
 
+class PointReader(nn.Sequential):
+    """A linear map of the patch tokens to the points [B,S,Q,4,3] of their four samples."""
+
+    def __init__(self, dim: int, special: int):
+        super().__init__(nn.LayerNorm(2 * dim), nn.Linear(2 * dim, 12))
+        self.special = special
+
+    def forward(self, frame: Tensor, whole: Tensor) -> Tensor:  # each [B,S,P,C]
+        tokens = torch.cat([frame[:, :, self.special :], whole[:, :, self.special :]], -1)
+        return super().forward(tokens).float().unflatten(-1, (4, 3))
+
+
 class Objective(nn.Module):
     def __init__(self, settings: Settings):
         super().__init__()
         self.settings = settings
         self.model = Vggt(settings.model, settings.points).initialise()
-        dim = 2 * settings.model.embed_dim
-        self.auxiliary = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, 12)) for _ in settings.loss.auxiliary_layers
-        )
+        dim, special = settings.model.embed_dim, settings.model.special_tokens
+        self.auxiliary = nn.ModuleList(PointReader(dim, special) for _ in settings.loss.auxiliary_layers)
         self.depth_loss, self.point_loss, self.match_loss = depth_loss, point_loss, match_loss
 
     def compile(self) -> None:
-        """Compiles what repeats or is wide: blocks, losses on maps. One graph each for all shapes."""
+        """Compiles what repeats or is wide, each to one graph for all shapes."""
         torch._dynamo.config.recompile_limit = 64  # a few kinds of blocks and maps; the default is 8
-        for module in self.model.modules():
+        for module in self.modules():
             if isinstance(module, (Block, DptHead)):
                 module.compile()
+            elif isinstance(module, (Projection, PointReader)):
+                module.compile(dynamic=True)
         for name in ("depth_loss", "point_loss", "match_loss"):
             setattr(self, name, torch.compile(getattr(self, name), dynamic=True))
 
@@ -95,7 +107,6 @@ class Objective(nn.Module):
         valid = by_patch(sampled(targets.valid, config.patch_size)).flatten(0, 1)  # [B·S,Q,4]
         total = targets.pose.new_zeros(())
         for i, reader in zip(self.settings.loss.auxiliary_layers, self.auxiliary):
-            tokens = layers.both(i, slice(None), slice(None), slice(config.special_tokens, None))
-            found = reader(tokens).float().flatten(0, 1).unflatten(-1, (4, 3))  # [B·S,Q,4,3]
+            found = reader(*layers.tokens[i]).flatten(0, 1)  # [B·S,Q,4,3]
             total = total + auxiliary_loss(found, points, valid)
         return total

@@ -54,7 +54,6 @@ class Schedule:
     steps: int = 0  # if not 0: the length in steps, whatever they take
     pause_at: float = 1.0  # of the schedule: stop there, to go on from the checkpoint later
     warmup_steps: int = 400
-    decay_share: float = 0.4  # of the run, at its end, in which the rates fall to 0
     checkpoint_minutes: float = 3.0
     log_steps: int = 100
 

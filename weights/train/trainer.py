@@ -93,10 +93,9 @@ class Trainer:
         return self.clock.seconds / (60 * schedule.minutes)
 
     def rate(self) -> float:
-        """Of the full learning rates: a linear start, a plateau to go on from in another run, a linear end."""
-        schedule = self.settings.schedule
-        warm = (self.step + 1) / schedule.warmup_steps
-        return min(1.0, warm, max(0.0, 1 - self.progress) / schedule.decay_share)
+        """Of the full learning rates: a linear start, then a cosine to 0."""
+        warm = min(1.0, (self.step + 1) / self.settings.schedule.warmup_steps)
+        return warm * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
 
     def match_weight(self) -> float:
         loss = self.settings.loss

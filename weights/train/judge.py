@@ -1,0 +1,49 @@
+"""The program itself on held-out scenes: it reconstructs each one and compares with `eval`."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+import scenes
+import torch
+from safetensors.torch import save_file
+
+from .evaluate import Case
+
+
+def _write_scene(case: Case, number: int, shuffle: bool, frames: Path, truth: Path) -> None:
+    parameters = scenes.draw(case.seed, number, 1, case.frames, size=case.size, path=case.path)
+    batch = scenes.render(parameters, samples=2)
+    order = torch.arange(case.frames)
+    if shuffle:
+        order = torch.randperm(case.frames, generator=torch.Generator().manual_seed(number))
+    save_file({"images": batch.images[0, order].float().contiguous()}, frames)
+    true = {"extrinsic": batch.extrinsic, "intrinsic": batch.intrinsic, "depth": batch.depth}
+    save_file({name: tensor[0, order].contiguous() for name, tensor in true.items()}, truth)
+
+
+def _run(*command: object) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(f"{command[0]}: exit code {done.returncode}\n{done.stderr}")
+
+
+def judge(program: Path, weights: Path, case: Case, shuffle: bool, options: list[str]) -> dict:
+    """What `PROGRAM eval --json` says of the case's scenes together. `options` go to each reconstruction.
+
+    Throws ValueError with the program's message where it fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        results, truths = [], []
+        for number in range(case.scenes):
+            frames, truth, result = (Path(folder) / f"{number}-{k}.safetensors" for k in ("frames", "true", "found"))
+            _write_scene(case, number, shuffle, frames, truth)
+            _run(program, "--frames", frames, "--weights", weights, "--heads", "camera,depth",
+                 "--save-predictions", result, *options)
+            frames.unlink()
+            results.append(result)
+            truths.append(truth)
+        table = Path(folder) / "eval.json"
+        _run(program, "eval", "--result", *results, "--truth", *truths, "--json", table)
+        return json.loads(table.read_text())
