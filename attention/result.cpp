@@ -53,30 +53,45 @@ AttentionResult empty_result(const at::Tensor& q, AttentionWant want) {
   return result;
 }
 
-AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b) {
-  TORCH_CHECK(a.m.defined() && b.m.defined(),
+void merge_into(AttentionResult& state, const AttentionResult& other) {
+  TORCH_CHECK(state.m.defined() && other.m.defined(),
               "merge_states: expected two states, got a result without m, s, w");
-  TORCH_CHECK(a.w.sizes() == b.w.sizes() && a.w.scalar_type() == b.w.scalar_type(),
-              "merge_states: expected states of one shape and type, got ", a.w.sizes(), " and ", b.w.sizes());
+  TORCH_CHECK(state.w.sizes() == other.w.sizes() && state.w.scalar_type() == other.w.scalar_type(),
+              "merge_states: expected states of one shape and type, got ", state.w.sizes(), " and ",
+              other.w.sizes());
+  const at::Tensor m = at::fmax(state.m, other.m);  // [B,A,N]
+  const at::Tensor anchor = finite_anchor(m);
+  const at::Tensor own = at::exp(state.m - anchor), others = at::exp(other.m - anchor);
+  state.m = m;
+  state.s.mul_(own).addcmul_(other.s, others);
+  state.w.mul_(own.unsqueeze(-1)).addcmul_(other.w, others.unsqueeze(-1));
+}
+
+AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b) {
+  TORCH_CHECK(a.m.defined(), "merge_states: expected two states, got a result without m, s, w");
   AttentionResult both;
-  both.m = at::fmax(a.m, b.m);  // [B,A,N]
-  const at::Tensor anchor = finite_anchor(both.m);
-  const at::Tensor fa = at::exp(a.m - anchor), fb = at::exp(b.m - anchor);
-  both.s = a.s * fa + b.s * fb;
+  both.m = a.m;
+  both.s = a.s.clone();
   both.w = empty_joinable(a.w.sizes(), a.w.options());  // [B,A,N,D]
-  at::mul_out(both.w, a.w, fa.unsqueeze(-1));
-  both.w.addcmul_(b.w, fb.unsqueeze(-1));
+  both.w.copy_(a.w);
+  merge_into(both, b);
   return both;
 }
 
-AttentionResult finalise_state(const AttentionResult& state, at::ScalarType type) {
+AttentionResult finalise_own(AttentionResult state, at::ScalarType type) {
   TORCH_CHECK(state.m.defined(), "finalise_state: expected a state, got a result without m, s, w");
   const at::Tensor empty = state.s == 0;
   AttentionResult result;
   result.lse = (state.m + state.s.log()).masked_fill(empty, -kInfinity);
-  result.out = empty_joinable(state.w.sizes(), state.w.options().dtype(type));
-  result.out.copy_(state.w / state.s.masked_fill(empty, 1).unsqueeze(-1));
+  state.w.div_(state.s.masked_fill(empty, 1).unsqueeze(-1));
+  result.out = joinable(state.w, state.w.size(3)).to(type);
   return result;
+}
+
+AttentionResult finalise_state(const AttentionResult& state, at::ScalarType type) {
+  AttentionResult copy = state;
+  if (state.w.defined()) copy.w = state.w.clone();
+  return finalise_own(std::move(copy), type);
 }
 
 }  // namespace vggt

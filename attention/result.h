@@ -16,6 +16,12 @@ at::Tensor padded_rows(const at::Tensor& x, int64_t width);
 /// out [B,A,N,D'] without its padding, laid out as [B,N,A,D]. out itself where it is so already.
 at::Tensor joinable(const at::Tensor& out, int64_t dim);
 
+/// merge_states(state, other) in the memory of `state`.
+void merge_into(AttentionResult& state, const AttentionResult& other);
+
+/// finalise_state() in the memory of `state` where the type allows.
+AttentionResult finalise_own(AttentionResult state, at::ScalarType type);
+
 /// Uninitialised [B,A,N,D], laid out as [B,N,A,D].
 at::Tensor empty_joinable(at::IntArrayRef sizes, at::TensorOptions options);
 
