@@ -55,7 +55,7 @@ def judge(arguments: argparse.Namespace) -> None:
     for size in arguments.sizes.split(","):
         for frames in map(int, arguments.frames.split(",")):
             case = Case(settings.parse_size(size), frames, arguments.scenes, **_scenes(arguments))
-            found = judge(arguments.program, arguments.weights, case, arguments.shuffle, arguments.options)
+            found = judge(arguments.program, arguments.weights, case, arguments.shuffle, ["--device", arguments.device])
             print(json.dumps({"size": size, "frames": frames, "shuffled": arguments.shuffle} | found), flush=True)
 
 
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("program", type=Path, help="vggt-recon")
     p.add_argument("weights", type=Path, help="anything that --weights takes")
     p.add_argument("--shuffle", action="store_true", help="the frames of each scene")
-    p.add_argument("options", nargs="*", help="of vggt-recon, after --")
+    p.add_argument("--device", default="auto", help="of vggt-recon")
     p.set_defaults(command=judge)
 
     p = sub.add_parser("export", help="a snapshot's average as fp16 .safetensors with config.json")
