@@ -51,7 +51,7 @@ def write_snapshot(
 
 
 def read_snapshot(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Weights and average of a snapshot, both in fp32.
+    """Weights and average of a snapshot, both in fp32. Parts with the average alone do: after a run both are near.
 
     Throws FileNotFoundError where there is none, ValueError where its parts are of different steps.
     """
@@ -66,7 +66,7 @@ def read_snapshot(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     def section(prefix: str) -> dict[str, Tensor]:
         return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
-    return section("weights."), section("average.")
+    return section("weights.") or section("average."), section("average.")
 
 
 def model_weights(objective: dict[str, Tensor]) -> dict[str, Tensor]:
