@@ -15,7 +15,6 @@ from scenes.cameras import camera_rotation
 from scenes.example import main as write_example
 from scenes.furniture import SHAPES
 from scenes.objects import half_extents, rows
-from scenes.sensor import damage
 
 SIZE = (56, 70)
 EYE = torch.eye(3)
@@ -228,26 +227,6 @@ class Truth(unittest.TestCase):
         self.assertLess(error.median().item(), 0.03)
         shuffled = (colours[0] - colours[1].roll(1, 0)).abs().mean(1)[same]
         self.assertGreater(shuffled.median().item(), 5 * error.median().item())
-
-
-class Sensor(unittest.TestCase):
-    def setUp(self):
-        self.images = torch.rand(2, 1, 3, 42, 56, generator=torch.Generator().manual_seed(1))
-
-    def test_nothing_happens_at_zero(self):
-        torch.testing.assert_close(damage(self.images, torch.zeros(2, 1, 3)), self.images, rtol=0, atol=1e-5)
-
-    def test_blur_keeps_the_mean_and_takes_contrast(self):
-        blurred = damage(self.images, torch.tensor([0.8, 0.0, 0.0]).expand(2, 1, 3))
-        self.assertAlmostEqual(blurred.mean().item(), self.images.mean().item(), delta=0.005)
-        self.assertLess(blurred.diff(dim=-1).std().item(), 0.5 * self.images.diff(dim=-1).std().item())
-        self.assertLess(blurred.std(), self.images.std())
-
-    def test_compression_is_an_error_within_its_step(self):
-        coarse, fine = (damage(self.images, torch.tensor([0.0, 0.0, step]).expand(2, 1, 3)) - self.images
-                        for step in (0.08, 0.01))
-        self.assertGreater(coarse.std().item(), 3 * fine.std().item())
-        self.assertGreater(fine.std().item(), 0.003)
 
 
 class Example(unittest.TestCase):

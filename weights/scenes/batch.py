@@ -12,7 +12,7 @@ from .cameras import draw_cameras, draw_view
 from .materials import ON_FLOORS, ON_OBJECTS, ON_WALLS, draw_materials
 from .objects import MATERIALS, ROOM_MATERIALS, draw_objects
 from .random_numbers import Stream, scene_keys
-from .sensor import damage, draw_damage, draw_exposure
+from .sensor import draw_damage, draw_exposure
 from .surroundings import draw_surroundings
 
 TRAIN = range(0, 1 << 39)
@@ -100,7 +100,8 @@ def render(parameters: dict[str, Tensor], *, samples: int = 2) -> Batch:
     cameras = parameters["cameras"]
     images, depth, valid = torch.ops.vggt_scenes.render(
         parameters["surroundings"], parameters["materials"], parameters["primitives"], cameras, height, width, samples)
-    return Batch(damage(images, parameters["damage"]), depth, valid, *_projections(cameras, height, width))
+    images = torch.ops.vggt_scenes.damage(images, parameters["damage"])
+    return Batch(images, depth, valid, *_projections(cameras, height, width))
 
 
 def _projections(cameras: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,7 @@ def main() -> None:
 
     kept = drawn(0)
     bare = [kept[name] for name in ("surroundings", "materials", "primitives", "cameras")]
-    render(kept, samples=options.samples)
+    images = render(kept, samples=options.samples).images
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{name}: {options.scenes} scenes of {options.frames} frames, {size[0]}x{size[1]}, "
           f"{options.samples} samples a pixel")
@@ -43,6 +43,7 @@ def main() -> None:
     for what, action in {
         "draw": drawn,
         "trace alone": lambda _: torch.ops.vggt_scenes.render(*bare, *size, options.samples),
+        "damage alone": lambda _: torch.ops.vggt_scenes.damage(images, kept["damage"]),
         "render": lambda _: render(kept, samples=options.samples),
         "draw and render": lambda run: render(drawn(run), samples=options.samples),
     }.items():

@@ -1,4 +1,4 @@
-// torch.ops.vggt_scenes.render
+// torch.ops.vggt_scenes: render, damage
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -23,37 +23,34 @@ const Row* rows(const at::Tensor& table, const char* name, const at::Tensor& lik
   return reinterpret_cast<const Row*>(table.const_data_ptr<float>());
 }
 
+// fp32 on the CPU, half precision as its 16 bits on a GPU.
 template <typename Value>
-RenderParams<Value> make_params(const at::Tensor& surroundings, const at::Tensor& materials,
-                                const at::Tensor& primitives, const at::Tensor& cameras,
-                                const at::Tensor& images, int64_t samples) {
-  RenderParams<Value> p{};
-  p.surroundings = rows<Surroundings>(surroundings, "surroundings", cameras);
-  p.materials = rows<Material>(materials, "materials", cameras);
-  p.primitives = rows<Primitive>(primitives, "primitives", cameras);
-  p.cameras = rows<Camera>(cameras, "cameras", cameras);
-  p.frames = static_cast<int>(cameras.size(0) * cameras.size(1));
-  p.frames_per_scene = static_cast<int>(cameras.size(1));
-  p.material_rows = static_cast<int>(materials.size(1));
-  p.primitive_rows = static_cast<int>(primitives.size(1));
-  p.height = static_cast<int>(images.size(3));
-  p.width = static_cast<int>(images.size(4));
-  p.samples = static_cast<int>(samples);
-  return p;
+constexpr at::ScalarType kImageType = std::is_same_v<Value, float> ? at::kFloat : at::kHalf;
+
+void run(const RenderParams<float>& p, const at::Tensor&) {
+  render_cpu(p);
+}
+void run(const DamageParams<float>& p, const at::Tensor&) {
+  damage_cpu(p);
 }
 
-void run_cuda([[maybe_unused]] RenderParams<uint16_t> p, [[maybe_unused]] const at::Tensor& images) {
 #ifdef VGGT_CUDA
-  const c10::cuda::CUDAGuard guard(images.device());
-  p.images = static_cast<uint16_t*>(images.data_ptr());
-  C10_CUDA_CHECK(static_cast<cudaError_t>(render_cuda(p, c10::cuda::getCurrentCUDAStream().stream())));
-#else
-  TORCH_CHECK(false, "vggt_scenes::render: built without CUDA, got tensors on ", images.device());
-#endif
+template <typename Params>
+void launch(int (*kernel)(const Params&, void*), const Params& p, const at::Tensor& like) {
+  const c10::cuda::CUDAGuard guard(like.device());
+  C10_CUDA_CHECK(static_cast<cudaError_t>(kernel(p, c10::cuda::getCurrentCUDAStream().stream())));
 }
+void run(const RenderParams<uint16_t>& p, const at::Tensor& like) {
+  launch(render_cuda, p, like);
+}
+void run(const DamageParams<uint16_t>& p, const at::Tensor& like) {
+  launch(damage_cuda, p, like);
+}
+#endif
 
 // surroundings [B,32], materials [B,M,16], primitives [B,N,20], cameras [B,S,20], all fp32, rows as in
 // scene.h. Returns images [B,S,3,H,W] (fp32; fp16 on a GPU), depth [B,S,H,W] fp32, valid [B,S,H,W] bool.
+template <typename Value>
 std::tuple<at::Tensor, at::Tensor, at::Tensor> render(const at::Tensor& surroundings,
                                                       const at::Tensor& materials,
                                                       const at::Tensor& primitives, const at::Tensor& cameras,
@@ -62,31 +59,53 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> render(const at::Tensor& surround
               "vggt_scenes::render: expected [B,32], [B,M,16], [B,N,20], [B,S,20], got ",
               surroundings.sizes(), materials.sizes(), primitives.sizes(), cameras.sizes());
   TORCH_CHECK(height > 0 && width > 0 && samples > 0,
-              "vggt_scenes::render: expected a positive size and number of ", "samples, got ", height, "x",
-              width, ", ", samples);
+              "vggt_scenes::render: expected a positive size and number of samples, got ", height, "x", width,
+              ", ", samples);
   TORCH_CHECK(primitives.size(1) <= kMaxPrimitives, "vggt_scenes::render: expected at most ", kMaxPrimitives,
               " primitives a scene, got ", primitives.size(1));
   const int64_t b = cameras.size(0), s = cameras.size(1);
-  const bool gpu = cameras.is_cuda();
-  at::Tensor images =
-      at::empty({b, s, 3, height, width}, cameras.options().dtype(gpu ? at::kHalf : at::kFloat));
+  at::Tensor images = at::empty({b, s, 3, height, width}, cameras.options().dtype(kImageType<Value>));
   at::Tensor depth = at::empty({b, s, height, width}, cameras.options());
   at::Tensor valid = at::empty({b, s, height, width}, cameras.options().dtype(at::kBool));
-  const auto run = [&](auto p) {
-    p.depth = depth.data_ptr<float>();
-    p.valid = valid.data_ptr<bool>();
-    return p;
-  };
-  if (images.numel() == 0) return {images, depth, valid};
-  if (gpu) {
-    run_cuda(run(make_params<uint16_t>(surroundings, materials, primitives, cameras, images, samples)),
-             images);
-  } else {
-    auto p = run(make_params<float>(surroundings, materials, primitives, cameras, images, samples));
-    p.images = images.data_ptr<float>();
-    render_cpu(p);
-  }
+  RenderParams<Value> p{};
+  p.surroundings = rows<Surroundings>(surroundings, "surroundings", cameras);
+  p.materials = rows<Material>(materials, "materials", cameras);
+  p.primitives = rows<Primitive>(primitives, "primitives", cameras);
+  p.cameras = rows<Camera>(cameras, "cameras", cameras);
+  p.frames = static_cast<int>(b * s);
+  p.frames_per_scene = static_cast<int>(s);
+  p.material_rows = static_cast<int>(materials.size(1));
+  p.primitive_rows = static_cast<int>(primitives.size(1));
+  p.height = static_cast<int>(height);
+  p.width = static_cast<int>(width);
+  p.samples = static_cast<int>(samples);
+  p.images = static_cast<Value*>(images.data_ptr());
+  p.depth = depth.data_ptr<float>();
+  p.valid = valid.data_ptr<bool>();
+  if (images.numel() > 0) run(p, cameras);
   return {images, depth, valid};
+}
+
+// images [B,S,3,H,W] (fp32; fp16 on a GPU) in [0,1], amounts [B,S,3] fp32 as Damage in scene.h. Returns the
+// images blurred and compressed; where the amounts are 0, equal.
+template <typename Value>
+at::Tensor damage(const at::Tensor& images, const at::Tensor& amounts) {
+  TORCH_CHECK(images.dim() == 5 && images.size(2) == 3 && images.is_contiguous() &&
+                  images.scalar_type() == kImageType<Value>,
+              "vggt_scenes::damage: expected contiguous images [B,S,3,H,W] of ", kImageType<Value>, ", got ",
+              images.sizes(), " ", images.scalar_type());
+  TORCH_CHECK(amounts.dim() == 3 && amounts.size(1) == images.size(1),
+              "vggt_scenes::damage: expected amounts [B,S,3] of ", images.size(1), " frames, got ",
+              amounts.sizes());
+  at::Tensor damaged = at::empty_like(images);
+  const DamageParams<Value> p{rows<Damage>(amounts, "amounts", images),
+                              static_cast<int>(images.size(0) * images.size(1)),
+                              static_cast<int>(images.size(3)),
+                              static_cast<int>(images.size(4)),
+                              static_cast<const Value*>(images.const_data_ptr()),
+                              static_cast<Value*>(damaged.data_ptr())};
+  if (images.numel() > 0) run(p, images);
+  return damaged;
 }
 
 }  // namespace
@@ -95,15 +114,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> render(const at::Tensor& surround
 TORCH_LIBRARY(vggt_scenes, library) {
   library.def(
       "render(Tensor surroundings, Tensor materials, Tensor primitives, Tensor cameras, int height, int "
-      "width, "
-      "int samples) -> (Tensor images, Tensor depth, Tensor valid)");
+      "width, int samples) -> (Tensor images, Tensor depth, Tensor valid)");
+  library.def("damage(Tensor images, Tensor amounts) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(vggt_scenes, CPU, library) {
-  library.impl("render", vggt::scenes::render);
+  library.impl("render", vggt::scenes::render<float>);
+  library.impl("damage", vggt::scenes::damage<float>);
 }
 #ifdef VGGT_CUDA
 TORCH_LIBRARY_IMPL(vggt_scenes, CUDA, library) {
-  library.impl("render", vggt::scenes::render);
+  library.impl("render", vggt::scenes::render<uint16_t>);
+  library.impl("damage", vggt::scenes::damage<uint16_t>);
 }
 #endif

@@ -75,6 +75,12 @@ struct Camera {
 };
 static_assert(sizeof(Camera) == 20 * sizeof(float));
 
+struct Damage {
+  float blur_x, blur_y;  // deviations in pixels
+  float step;            // of the compression; 0: none
+};
+static_assert(sizeof(Damage) == 3 * sizeof(float));
+
 // One scene in memory.
 struct Scene {
   const Surroundings* surroundings;
@@ -99,6 +105,15 @@ struct RenderParams {
   Value* images;
   float* depth;
   bool* valid;
+};
+
+// images: [B*S,3,H,W] in [0,1]; damaged: the same, other memory.
+template <typename Value>
+struct DamageParams {
+  const Damage* amounts;  // [B*S]
+  int frames, height, width;
+  const Value* images;
+  Value* damaged;
 };
 
 constexpr int kTile = 16;  // pixels; the primitives that a tile may see are found once for all of its rays
