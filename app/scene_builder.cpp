@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <stdexcept>
+
+#include "app/median.h"
 
 namespace vggt {
 namespace {
@@ -14,13 +17,6 @@ constexpr int kBlackBelowSum = 16, kWhiteAbove = 240;
 
 using Extrinsic = Eigen::Matrix<float, 3, 4, Eigen::RowMajor>;
 using Intrinsic = Eigen::Matrix<float, 3, 3, Eigen::RowMajor>;
-
-double median(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -227,7 +223,7 @@ BuiltScene SceneBuilder::finish() {
     scene.cloud.colors.emplace_back(rgb[0], rgb[plane], rgb[2 * plane]);
     depths.push_back(depth_of(candidate));
   }
-  scene.median_depth = median(depths);
+  scene.median_depth = depths.empty() ? 0 : median(std::span(depths));
   scene.mean_confidence = mean_confidence_;
   scene.filters = filter_counts(candidates_.size());
   candidates_ = {};
