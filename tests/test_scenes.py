@@ -95,6 +95,21 @@ class Drawing(unittest.TestCase):
         centres = draw(VALIDATION.start, 0, 64, 8, size=SIZE, path="pan")["cameras"][..., 9:12]
         self.assertLess((centres - centres[:, :1]).norm(dim=-1).max().item(), 1.2)
 
+    def test_a_scene_stays_what_it_was(self):
+        room = Path(__file__).resolve().parents[1] / "examples/room"  # its README has the command
+        parameters = draw(TEST.start, 319, 1, 12, size=(336, 448), path="orbit")
+        centres = np.loadtxt(room / "groundtruth.tum")[:, 1:4]
+        np.testing.assert_allclose(parameters["cameras"][0, :, 9:12], centres, atol=2e-6)
+        parameters["cameras"] = parameters["cameras"][:, 7:8].contiguous()
+        parameters["cameras"][..., 17] = 0  # no noise
+        parameters["damage"] = torch.zeros(1, 1, 3)
+        batch = render(parameters, samples=4)
+        depth = torch.from_numpy(np.array(Image.open(room / "depth/07.png")) / 1000.0)
+        same = (batch.depth[0, 0] - depth).abs() < 2e-3
+        self.assertGreater(same.float().mean().item(), 0.9995)  # the rest: rounding at edges
+        image = torch.from_numpy(np.array(Image.open(room / "07.jpg"))).permute(2, 0, 1) / 255
+        self.assertLess((batch.images[0, 0] - image).abs().mean().item(), 0.012)
+
     def test_fields_of_view(self):
         focal = draw(VALIDATION.start, 0, 256, 1, size=(112, 56))["cameras"][..., 12]
         field = torch.rad2deg(2 * torch.atan(56 / focal))

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from .cameras import draw_cameras, draw_view
-from .materials import ON_FLOORS, ON_OBJECTS, ON_WALLS, draw_materials
+from .materials import draw_materials
 from .objects import MATERIALS, ROOM_MATERIALS, draw_objects
-from .random_numbers import Stream, scene_keys
+from .random_numbers import scene_keys, streams
 from .sensor import draw_damage, draw_exposure
 from .surroundings import draw_surroundings
 
@@ -21,6 +21,7 @@ TEST = range((1 << 40) + (1 << 20), 1 << 41)
 
 # Each part of a scene has a stream of its own: one that draws more does not change the others.
 _PLACE, _MATERIALS, _VIEW, _CAMERAS, _FRAMES, _OBJECTS, _SENSOR = range(7)
+_LENGTHS = {_PLACE: 64, _MATERIALS: 1024, _VIEW: 16, _CAMERAS: 128, _OBJECTS: 2048, _SENSOR: 32}
 
 
 @dataclass
@@ -71,20 +72,17 @@ def draw(seed: int, first: int, count: int, frames: int, *, size: tuple[int, int
         raise ValueError(f"seed: expected one of TRAIN, VALIDATION or TEST, got {seed}")
     keys = scene_keys(seed, first, count, torch.device(device))
     frame_keys = (keys[:, None] + 0x632BE59BD9B4E019 * torch.arange(1, frames + 1, device=keys.device)).flatten()
-    per_frame = Stream(frame_keys, _FRAMES, 16)
-    surroundings, place = draw_surroundings(Stream(keys, _PLACE, 64))
-    random = Stream(keys, _MATERIALS, 1024)
-    floors, walls = (draw_materials(random, n, on, (0.4, 4.0)) for n, on in ((2, ON_FLOORS), (4, ON_WALLS)))
-    walls = torch.where(random.chance(0.65, 1, 1), walls[:, :1], walls)  # often all are alike
-    faces = torch.cat([floors, walls], 1)
-    objects = draw_materials(random, MATERIALS - ROOM_MATERIALS, ON_OBJECTS, (1.2, 10.0))
-    view = draw_view(Stream(keys, _VIEW, 16), place)
-    cameras, kind = draw_cameras(Stream(keys, _CAMERAS, 128), per_frame, frames, place, view, size, path)
-    primitives, surroundings[:, 5] = draw_objects(Stream(keys, _OBJECTS, 2048), place, view, cameras[..., 9:12])
-    random = Stream(keys, _SENSOR, 32)
-    cameras = torch.cat([cameras, draw_exposure(random, per_frame, frames, surroundings, faces)], -1)
-    return {"surroundings": surroundings, "materials": torch.cat([faces, objects], 1), "primitives": primitives,
-            "cameras": cameras, "damage": draw_damage(random, per_frame, frames), "path": kind,
+    per_frame, = streams(frame_keys, {_FRAMES: 16})
+    of_place, of_materials, of_view, of_cameras, of_objects, of_sensor = streams(keys, _LENGTHS)
+    surroundings, place = draw_surroundings(of_place)
+    materials = draw_materials(of_materials, MATERIALS - ROOM_MATERIALS)
+    view = draw_view(of_view, place)
+    cameras, kind = draw_cameras(of_cameras, per_frame, frames, place, view, size, path)
+    primitives, surroundings[:, 5] = draw_objects(of_objects, place, view, cameras[..., 9:12])
+    exposure = draw_exposure(of_sensor, per_frame, frames, surroundings, materials[:, :ROOM_MATERIALS])
+    return {"surroundings": surroundings, "materials": materials, "primitives": primitives,
+            "cameras": torch.cat([cameras, exposure], -1), "path": kind,
+            "damage": draw_damage(of_sensor, per_frame, frames),
             "size": torch.tensor(size).expand(count, 2)}
 
 

@@ -118,8 +118,8 @@ def draw_cameras(random: Stream, frame: Stream, frames: int, place: Place, view:
     chosen = kind[None, :, None, None].expand(1, -1, frames, 3)
     position = _keep_inside(paths.gather(0, chosen)[0], place)
     yaw, pitch = _look(random, view, kind, start, position, u)
-    yaw = yaw + torch.where(kind[:, None] == PATHS.index("pan"), turn, 0)
-    tilted = torch.where(random.chance(0.15), random.uniform(low=-0.4, high=0.4), 0)
+    yaw = yaw + (kind[:, None] == PATHS.index("pan")) * turn
+    tilted = random.chance(0.15) * random.uniform(low=-0.4, high=0.4)
     roll = (0.07 * random.normal() + tilted)[:, None] + 0.07 * _wobble(random, u, 1)[..., 0]
     rotation = camera_rotation(yaw, pitch.clamp(-1.25, 0.9), roll)
     table = torch.cat([rotation.flatten(2), position, focal[:, None, None].expand(-1, frames, 1)], -1)

@@ -5,6 +5,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from .geometry import rotation_from_quaternion
+
 # In the order of Shape in scene.h; "any" is drawn for each object.
 SHAPES = ("box", "ellipsoid", "frustum", "capsule", "leaf", "lattice", "foliage", "torus", "rounded", "blob")
 ANY = len(SHAPES)
@@ -188,7 +190,7 @@ class Templates:
     place: Tensor  # [K,P,6,DIMENSIONS]: position, size
     shape: Tensor  # [K,P] int64, -1: no such part
     material: Tensor  # [K,P]
-    axis: Tensor  # [K,P,4]
+    turn: Tensor  # [K,P,3,3], of the part's axis
     tilt: Tensor  # [K,P]
 
 
@@ -200,6 +202,7 @@ def templates(device: torch.device) -> Templates:
         parts = kind.parts + [missing] * (MAX_PARTS - len(kind.parts))
         shapes = [-1 if part is missing else (*SHAPES, "any").index(part.shape) for part in parts]
         places = [[_linear(x).weights for x in (*part.at, *part.size)] for part in parts]
-        rows.append((kind.ranges, places, shapes, [part.material for part in parts], [part.axis for part in parts],
+        turns = rotation_from_quaternion(torch.tensor([part.axis for part in parts])).tolist()
+        rows.append((kind.ranges, places, shapes, [part.material for part in parts], turns,
                      [part.tilt for part in parts]))
     return Templates(*(torch.tensor(column, device=device) for column in zip(*rows)))

@@ -1,21 +1,34 @@
 """Rotations and camera geometry on tensors."""
+from functools import cache
+
 import torch
 from torch import Tensor
+
+# The entries of a rotation, row after row, are twice a sum of two products of w, x, y, z; 1 more on the diagonal.
+_ROTATION = ("-yy-zz", "+xy-wz", "+xz+wy", "+xy+wz", "-xx-zz", "+yz-wx", "+xz-wy", "+yz+wx", "-xx-yy")
+
+
+@cache
+def _rotation_products(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The factors' places in wxyz [2 factors, 2 products, 9], what multiplies the products [2,9], what is added [9]."""
+    factors = [[["wxyz".index(entry[3 * k + 1 + f]) for entry in _ROTATION] for k in range(2)] for f in range(2)]
+    signs = [[2.0 if entry[3 * k] == "+" else -2.0 for entry in _ROTATION] for k in range(2)]
+    return torch.tensor(factors).to(device), torch.tensor(signs).to(device), torch.eye(3).flatten().to(device)
 
 
 def rotation_from_quaternion(q: Tensor) -> Tensor:
     """[...,4] (w first, any length) to [...,3,3]."""
-    w, x, y, z = (q / q.norm(dim=-1, keepdim=True).clamp_min(1e-6)).unbind(-1)
-    rows = [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-            2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-            2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]
-    return torch.stack(rows, -1).unflatten(-1, (3, 3))
+    factors, signs, diagonal = _rotation_products(q.device)
+    q = q / q.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    first, second = q[..., factors].unbind(-3)  # [...,2,9]
+    first, second = (first * second * signs).unbind(-2)
+    return (diagonal + (first + second)).unflatten(-1, (3, 3))
 
 
 def yaw_quaternion(angle: Tensor) -> Tensor:
     """A turn about z: [...] radians to [...,4]."""
-    zero = torch.zeros_like(angle)
-    return torch.stack([(angle / 2).cos(), zero, zero, (angle / 2).sin()], -1)
+    half, zero = angle / 2, torch.zeros_like(angle)
+    return torch.stack([half.cos(), zero, zero, half.sin()], -1)
 
 
 def camera_rotation(yaw: Tensor, pitch: Tensor, roll: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Where objects stand and which primitives they are: rows of the primitive table (scene.h)."""
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -7,13 +8,17 @@ from torch import Tensor
 from .cameras import View
 from .furniture import ANY, DIMENSIONS, KINDS, MAX_PARTS, SHAPES, templates
 from .geometry import rotation_from_quaternion, yaw_quaternion
-from .random_numbers import Stream
+from .random_numbers import Stream, constant
 from .surroundings import Place
 
 MAX_PRIMITIVES = 128  # kMaxPrimitives in scene.h
 GROUPS, SINGLES, ON_WALLS, LARGE = 10, 20, 10, 4
 ROOM_MATERIALS, MATERIALS = 6, 24  # of the room; of all
 _SINGLE_WEIGHTS = [2.0, 1.5, 1.2, 1.0, 0.4, 0.5, 0.7, 1.0, 1.0, 1.0]  # in the order of SHAPES
+
+# n primitives a scene: shape [B,n], centre [B,n,3], turn [B,n,3,3], size [B,n,3], material [B,n], as for `rows`; look
+# [B,n,2]; which of them are there [B,n].
+Drawn = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def _sizes_within(shape: Tensor, half: Tensor, free: Tensor) -> Tensor:
@@ -51,10 +56,14 @@ def rows(shape: Tensor, centre: Tensor, turn: Tensor, size: Tensor, material: Te
     return torch.cat(parts, -1)
 
 
-def _look(random: Stream, count: int, shape: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    """Seed and detail; `count` primitives a scene."""
-    seed = (random.uniform(count) * 60000).floor()
-    u = random.uniform(count)
+def _look(random: Stream, count: int) -> Tensor:
+    """Two numbers for each of `count` primitives [B,count,2]."""
+    return random.uniform(2, count).transpose(1, 2)
+
+
+def _seed_and_detail(look: Tensor, shape: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    seed = (look[..., 0] * 60000).floor()
+    u = look[..., 1]
     finest = size[..., :2].amax(-1).clamp_min(0.03)
     leaves = (4 + 7 * u) / finest
     bars = (2 + 10 * u) / finest
@@ -71,8 +80,8 @@ def _spread(random: Stream, count: int, place: Place, view: View) -> Tensor:
     return torch.where(random.chance(0.55, count, 1), near, anywhere).clamp(-limit, limit)
 
 
-def _groups(random: Stream, place: Place, view: View, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Furniture, plants and the like: rows [B,GROUPS*MAX_PARTS,20], which of them are there."""
+def _groups(random: Stream, place: Place, view: View, scale: Tensor) -> Drawn:
+    """Furniture, plants and the like: GROUPS*MAX_PARTS of them."""
     table = templates(scale.device)
     kind = random.choice([k.weight for k in KINDS.values()], GROUPS)  # [B,G]
     span = table.ranges[kind]  # [B,G,5,2]
@@ -95,7 +104,7 @@ def _groups(random: Stream, place: Place, view: View, scale: Tensor) -> tuple[Te
     body = rotation_from_quaternion(yaw_quaternion(yaw))  # [B,G,3,3]
     tilt = table.tilt[kind][..., None] * random.normal(GROUPS, MAX_PARTS, 3) * 0.6
     own = rotation_from_quaternion(torch.cat([torch.ones_like(tilt[..., :1]), tilt], -1))
-    turn = body[:, :, None] @ own @ rotation_from_quaternion(table.axis[kind])
+    turn = body[:, :, None] @ own @ table.turn[kind]
     ground = _spread(random, GROUPS, place, view)
     ground[:, 0] = torch.where(random.chance(0.75, 1), view.target[:, :2], ground[:, 0])  # what orbits are around
     base = torch.cat([ground, torch.zeros_like(ground[..., :1])], -1)
@@ -104,14 +113,14 @@ def _groups(random: Stream, place: Place, view: View, scale: Tensor) -> tuple[Te
     own_materials = (random.uniform(GROUPS, 3) * (MATERIALS - ROOM_MATERIALS)).long() + ROOM_MATERIALS
     material = own_materials.gather(2, table.material[kind])
     flat = [x.flatten(1, 2) for x in (solid, centre, turn, size, material)]
-    seed, detail = _look(random, GROUPS * MAX_PARTS, flat[0], flat[3])
+    look = _look(random, GROUPS * MAX_PARTS)
     how_many = random.uniform(1, low=1, high=GROUPS + 1).floor()
     there = (torch.arange(GROUPS, device=scale.device) < how_many)[..., None] & (shape >= 0)
-    return rows(*flat, seed, detail), there.flatten(1)
+    return *flat, look, there.flatten(1)
 
 
-def _singles(random: Stream, place: Place, view: View, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Single shapes on the ground, lying about and in the air: rows [B,SINGLES,20], which of them are there."""
+def _singles(random: Stream, place: Place, view: View, scale: Tensor) -> Drawn:
+    """Single shapes on the ground, lying about and in the air: SINGLES of them."""
     n = SINGLES
     shape = random.choice(_SINGLE_WEIGHTS, n)
     usual = scale[:, None] * random.log_uniform(1, low=0.1, high=0.35)
@@ -122,16 +131,24 @@ def _singles(random: Stream, place: Place, view: View, scale: Tensor) -> tuple[T
     quaternion = torch.where(upright, yaw_quaternion(random.uniform(n, high=2 * math.pi)), random.normal(n, 4))
     turn = rotation_from_quaternion(quaternion)
     height = (turn.abs() @ half_extents(shape, size)[..., None])[..., 2, 0]  # so that it touches the ground
-    height = height + torch.where(random.chance(0.2, n), random.uniform(n, high=2.2), 0)
+    height = height + random.chance(0.2, n) * random.uniform(n, high=2.2)
     centre = torch.cat([_spread(random, n, place, view), height[..., None]], -1)
     material = (random.uniform(n) * (MATERIALS - ROOM_MATERIALS)).long() + ROOM_MATERIALS
-    seed, detail = _look(random, n, shape, size)
+    look = _look(random, n)
     there = torch.arange(n, device=scale.device) < random.uniform(1, high=n + 1).floor()
-    return rows(shape, centre, turn, size, material, seed, detail), there
+    return shape, centre, turn, size, material, look, there
 
 
-def _on_walls(random: Stream, place: Place) -> tuple[Tensor, Tensor]:
-    """Pictures, doors, boards, windows: flat boxes and lattices, rows [B,ON_WALLS,20], which are there."""
+@cache
+def _against_walls(device: torch.device) -> Tensor:
+    """Turns [2,3,3] that point the z axis to a wall along x, along y, with the y axis up."""
+    facing = yaw_quaternion(torch.tensor([0.0, math.pi / 2]))
+    upright = torch.tensor([[1.0, 0, 0], [0, 0, -1.0], [0, 1.0, 0]])
+    return (rotation_from_quaternion(facing) @ upright).to(device)
+
+
+def _on_walls(random: Stream, place: Place) -> Drawn:
+    """Pictures, doors, boards, windows: flat boxes and lattices, ON_WALLS of them."""
     n = ON_WALLS
     side = (random.uniform(n) * 4).long()  # +x, -x, +y, -y
     along_y = side < 2
@@ -148,27 +165,24 @@ def _on_walls(random: Stream, place: Place) -> tuple[Tensor, Tensor]:
     size = torch.where(lattice[..., None], torch.stack([half[..., 0], half[..., 1], bars], -1),
                        torch.stack([half[..., 0], torch.where(door, half[..., 1] + 0.4, half[..., 1]), deep], -1))
     across = width * random.uniform(n, low=-0.95, high=0.95)
-    out = sign * (reach - torch.where(lattice, deep, 0))
+    out = sign * (reach - deep * lattice)
     centre = torch.stack([torch.where(along_y, out, across), torch.where(along_y, across, out), z], -1)
-    # Its z axis points to the wall, its y axis up.
-    facing = yaw_quaternion(torch.where(along_y, math.pi / 2, 0.0).expand_as(out))
-    upright = torch.tensor([[1.0, 0, 0], [0, 0, -1.0], [0, 1.0, 0]], device=out.device)
-    turn = rotation_from_quaternion(facing) @ upright
+    turn = _against_walls(out.device)[along_y.long()]
     material = (random.uniform(n) * (MATERIALS - ROOM_MATERIALS)).long() + ROOM_MATERIALS
-    seed, detail = _look(random, n, shape, size)
+    look = _look(random, n)
     there = torch.arange(n, device=out.device) < random.uniform(1, high=n + 1).floor()
     there &= ~place.open[:, None] | random.chance(0.4, 1)
-    return rows(shape, centre, turn, size, material, seed, detail), there
+    return shape, centre, turn, size, material, look, there
 
 
-def _large(random: Stream, place: Place) -> tuple[Tensor, Tensor]:
-    """Pillars, partitions, beams, slopes: rows [B,LARGE,20], which are there."""
+def _large(random: Stream, place: Place) -> Drawn:
+    """Pillars, partitions, beams, slopes: LARGE of them."""
     n = LARGE
     long = random.chance(0.5, n)
     half = torch.stack([torch.where(long, random.uniform(n, low=0.5, high=2.0), random.uniform(n, low=0.08, high=0.4)),
                         random.uniform(n, low=0.06, high=0.4), random.uniform(n, low=0.4, high=2.0)], -1)
     overhead = random.chance(0.25, n)
-    half = torch.where(overhead[..., None], half * torch.tensor([1.5, 1.0, 0.1], device=half.device), half)
+    half = torch.where(overhead[..., None], half * constant((1.5, 1.0, 0.1), half.device), half)
     z = torch.where(overhead, place.top[:, None], half[..., 2])
     reach = torch.stack([place.half_x, place.half_y], -1)[:, None]
     away = random.sign(n, 2) * random.uniform(n, 2, low=0.45, high=1.0) * reach
@@ -181,9 +195,9 @@ def _large(random: Stream, place: Place) -> tuple[Tensor, Tensor]:
     half = torch.where((shape == SHAPES.index("frustum"))[..., None],
                        torch.stack([half[..., 1], half[..., 1], half[..., 2]], -1), half)
     material = (random.uniform(n) * MATERIALS).long()
-    seed, detail = _look(random, n, shape, half)
+    look = _look(random, n)
     there = torch.arange(n, device=half.device) < (random.uniform(1, high=n + 1) * random.chance(0.6, 1)).floor()
-    return rows(shape, centre, turn, half, material, seed, detail), there
+    return shape, centre, turn, half, material, look, there
 
 
 def _clearance(table: Tensor, position: Tensor) -> Tensor:
@@ -204,8 +218,9 @@ def draw_objects(random: Stream, place: Place, view: View, position: Tensor) -> 
     scale = torch.where(place.open, random.log_uniform(low=0.6, high=2.2), random.log_uniform(low=0.5, high=1.4))
     drawn = [_groups(random, place, view, scale), _singles(random, place, view, scale), _on_walls(random, place),
              _large(random, place)]
-    table, there = torch.cat([d[0] for d in drawn], 1), torch.cat([d[1] for d in drawn], 1)
-    needed = torch.where(there, random.uniform(1, low=0.2, high=0.55), 0)
+    shape, centre, turn, size, material, look, there = (torch.cat(column, 1) for column in zip(*drawn))
+    table = rows(shape, centre, turn, size, material, *_seed_and_detail(look, shape, size))
+    needed = there * random.uniform(1, low=0.2, high=0.55)
     near = there & (_clearance(table, position) < needed)
     grouped = near[:, :GROUPS * MAX_PARTS].unflatten(1, (GROUPS, MAX_PARTS)).any(-1, keepdim=True)
     near[:, :GROUPS * MAX_PARTS] |= grouped.expand(-1, -1, MAX_PARTS).flatten(1)

@@ -34,21 +34,24 @@ def scene_keys(seed: int, first: int, count: int, device) -> Tensor:
 
 
 @cache
+def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """fp32 [n], made once: to bring a constant to a GPU holds up what is drawn."""
+    return torch.tensor(values, device=device)
+
+
+@cache
 def _edges(weights: tuple[float, ...], device: torch.device) -> Tensor:
     return (torch.tensor(weights[:-1], dtype=torch.float64).cumsum(0) / sum(weights)).float().to(device)
 
 
 class Stream:
-    """A sequence of numbers for each key; what is drawn first does not depend on what is drawn after it.
+    """A sequence of numbers [B,length] in [0,1); what is drawn first does not depend on what is drawn after it.
 
-    `keys` [B]. All draws have shape [B, *shape]. Throws IndexError past `length` numbers.
+    All draws have shape [B, *shape]. Throws IndexError past the last number.
     """
 
-    def __init__(self, keys: Tensor, name: int, length: int):
-        position = torch.arange(1, length + 1, dtype=torch.int64, device=keys.device)
-        start = _mix(keys + _signed(name * 0xD1342543DE82EF95 % (1 << 64)))
-        bits = _mix(start[:, None] + position * _STEP)  # [B,length]
-        self._numbers = _shift(bits, 40).float() / (1 << 24)
+    def __init__(self, numbers: Tensor):
+        self._numbers = numbers
         self._used = 0
 
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
@@ -67,7 +70,7 @@ class Stream:
         return radius * (2 * math.pi * self.uniform(*shape)).cos()
 
     def sign(self, *shape: int) -> Tensor:
-        return (self.uniform(*shape) < 0.5).float() * 2 - 1
+        return (self.uniform(*shape) < 0.5) * 2.0 - 1
 
     def chance(self, probability: float, *shape: int) -> Tensor:
         return self.uniform(*shape) < probability
@@ -76,3 +79,20 @@ class Stream:
         """int64 indices, each as likely as its weight."""
         edges = _edges(tuple(weights), self._numbers.device)
         return torch.bucketize(self.uniform(*shape).contiguous(), edges, right=True)
+
+
+@cache
+def _layout(lengths: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """What to add to a key for each name, and for each number its name's place in this and what to add for it."""
+    names = torch.tensor([_signed(name * 0xD1342543DE82EF95 % (1 << 64)) for name, _ in lengths])
+    owner = torch.cat([torch.full((length,), i) for i, (_, length) in enumerate(lengths)])
+    steps = torch.cat([torch.arange(1, length + 1) for _, length in lengths]) * _STEP
+    return names.to(device), owner.to(device), steps.to(device)
+
+
+def streams(keys: Tensor, lengths: dict[int, int]) -> list[Stream]:
+    """One stream for each name, of that length, from keys [B]; hashed together, as launches are what drawing costs."""
+    names, owner, steps = _layout(tuple(lengths.items()), keys.device)
+    bits = _mix(_mix(keys[:, None] + names)[:, owner] + steps)  # [B, all lengths]
+    numbers = _shift(bits, 40).float() / (1 << 24)
+    return [Stream(part) for part in numbers.split(list(lengths.values()), 1)]

@@ -34,9 +34,9 @@ def draw_damage(random: Stream, frame: Stream, frames: int) -> Tensor:
     def each(**span):
         return frame.uniform(**span).view(-1, frames)
 
-    soft = torch.where(random.chance(0.35, 1), random.uniform(1, low=0.3, high=1.0), 0) * (0.7 + 0.6 * each())
+    soft = random.chance(0.35, 1) * random.uniform(1, low=0.3, high=1.0) * (0.7 + 0.6 * each())
     moved = random.chance(0.12, 1) & (each() < 0.5)
-    motion = torch.where(moved, each(low=0.5, high=1.8), 0)
+    motion = moved * each(low=0.5, high=1.8)
     turn = each(high=math.pi / 2)
-    step = torch.where(random.chance(0.4, 1), random.log_uniform(1, low=0.008, high=0.09), 0).expand_as(soft)
+    step = (random.chance(0.4, 1) * random.log_uniform(1, low=0.008, high=0.09)).expand_as(soft)
     return torch.stack([soft + motion * turn.cos(), soft + motion * turn.sin(), step], -1)
