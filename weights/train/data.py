@@ -35,7 +35,7 @@ def shapes(settings: Settings) -> dict[Shape, float]:
 class Batches:
     """Tables of scenes, drawn one group of steps ahead of their use: by a thread and, on a GPU, a stream of its own.
 
-    Drawing is thousands of tiny launches, which would otherwise hold up the steps.
+    Drawing is a thousand tiny launches, which would otherwise hold up the steps.
     """
 
     def __init__(self, settings: Settings, processes: Processes):
