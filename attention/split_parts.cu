@@ -11,6 +11,7 @@ namespace {
 constexpr int kThreads = 256, kUnit = 4;       // numbers of a thread: 16 bytes
 constexpr int kMostTokens = 512;               // of a block
 constexpr float kSmallest = 1.0f / (1 << 12);  // row of v, of the head's largest
+constexpr int kMostLogit = 15;                 // exponent of scale·|q|·|k|, each the head's largest
 
 /// q, k or v of a call.
 struct Operand {
@@ -23,6 +24,7 @@ struct Operand {
 struct Operands {
   Operand of[3];
   int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
+  float scale;
   int* refused;
 };
 
@@ -58,6 +60,12 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
   if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
 }
 
+/// Whether what splitting loses of a head's logits is too much.
+__device__ __forceinline__ bool logits_too_large(const Operands& o, int row) {
+  const float q = o.of[0].largest[row], k = o.of[1].largest[row];
+  return q > 0 && k > 0 && ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > kMostLogit;
+}
+
 __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
   const Operand& x = o.of[blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
@@ -66,6 +74,7 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
   const bool values = blockIdx.y == 2;
+  if (threadIdx.x == 0 && logits_too_large(o, row)) *o.refused = 1;
   visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
     const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
     const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));
@@ -123,6 +132,7 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
       rows,
       p.dim,
       chunks,
+      p.scale,
       parts.refused};
   const int64_t blocks = static_cast<int64_t>(rows) * chunks;
   if (blocks > INT_MAX) return cudaErrorInvalidValue;

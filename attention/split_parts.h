@@ -7,8 +7,9 @@ namespace vggt {
 
 // Note [Splitting]: x·2^e = high + low, where e takes a head's largest |x| to [2^14, 2^15): high has the
 // first 11 bits, low the next 11. What is lost is 2^-22 of x, or 2^-40 of the head's largest where that is
-// more. In logits the latter is below what fp32 loses to the largest of them. In an output it counts where
-// all weight is on rows of v that are small: a head with a row below 2^-12 of its largest is refused.
+// more. The latter counts where logits may be large, since other rows' may be small (a head is refused from
+// 2^16 on), and in an output where all weight is on rows of v that are small: a head with a row below 2^-12
+// of its largest is refused.
 
 /// Where the parts lie. high and low: [2,B·A,N,D].
 struct SplitParts {
