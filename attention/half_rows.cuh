@@ -47,22 +47,33 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
   return both;
 }
 
-// Note [Slack]: sums are kept relative to `base`, which follows the largest logit only once that is kSlack
-// ahead (in base 2). The algebra holds for any base. With a slack of 8, weights reach 2^8, far from fp16's
+// Note [Slack]: sums are kept relative to `peak`, which follows the largest logit only once that is kSlack
+// ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
 // largest number, and rescaling w all but vanishes from the loop.
+//
+// Note [Far logits]: one fma makes a logit's distance to the peak, whose product with the scale is rounded
+// first. That shifts all distances of a row alike, by up to 2^-25 of the peak: no harm until weights leave
+// the range of their type. Beyond kFar the peak is subtracted before scaling, which is exact where it counts.
 
 /// m and s of two rows; a thread's s covers its own columns until join_columns().
-/// kPolynomial: sixteenths of the exponentials that exp2_polynomial computes.
+/// kPolynomial: sixteenths of the exponentials that exp2_polynomial computes. kSlack = 0: any logits are far.
 template <int kPolynomial, int kSlack>
 struct SoftmaxRows {
-  static constexpr float kUnit = 1.0f / 256;
+  static constexpr float kUnit = 1.0f / 256, kFar = 4096;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
-  float base[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, in base 2
+  float peak[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, as largest; NaN for +inf
   float sum[2] = {0, 0};
+  float shift[2] = {0, 0};  // what is added to scaled logits: minus the peak, or 0 where that is far
+  bool far = kSlack == 0;   // see Note [Far logits]
 
-  /// Takes in a tile's logits. True where a row of this warp has a new base: then w has to be multiplied by
-  /// factor. Without this, a NaN would pass through exp2_polynomial unnoticed.
+  /// What sums relative to the peak are multiplied with to be relative to `to`.
+  __device__ __forceinline__ float factor_to(float to, int row, float scale2) const {
+    return exp2_of((peak[row] - anchor(to)) * scale2);
+  }
+
+  /// Takes in a tile's logits. True where a row of this warp has a new peak: then w has to be multiplied by
+  /// factor. Without this, a NaN would pass through exp2_polynomial unnoticed, as would +inf.
   template <int kCount>
   __device__ __forceinline__ bool raise(const float (&scores)[kCount], float scale2, float (&factor)[2]) {
     float top[2][2] = {{scores[0], scores[4]}, {scores[2], scores[6]}};
@@ -76,15 +87,21 @@ struct SoftmaxRows {
       most = max_or_nan(most, __shfl_xor_sync(~0u, most, 1));
       most = max_or_nan(most, __shfl_xor_sync(~0u, most, 2));
       largest[row] = max_or_nan(largest[row], most);
-      behind |= !(largest[row] * scale2 <= base[row] + static_cast<float>(kSlack));
+      behind |= !((largest[row] - peak[row]) * scale2 <= static_cast<float>(kSlack));
     }
     if (!__any_sync(~0u, behind)) return false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const float next = largest[row] * scale2;
-      factor[row] = shift2(base[row], next);
+      const float next = largest[row] == INFINITY ? NAN : largest[row];
+      factor[row] = factor_to(next, row, scale2);
       sum[row] *= factor[row];
-      base[row] = next;
+      peak[row] = next;
+    }
+    if constexpr (kSlack > 0) {
+      shift[0] = -anchor(peak[0] * scale2);
+      shift[1] = -anchor(peak[1] * scale2);
+      far = fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kFar;
+      if (far) shift[0] = shift[1] = 0;
     }
     return true;
   }
@@ -92,7 +109,10 @@ struct SoftmaxRows {
   /// Replaces logits by their weights and adds these up.
   template <int kCount>
   __device__ __forceinline__ void exponentiate(float (&scores)[kCount], float scale2) {
-    const float shift[2] = {-anchor(base[0]), -anchor(base[1])};
+    if (far) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) scores[i] -= anchor(peak[i / 2 % 2]);
+    }
     const float fine[2] = {fmaf(shift[0], kUnit, 127 * kUnit), fmaf(shift[1], kUnit, 127 * kUnit)};
     float total[2][2] = {};
 #pragma unroll
@@ -129,10 +149,10 @@ __device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i)
       out[4 * i] = packed_pair<T>(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
-    if (column == 0) write_numbers(p, place, query, rows.base[row], rows.sum[row]);
+    if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row]);
     return;
   }
-  const float m2 = rows.largest[row] * scale2, factor = shift2(rows.base[row], m2);
+  const float m2 = rows.largest[row] * scale2, factor = rows.factor_to(rows.largest[row], row, scale2);
   float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
 #pragma unroll
   for (int i = 0; i < kCount / 4; ++i)

@@ -111,17 +111,14 @@ struct SplitConsumer {
     for (int row = 0; row < 2; ++row) {
       const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
       if (query >= place.queries) continue;
-      const bool finished = p.partitions == 1 && p.out;
-      const float m2 = finished ? rows.base[row] : rows.largest[row] * scale2;
-      const float factor = finished ? 1.0f : shift2(rows.base[row], m2);
-      const float of_w = finished ? normaliser(rows.sum[row]) : factor;
+      const float of_w = wide_factor(p, rows.sum[row]);
       float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
 #pragma unroll
       for (int i = 0; i < Shape::kDim / 8; ++i) {
         const float* pair = values + 4 * i + 2 * row;
         wide[4 * i] = make_float2(ldexpf(pair[0] * of_w, -exponent), ldexpf(pair[1] * of_w, -exponent));
       }
-      if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * factor);
+      if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row]);
     }
   }
 };
