@@ -1,0 +1,41 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "attention/attention.h"
+#include "attention/bench/inputs.h"
+
+namespace vggt {
+
+/// How a kernel cuts a call up.
+struct KernelStructure {
+  int64_t key_tile = 0, partitions = 1;
+  int64_t summaries = 0;    // states written to memory, to be merged by a second pass
+  int64_t merge_depth = 0;  // levels of that pass
+};
+
+/// One of ours: a variant on a GPU, the kernel of an instruction set on a CPU.
+struct OurKernel {
+  std::string name;
+  std::string refusal;  // why it cannot run here; empty where it can
+  std::function<AttentionResult(const AttentionInputs&, AttentionWant)> attend;
+  std::function<KernelStructure(const AttentionInputs&)> structure;
+};
+
+/// Those of this device, of `names` only if there are any. Throws std::invalid_argument for a name that is
+/// none of this device's.
+std::vector<OurKernel> our_kernels(at::Device device, at::ScalarType type, int64_t dim,
+                                   const std::vector<std::string>& names);
+
+/// A backend of LibTorch's scaled_dot_product_attention.
+struct Peer {
+  std::string name;
+  std::string refusal;
+  std::function<at::Tensor(const AttentionInputs&)> run;  // out [1,A,N,D]
+};
+
+/// Packed sequences in one call where the backend can, else one after another.
+std::vector<Peer> peers(at::Device device, at::ScalarType type);
+
+}  // namespace vggt

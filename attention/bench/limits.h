@@ -1,0 +1,18 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <string>
+
+namespace vggt {
+
+/// What a kernel may be off by, of unit-normal inputs; attention/README.md has the same numbers.
+struct ExactnessLimits {
+  double output = 0;       // ||dY|| / ||Y|| over everything; twice that for the 99th percentile of rows
+  double probability = 0;  // ||dP|| / ||P||, 99th percentile of rows
+  double slope = 0.1;      // of log error against log N
+};
+
+/// name: as in our_kernels().
+ExactnessLimits limits_of(const std::string& name, at::ScalarType type);
+
+}  // namespace vggt

@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vggt {
+
+/// An option of `bench attention`. values: how many follow its name.
+struct AttentionBenchOption {
+  const char* name;
+  enum Values { none, one, many } values;
+  const char* help;
+};
+
+inline constexpr AttentionBenchOption kAttentionBenchOptions[] = {
+    {"verify", AttentionBenchOption::none, "measure exactness, not time; exit 1 where a limit is exceeded"},
+    {"groups", AttentionBenchOption::many,
+     "lengths, one-head, packed, scan [all; with --lengths only lengths]"},
+    {"lengths", AttentionBenchOption::many,
+     "tokens; with --verify three, of regular, long and stress [1024 8192 4096]"},
+    {"heads", AttentionBenchOption::one, "heads [16; with --verify 2]"},
+    {"dim", AttentionBenchOption::one, "size of a head [64]"},
+    {"type", AttentionBenchOption::many, "fp32, bf16, fp16 [all; on a CPU fp32]"},
+    {"variants", AttentionBenchOption::many, "ours that take part [all that can]"},
+    {"repeat", AttentionBenchOption::one, "rounds, in each of which all take a turn [7]"},
+    {"seconds", AttentionBenchOption::one, "about this long for the rounds of a length, but 2 at least [30]"},
+    {"device", AttentionBenchOption::one, "auto, cpu or cuda:N [auto]"},
+    {"json", AttentionBenchOption::one, "also write the numbers to this file"},
+};
+
+struct AttentionBenchOptions {
+  bool verify = false;
+  std::vector<std::string> groups, types, variants;  // empty: the default
+  std::vector<int64_t> lengths;
+  std::optional<int64_t> heads;
+  int64_t dim = 64;
+  int repeat = 7;
+  double seconds = 30;
+  std::string device = "auto", json;
+};
+
+/// The options from their values by name. Throws std::invalid_argument naming option and value.
+AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector<std::string>>& given);
+
+}  // namespace vggt

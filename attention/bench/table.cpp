@@ -1,0 +1,193 @@
+#include "attention/bench/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "attention/bench/attempt.h"
+#include "attention/bench/contenders.h"
+#include "attention/bench/timing.h"
+
+namespace vggt {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Rows of the table with the same inputs.
+struct Case {
+  const char* group;
+  std::vector<int64_t> lengths;  // of the sequences
+  int64_t heads;
+};
+
+struct Entry {
+  std::string name;
+  bool ours = false;
+  std::function<at::Tensor(const AttentionInputs&)> run;
+  std::string failure;
+  double error = 0;
+  std::optional<double> extra_bytes;  // besides the output
+  std::vector<double> seconds;
+};
+
+std::vector<Entry> entries_for(const AttentionBenchOptions& options, at::Device device, at::ScalarType type) {
+  std::vector<Entry> entries;
+  for (const OurKernel& kernel : our_kernels(device, type, options.dim, options.variants)) {
+    Entry entry;
+    entry.name = kernel.name;
+    entry.ours = true;
+    entry.failure = kernel.refusal.empty() ? "" : "refused: " + kernel.refusal;
+    entry.run = [kernel](const AttentionInputs& x) { return kernel.attend(x, AttentionWant::output).out; };
+    entries.push_back(entry);
+  }
+  for (const Peer& peer : peers(device, type)) {
+    Entry entry;
+    entry.name = peer.name;
+    entry.failure = peer.refusal.empty() ? "" : "refused: " + peer.refusal;
+    entry.run = peer.run;
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+/// One call, which also wakes what is slow once: its error and the memory that it takes.
+void try_out(Entry& entry, const AttentionInputs& x, const SampledRows& sample) {
+  entry.failure = attempt([&] {
+    at::Tensor out;
+    const std::optional<double> bytes = peak_bytes_of(x.q.device(), [&] { out = entry.run(x); });
+    if (bytes)
+      entry.extra_bytes = std::max(0.0, *bytes - static_cast<double>(out.numel() * out.element_size()));
+    entry.error = sample.error_of(out);
+  });
+}
+
+void time_all(std::vector<Entry>& entries, const AttentionInputs& x, const AttentionBenchOptions& options) {
+  std::vector<Entry*> able;
+  std::vector<std::function<void()>> calls;
+  for (Entry& entry : entries) {
+    if (!entry.failure.empty()) continue;
+    able.push_back(&entry);
+    calls.push_back([&entry, &x] { entry.run(x); });
+  }
+  const Turns turns{x.q.device(), options.repeat, options.seconds};
+  const auto seconds =
+      turns.time(calls, [&](std::size_t i, const std::string& failure) { able[i]->failure = failure; });
+  for (std::size_t i = 0; i < able.size(); ++i) able[i]->seconds = seconds[i];
+}
+
+ordered_json row_of(const Case& c, const std::string& type, int64_t dim, const Entry& entry, double flops,
+                    double best_peer) {
+  ordered_json row = {{"group", c.group}, {"type", type},         {"heads", c.heads},  {"lengths", c.lengths},
+                      {"dim", dim},       {"kernel", entry.name}, {"ours", entry.ours}};
+  if (!entry.failure.empty()) {
+    row["failure"] = entry.failure;
+    return row;
+  }
+  const double seconds = median(entry.seconds);
+  row["rounds"] = entry.seconds.size();
+  row["milliseconds"] = 1e3 * seconds;
+  row["spread"] = spread(entry.seconds);
+  row["tflops"] = 1e-12 * flops / seconds;
+  row["ratio"] = best_peer / seconds;  // not a number where no peer ran: null
+  row["error"] = entry.error;
+  row["extra_bytes"] = entry.extra_bytes ? ordered_json(*entry.extra_bytes) : ordered_json();
+  return row;
+}
+
+std::string text_of(const ordered_json& row) {
+  const auto& lengths = row["lengths"];
+  const std::string n = lengths.size() == 1 ? lengths[0].dump() : lengths.dump().substr(0, 6) + "..]";
+  std::string text = formatted("%-9s %-5s %4s %8s %4s %-14s", row["group"].get<std::string>().c_str(),
+                               row["type"].get<std::string>().c_str(), row["heads"].dump().c_str(), n.c_str(),
+                               row["dim"].dump().c_str(), row["kernel"].get<std::string>().c_str());
+  if (row.contains("failure")) return text + " " + row["failure"].get<std::string>().substr(0, 200) + "\n";
+  text += formatted(" %11.3f %5.1f%% %8.3f %7.2f %9.1e", row["milliseconds"].get<double>(),
+                    100 * row["spread"].get<double>(), row["tflops"].get<double>(),
+                    row["ratio"].get<double>(), row["error"].get<double>());
+  const ordered_json& extra = row["extra_bytes"];
+  return text + (extra.is_null() ? "         -" : formatted(" %9.1f", extra.get<double>() / 1e6)) + "\n";
+}
+
+ordered_json compare(const Case& c, const std::string& type_name, const AttentionBenchOptions& options,
+                     at::Device device, const Print& print) {
+  constexpr int64_t kRows = 64;
+  const at::ScalarType type = bench_type(type_name);
+  std::vector<Entry> entries = entries_for(options, device, type);
+  const std::string failure = attempt([&] {
+    const AttentionInputs x = normal_inputs(c.lengths, c.heads, options.dim, type, device);
+    const SampledRows sample = sample_exactly(x, c.lengths.size() == 1 ? kRows : kRows / 8);
+    for (Entry& entry : entries) {
+      if (entry.failure.empty()) try_out(entry, x, sample);
+    }
+    time_all(entries, x, options);
+  });
+  double best_peer = NAN, flops = 0;
+  for (Entry& entry : entries) {
+    if (entry.failure.empty()) entry.failure = failure;  // of the inputs: nothing has run
+    if (!entry.ours && entry.failure.empty()) best_peer = std::fmin(best_peer, median(entry.seconds));
+  }
+  for (int64_t n : c.lengths)
+    flops += 4 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(c.heads * options.dim);
+  ordered_json rows = ordered_json::array();
+  for (const Entry& entry : entries) {
+    rows.push_back(row_of(c, type_name, options.dim, entry, flops, best_peer));
+    print(text_of(rows.back()));
+  }
+  return rows;
+}
+
+/// ELSA's: 8 sequences of 256 to 1792 tokens.
+std::vector<int64_t> packed_lengths() {
+  std::mt19937 generator(0);
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < 8; ++i) lengths.push_back(256 + generator() % 1537);
+  return lengths;
+}
+
+std::vector<Case> cases_of(const AttentionBenchOptions& options, at::Device device) {
+  auto wanted = [&](const char* group) {
+    if (options.groups.empty()) return options.lengths.empty() || std::string(group) == "lengths";
+    return std::ranges::find(options.groups, group) != options.groups.end();
+  };
+  const int64_t heads = options.heads.value_or(16);
+  std::vector<Case> cases;
+  std::vector<int64_t> lengths = options.lengths;
+  if (lengths.empty())
+    lengths = device.is_cuda() ? std::vector<int64_t>{1041, 4164, 16656, 104100, 416400}
+                               : std::vector<int64_t>{256, 1041, 4164};
+  if (wanted("lengths")) {
+    for (int64_t n : lengths) cases.push_back({"lengths", {n}, heads});
+  }
+  if (wanted("one-head")) {
+    for (int64_t n : {1024, 4096, 16384}) cases.push_back({"one-head", {n}, 1});
+  }
+  if (wanted("packed")) cases.push_back({"packed", packed_lengths(), heads});
+  return cases;
+}
+
+}  // namespace
+
+std::vector<std::string> types_of(const AttentionBenchOptions& options, at::Device device) {
+  if (!options.types.empty()) return options.types;
+  return device.is_cuda() ? std::vector<std::string>{"fp32", "bf16", "fp16"}
+                          : std::vector<std::string>{"fp32"};
+}
+
+ordered_json attention_table(const AttentionBenchOptions& options, at::Device device, const Print& print) {
+  ordered_json rows = ordered_json::array();
+  const std::vector<Case> cases = cases_of(options, device);
+  if (cases.empty()) return rows;
+  print(
+      "spread: interquartile range over median. ratio: time of LibTorch's fastest over this one's.\n"
+      "error: 2-norm against float64, sampled rows. extra: most memory at a time, besides the output.\n");
+  print(formatted("%-9s %-5s %4s %8s %4s %-14s %11s %6s %8s %7s %9s %9s\n", "group", "type", "A", "N", "D",
+                  "kernel", "ms", "spread", "TFLOP/s", "ratio", "error", "extra MB"));
+  for (const std::string& type : types_of(options, device)) {
+    for (const Case& c : cases) {
+      for (ordered_json& row : compare(c, type, options, device, print)) rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+}  // namespace vggt

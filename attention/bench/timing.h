@@ -1,0 +1,37 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace vggt {
+
+/// Seconds per call over `calls` calls: of the GPU's own clock on a GPU.
+double seconds_per_call(at::Device device, const std::function<void()>& call, int64_t calls = 1);
+
+/// The most memory in use during `act` above that before, in bytes: of LibTorch's allocator on a GPU, of the
+/// process on a CPU. Nothing where the system does not tell.
+std::optional<double> peak_bytes_of(at::Device device, const std::function<void()>& act);
+
+/// The value at this share of the sorted ones, by nearest rank. There is at least one.
+double percentile(std::vector<double> values, double share);
+
+inline double median(const std::vector<double>& values) {
+  return percentile(values, 0.5);
+}
+/// Interquartile range over median.
+double spread(const std::vector<double>& values);
+
+/// Several things timed in turns: fewer rounds than asked for, but 2, where `seconds` would be exceeded.
+/// Entry i: seconds per call of thing i in each round; empty where fails(i) after a round.
+struct Turns {
+  at::Device device;
+  int repeat = 7;
+  double seconds = 30;
+  std::vector<std::vector<double>> time(
+      const std::vector<std::function<void()>>& calls,
+      const std::function<void(std::size_t, const std::string&)>& on_failure) const;
+};
+
+}  // namespace vggt
