@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "app/nearest.h"
+#include "attention/bench/options.h"
 
 namespace vggt {
 namespace {
@@ -117,6 +118,38 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
   return eval;
 }
 
+struct Bench {
+  CLI::App *app, *attention;
+  std::map<std::string, std::vector<std::string>> values;
+};
+
+/// CLI11 only collects; what the values mean is read_bench_options()'s business.
+void add_bench(CLI::App& app, Bench& bench) {
+  bench.app = app.add_subcommand("bench", "Measure the parts of the program");
+  bench.app->require_subcommand(1);
+  bench.attention = bench.app->add_subcommand("attention", "Time attention beside LibTorch's, or verify it");
+  for (const AttentionBenchOption& option : kAttentionBenchOptions) {
+    const std::string name = std::string("--") + option.name;
+    if (option.values == AttentionBenchOption::none) {
+      bench.attention->add_flag(name, option.help);
+      continue;
+    }
+    CLI::Option* added = bench.attention->add_option(name, bench.values[option.name], option.help);
+    if (option.values == AttentionBenchOption::one)
+      added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  }
+}
+
+BenchCommand bench_command(const Bench& bench) {
+  BenchCommand command;
+  for (const AttentionBenchOption& option : kAttentionBenchOptions) {
+    if (bench.attention->count(std::string("--") + option.name) == 0) continue;
+    const auto values = bench.values.find(option.name);
+    command.given[option.name] = values == bench.values.end() ? std::vector<std::string>() : values->second;
+  }
+  return command;
+}
+
 void prepare(CLI::App& app) {
   app.allow_extras();
   app.get_formatter()->column_width(24);
@@ -140,8 +173,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_options(app, raw);
   const Weights weights = add_weights(app, weights_command);
   CLI::App* eval = add_eval(app, eval_command);
-  for (CLI::App* sub :
-       {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval}) {
+  Bench bench{};
+  add_bench(app, bench);
+  for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval,
+                        bench.app, bench.attention}) {
     sub->set_help_flag("-h,--help", "Print this");
   }
   prepare(app);
@@ -164,6 +199,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (raw.help) return ShowText{help_text()};
   if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
   if (named == eval) return eval_command;
+  if (named == bench.attention) return bench_command(bench);
   if (!is_main) {
     weights_command.action = named->get_name();
     return weights_command;

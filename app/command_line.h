@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -31,7 +32,12 @@ struct EvalCommand {
   std::string json;                        // where to write the numbers; empty: nowhere
 };
 
-using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand>;
+/// `bench attention`: the values of its options by name, see attention/bench/options.h.
+struct BenchCommand {
+  std::map<std::string, std::vector<std::string>> given;
+};
+
+using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand>;
 
 /// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
 /// range.

@@ -12,6 +12,7 @@
 #include <string>
 #include <system_error>
 
+#include "app/bench_command.h"
 #include "app/command_line.h"
 #include "app/console.h"
 #include "app/eval_command.h"
@@ -64,6 +65,8 @@ void execute(const vggt::Command& command) {
     vggt::reconstruct(*options, console);
   } else if (const auto* weights = std::get_if<vggt::WeightsCommand>(&command)) {
     vggt::run_weights_command(*weights);
+  } else if (const auto* bench = std::get_if<vggt::BenchCommand>(&command)) {
+    vggt::run_bench_command(*bench);
   } else {
     vggt::run_eval_command(std::get<vggt::EvalCommand>(command));
   }

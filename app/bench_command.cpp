@@ -1,0 +1,31 @@
+#include "app/bench_command.h"
+
+#include <cstdio>
+#include <ostream>
+#include <stdexcept>
+
+#include "app/device.h"
+#include "app/stop.h"
+#include "attention/bench/bench.h"
+#include "io/atomic_file.h"
+
+namespace vggt {
+
+void run_bench_command(const BenchCommand& command) {
+  const AttentionBenchOptions options = read_bench_options(command.given);
+  auto print = [](const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+    check_stop();
+  };
+  const AttentionBenchResult result = bench_attention(options, choose_device(options.device), print);
+  if (!options.json.empty()) {
+    write_atomically(options.json, [&](std::ostream& out) { out << result.json; });
+  }
+  if (!result.exceeded.empty()) {
+    throw std::runtime_error("bench attention: " + std::to_string(result.exceeded.size()) +
+                             " limits are exceeded, first by " + result.exceeded.front());
+  }
+}
+
+}  // namespace vggt
