@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model/linear.h"
 #include "model/load_state.h"
 
 // The small layers, named and laid out as in the checkpoints. All are for inference; each takes its input in
@@ -12,12 +13,13 @@ namespace vggt {
 struct Linear {
   at::Tensor weight;  // [out,in]
   at::Tensor bias;    // [out]
+  mutable SplitWeight split;
 
   Linear(Binder& bind, const std::string& name, int64_t in, int64_t out)
       : weight(bind.operand(name + ".weight", {out, in})), bias(bind.operand(name + ".bias", {out})) {}
 
   at::Tensor operator()(const at::Tensor& x) const {  // [...,in] -> [...,out]
-    return at::linear(x.to(weight.scalar_type()), weight, bias);
+    return linear(x.to(weight.scalar_type()), weight, bias, split);
   }
 };
 
@@ -44,8 +46,7 @@ struct Mlp {
 
   at::Tensor operator()(const at::Tensor& x) const {
     at::Tensor hidden = fc1(x);
-    at::gelu_(hidden);
-    return fc2(hidden);
+    return linear_of_gelu_(hidden, fc2.weight, fc2.bias, fc2.split);
   }
 };
 

@@ -1,0 +1,37 @@
+#pragma once
+#include <ATen/ATen.h>
+
+namespace vggt {
+
+/// What decides how a linear layer is computed.
+struct LinearCall {
+  int64_t rows = 0, in = 0, out = 0;
+  bool fp32 = false, tf32 = false;  // the type of all operands; whether its products may be TF32
+  bool aligned = false;             // the bias to 8 bytes
+  bool wgmma = false;               // the GPU has Hopper's tensor cores, and this build code for them
+};
+
+/// Whether fp32 split into fp16 can compute this call, and is the faster way to.
+bool split_pays(const LinearCall& call);
+
+/// A weight in the form that split products take, in memory of its own size besides it.
+struct SplitWeight {
+  at::Tensor memory;    // bytes; undefined before it is made
+  bool finite = false;  // or it cannot be split
+};
+SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
+
+/// x·weightᵀ + bias on a GPU by split products, or of GELU(x). x [...,in] fp32, bias [out]; weight: finite.
+/// For what split_pays() of, but for the number of rows.
+at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t out, const at::Tensor& bias,
+                        bool gelu = false);
+
+/// x·weightᵀ + bias. x [...,in], weight [out,in], bias [out], all of one type -> [...,out].
+/// split: the weight's, made when first needed.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, SplitWeight& split);
+
+/// linear() of GELU(x), exact GELU; may overwrite x with GELU(x).
+at::Tensor linear_of_gelu_(at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                           SplitWeight& split);
+
+}  // namespace vggt
