@@ -66,6 +66,8 @@ TEST(BenchAttempt, MemoryIsToldFromRefusal) {
   EXPECT_EQ(vggt::attempt([] { throw std::bad_alloc(); }), "out of memory");
   EXPECT_EQ(vggt::attempt([] { at::empty({int64_t{1} << 50}); }), "out of memory");
   EXPECT_EQ(vggt::attempt([] { TORCH_CHECK(false, "no"); }), "refused: no");
+  EXPECT_EQ(vggt::attempt([] { TORCH_CHECK(false, "CUDA error: out of memory\nmore"); }), "out of memory");
+  EXPECT_EQ(vggt::attempt([] { throw std::runtime_error("no\nmore"); }), "refused: no");
   EXPECT_THROW(vggt::attempt([] { throw std::logic_error("ours"); }), std::logic_error);
 }
 

@@ -6,12 +6,18 @@
 #endif
 
 #include <new>
+#include <stdexcept>
 
 namespace vggt {
 namespace {
 
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
+}
+
+bool means_memory(const std::string& what) {
+  return what.find("out of memory") != std::string::npos ||
+         what.find("can't allocate memory") != std::string::npos;
 }
 
 void release_memory() {
@@ -32,8 +38,9 @@ std::string attempt(const std::function<void()>& act) {
     failure = "out of memory";
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
-    const bool memory = what.find("can't allocate memory") != std::string::npos;
-    failure = memory ? "out of memory" : "refused: " + first_line(what);
+    failure = means_memory(what) ? "out of memory" : "refused: " + first_line(what);
+  } catch (const std::runtime_error& error) {  // cuDNN's own
+    failure = "refused: " + first_line(error.what());
   }
   if (!failure.empty()) release_memory();
   return failure;
