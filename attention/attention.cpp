@@ -108,7 +108,8 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   TORCH_CHECK(q.is_cuda(), "attention: expected a CPU or CUDA tensor, got ", q.device());
 #ifdef VGGT_CUDA
   const CudaPlan plan = plan_cuda(q, k, settled);
-  if (plan.variant != AttentionVariant::sdpa) return attention_cuda(q, k, v, settled, plan);
+  if (plan.variant != AttentionVariant::sdpa)
+    return attention_cuda(q, k, v, settled, tuned_plan(q, k, v, settled, plan));
   return by_sequence(attention_fused, q, k, v, settled);
 #else
   TORCH_CHECK(false, "attention: this build has no CUDA, got a tensor on ", q.device());

@@ -5,6 +5,8 @@
 
 namespace vggt {
 
+class AttentionTuner;  // attention/autotune.h
+
 /// What attention() returns besides the output.
 enum class AttentionWant {
   output,      // out
@@ -16,6 +18,9 @@ struct AttentionOptions {
   double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
   AttentionWant want = AttentionWant::output;
   AttentionVariant variant = AttentionVariant::automatic;  // another: for fp32, bf16, fp16 on CUDA only
+  /// Measures plans on first use of a class of sizes on its GPU, and keeps them. Null: plans by rule alone,
+  /// the same on every run.
+  AttentionTuner* tuner = nullptr;
   /// Packed sequences of different lengths: int64 CPU tensors [sequences + 1] of token offsets, with B = 1.
   /// Query i of sequence j attends to the keys of sequence j only. Undefined: one sequence per batch entry.
   at::Tensor q_offsets, k_offsets;

@@ -18,17 +18,6 @@ void check(cudaError_t error, const char* what) {
   TORCH_CHECK(error == cudaSuccess, "attention: ", what, ": ", cudaGetErrorString(error));
 }
 
-CudaElement element_of(at::ScalarType type) {
-  return type == at::kFloat      ? CudaElement::fp32
-         : type == at::kBFloat16 ? CudaElement::bf16
-                                 : CudaElement::fp16;
-}
-
-const char* name_of(AttentionVariant variant) {
-  constexpr const char* kNames[] = {"automatic", "strict", "split", "turbo", "half", "sdpa"};
-  return kNames[static_cast<int>(variant)];
-}
-
 int narrow(int64_t size) {
   TORCH_CHECK(size <= std::numeric_limits<int>::max(), "attention: expected sizes below 2^31, got ", size);
   return static_cast<int>(size);
@@ -41,17 +30,6 @@ int64_t longest(const at::Tensor& offsets) {
   return most;
 }
 
-/// Of the longest sequence.
-CudaSizes sizes_of(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {
-  const bool packed = options.q_offsets.defined();
-  CudaSizes sizes;
-  sizes.rows = q.size(1) * (packed ? options.q_offsets.numel() - 1 : q.size(0));
-  sizes.queries = packed ? longest(options.q_offsets) : q.size(2);
-  sizes.keys = packed ? longest(options.k_offsets) : k.size(2);
-  sizes.dim = q.size(3);
-  return sizes;
-}
-
 AttentionStrides strides_of(const at::Tensor& x) {
   return {x.stride(0), x.stride(1), x.stride(2)};
 }
@@ -59,7 +37,7 @@ AttentionStrides strides_of(const at::Tensor& x) {
 CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const AttentionOptions& options, const AttentionResult& result) {
   CudaProblem p;
-  p.type = element_of(q.scalar_type());
+  p.type = cuda_element(q.scalar_type());
   p.q = q.const_data_ptr();
   p.k = k.const_data_ptr();
   p.v = v.const_data_ptr();
@@ -72,7 +50,7 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   p.keys = narrow(k.size(2));
   p.dim = narrow(q.size(3));
   p.scale = static_cast<float>(options.scale);
-  const CudaSizes sizes = sizes_of(q, k, options);
+  const CudaSizes sizes = cuda_sizes(q, k, options);
   p.sequences = narrow(sizes.rows / std::max<int64_t>(1, p.heads));
   p.longest_queries = narrow(sizes.queries);
   p.longest_keys = narrow(sizes.keys);
@@ -124,6 +102,22 @@ cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStr
   return error == cudaSuccess && p.partitions > 1 ? merge_partitions(p, stream) : error;
 }
 
+CudaElement cuda_element(at::ScalarType type) {
+  return type == at::kFloat      ? CudaElement::fp32
+         : type == at::kBFloat16 ? CudaElement::bf16
+                                 : CudaElement::fp16;
+}
+
+CudaSizes cuda_sizes(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {
+  const bool packed = options.q_offsets.defined();
+  CudaSizes sizes;
+  sizes.rows = q.size(1) * (packed ? options.q_offsets.numel() - 1 : q.size(0));
+  sizes.queries = packed ? longest(options.q_offsets) : q.size(2);
+  sizes.keys = packed ? longest(options.k_offsets) : k.size(2);
+  sizes.dim = q.size(3);
+  return sizes;
+}
+
 CudaDevice cuda_device(const at::Device& device) {
   auto ask = [&](cudaDeviceAttr attribute) {
     int value = 0;
@@ -143,10 +137,10 @@ CudaDevice cuda_device(const at::Device& device) {
 
 CudaPlan plan_cuda(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {
   const CudaDevice device = cuda_device(q.device());
-  const CudaElement type = element_of(q.scalar_type());
+  const CudaElement type = cuda_element(q.scalar_type());
   const std::string refusal = variant_refusal(options.variant, type, q.size(3), device);
-  TORCH_CHECK(refusal.empty(), "attention: variant ", name_of(options.variant), " ", refusal);
-  return choose_cuda_plan(options.variant, type, sizes_of(q, k, options), device);
+  TORCH_CHECK(refusal.empty(), "attention: variant ", variant_name(options.variant), " ", refusal);
+  return choose_cuda_plan(options.variant, type, cuda_sizes(q, k, options), device);
 }
 
 AttentionResult attention_cuda(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -170,7 +164,7 @@ AttentionResult attention_cuda(const at::Tensor& q, const at::Tensor& k, const a
     workspace = at::empty({workspace_floats(p)}, q.options().dtype(at::kFloat));
     p.workspace = workspace.mutable_data_ptr<float>();
   }
-  check(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream().stream()), name_of(plan.variant));
+  check(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream().stream()), variant_name(plan.variant));
   if (result.out.defined()) result.out = joinable(result.out, dim);
   if (result.w.defined()) result.w = joinable(result.w, dim);
   return result;

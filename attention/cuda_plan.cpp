@@ -56,19 +56,53 @@ Fit half_fit(int64_t dim, const CudaDevice& device) {
   return {kHalfTile80, dim <= 64 ? 3 : 2};
 }
 
+Fit split_fit(int64_t dim) {
+  return {dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1};
+}
+
+/// Of the workspace, for each partition.
+int64_t partition_bytes(const CudaSizes& sizes) {
+  return sizes.rows * sizes.queries * (sizes.dim + 2) * int64_t{sizeof(float)};
+}
+
+/// No partition without keys, and none beyond what the workspace may take.
+int most_partitions(const CudaSizes& sizes, const CudaTile& tile) {
+  constexpr int64_t kMostBytes = int64_t{1} << 29;
+  const int64_t in_memory = kMostBytes / std::max<int64_t>(1, partition_bytes(sizes));
+  const int64_t most = std::min({int64_t{kMostPartitions}, divide_up(sizes.keys, tile.keys), in_memory});
+  return static_cast<int>(std::max<int64_t>(1, most));
+}
+
+/// Every tile of the variant's kernels for this head dim that the device can take.
+std::vector<CudaTile> tiles_of(AttentionVariant variant, int64_t dim, const CudaDevice& device) {
+  std::vector<Fit> fits;
+  if (variant == AttentionVariant::strict && dim <= 64)
+    fits = {strict_fit<StrictTile64>(device), strict_fit<StrictTile64Small>(device)};
+  if (variant == AttentionVariant::strict && dim > 64)
+    fits = {strict_fit<StrictTile128>(device), strict_fit<StrictTile128Small>(device)};
+  if (variant == AttentionVariant::half) {
+    fits = {half_fit(dim, device)};
+    if (device.wgmma) fits.push_back({kHalfTile80, 1});
+  }
+  if (variant == AttentionVariant::split) fits = {split_fit(dim)};
+  std::vector<CudaTile> tiles;
+  for (const Fit& fit : fits) {
+    if (fit.blocks > 0) tiles.push_back(fit.tile);
+  }
+  return tiles;
+}
+
 /// The number of partitions of the keys with the shortest time: waves of blocks, each for its share of the
 /// key tiles and a start, and the second pass. All in the time that a block takes for a key tile.
 int choose_partitions(const CudaSizes& sizes, const CudaDevice& device, const Fit& fit, double merge_time) {
-  constexpr double kStart = 1;                      // loading queries, writing results
-  constexpr int64_t kMostBytes = int64_t{1} << 29;  // of workspace
+  constexpr double kStart = 1;  // loading queries, writing results
   const int64_t blocks = divide_up(sizes.queries, fit.tile.queries) * sizes.rows;
   const int64_t slots = device.multiprocessors * std::max<int64_t>(1, fit.blocks);
   const int64_t tiles = divide_up(sizes.keys, fit.tile.keys);
-  const int64_t state_bytes = sizes.rows * sizes.queries * (sizes.dim + 2) * int64_t{sizeof(float)};
+  const int64_t state_bytes = partition_bytes(sizes);
   int best = 1;
   double best_time = INFINITY;
-  for (int n = 1; n <= std::min<int64_t>(kMostPartitions, tiles); ++n) {
-    if (n > 1 && n * state_bytes > kMostBytes) break;
+  for (int n = 1; n <= most_partitions(sizes, fit.tile); ++n) {
     const double waves = static_cast<double>(divide_up(blocks * n, slots));
     const double pass = waves * (static_cast<double>(divide_up(tiles, n)) + kStart);
     const double time = n == 1 ? pass : pass + 1 + n * merge_time * static_cast<double>(state_bytes);
@@ -128,9 +162,31 @@ CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement, const CudaSizes
   };
   if (plan.variant == AttentionVariant::strict) cut(strict_fit(sizes, device), 10e-6);
   if (plan.variant == AttentionVariant::half) cut(half_fit(sizes.dim, device), 1e-6);
-  if (plan.variant == AttentionVariant::split)
-    cut({sizes.dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1}, 2e-6);
+  if (plan.variant == AttentionVariant::split) cut(split_fit(sizes.dim), 2e-6);
   return plan;
+}
+
+std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& sizes,
+                                        const CudaDevice& device) {
+  std::vector<CudaPlan> plans = {plan};
+  std::vector<CudaTile> tiles = tiles_of(plan.variant, sizes.dim, device);
+  // The plan's own tile first: what little may be spent on measuring goes to the likeliest.
+  std::ranges::stable_partition(tiles, [&](const CudaTile& tile) { return tile == plan.tile; });
+  for (const CudaTile& tile : tiles) {
+    for (int n = 1; n <= most_partitions(sizes, tile); n *= 2) {
+      const CudaPlan other{plan.variant, tile, n};
+      if (other != plan) plans.push_back(other);
+    }
+  }
+  return plans;
+}
+
+std::optional<CudaPlan> fitted_plan(const CudaPlan& plan, const CudaSizes& sizes, const CudaDevice& device) {
+  const std::vector<CudaTile> tiles = tiles_of(plan.variant, sizes.dim, device);
+  if (!std::ranges::count(tiles, plan.tile) || plan.partitions < 1) return std::nullopt;
+  CudaPlan fitted = plan;
+  fitted.partitions = std::min(plan.partitions, most_partitions(sizes, plan.tile));
+  return fitted;
 }
 
 }  // namespace vggt

@@ -3,7 +3,9 @@
 // torch.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "attention/variant.h"
 
@@ -29,6 +31,7 @@ struct CudaSizes {
 /// Queries of a block, and keys that it takes at a time.
 struct CudaTile {
   int queries = 0, keys = 0;
+  bool operator==(const CudaTile&) const = default;
 };
 
 /// variant: never automatic. tile and partitions mean nothing to sdpa.
@@ -36,6 +39,7 @@ struct CudaPlan {
   AttentionVariant variant = AttentionVariant::sdpa;
   CudaTile tile;
   int partitions = 1;  // of the keys, merged by a second kernel
+  bool operator==(const CudaPlan&) const = default;
 };
 
 constexpr int kMostPartitions = 32;
@@ -47,5 +51,14 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
 /// The plan for a variant that is not refused.
 CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const CudaSizes& sizes,
                           const CudaDevice& device);
+
+/// What is worth measuring beside `plan`, which comes first: other numbers of partitions, and the other tiles
+/// that the variant's kernels have. None for sdpa.
+std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& sizes,
+                                        const CudaDevice& device);
+
+/// A plan that was measured for other sizes of its class, with no more partitions than these sizes allow;
+/// nothing where the variant has no such tile here.
+std::optional<CudaPlan> fitted_plan(const CudaPlan& plan, const CudaSizes& sizes, const CudaDevice& device);
 
 }  // namespace vggt

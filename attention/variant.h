@@ -12,4 +12,10 @@ enum class AttentionVariant {
   sdpa,       // LibTorch's kernels, any type
 };
 
+constexpr const char* kVariantNames[] = {"auto", "strict", "split", "turbo", "half", "sdpa"};
+
+constexpr const char* variant_name(AttentionVariant variant) {
+  return kVariantNames[static_cast<int>(variant)];
+}
+
 }  // namespace vggt

@@ -13,7 +13,8 @@ foreach(target IN LISTS core)
 endforeach()
 install(TARGETS ${core} EXPORT vggt_core)
 install(EXPORT vggt_core NAMESPACE vggt_recon:: FILE core.cmake DESTINATION ${package_dir})
-install(FILES attention/attention.h attention/lean.h attention/variant.h DESTINATION ${header_dir}/attention)
+install(FILES attention/attention.h attention/autotune.h attention/cuda_plan.h attention/lean.h attention/variant.h
+        DESTINATION ${header_dir}/attention)
 install(FILES model/config.h model/load_state.h model/observer.h model/vggt.h DESTINATION ${header_dir}/model)
 install(FILES io/weight_file.h DESTINATION ${header_dir}/io)
 
