@@ -3,7 +3,12 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
+
+#include "app/options.h"
+#include "app/report.h"
 #ifdef VGGT_CUDA
 #include <c10/core/CachingDeviceAllocator.h>
 #include <cuda_runtime_api.h>
@@ -50,11 +55,26 @@ at::Device choose_device(const std::string& text) {
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
-Precision choose_precision(const std::string& text, at::Device device) {
+AttentionVariant choose_attention(const std::string& text, at::Device device) {
+  const auto variant = static_cast<AttentionVariant>(std::ranges::find(kVariantNames, text) - kVariantNames);
+  if (variant != AttentionVariant::automatic && device.is_cpu()) {
+    throw std::invalid_argument("attention: '" + text +
+                                "' needs a GPU; the CPU has one attention, in IEEE fp32 (auto)");
+  }
+  return variant;
+}
+
+Precision choose_precision(const std::string& asked, const std::string& attention, at::Device device) {
   constexpr int kFirstWithBf16AndTf32 = 80;
   const int capability = device.is_cuda() ? gpu_at(device.index()).capability : 0;
   const bool has_bf16 = capability >= kFirstWithBf16AndTf32;
-  if (text == "fp32" || (text == "auto" && !has_bf16)) return Precision::fp32;
+  std::string text = asked;
+  if (text == "auto") {
+    const std::vector<std::string> precisions = precisions_for(attention);
+    text = has_bf16 ? "bf16" : "fp32";
+    if (!std::ranges::count(precisions, text)) text = precisions.front();
+  }
+  if (text == "fp32") return Precision::fp32;
   const bool possible = device.is_cuda() && (has_bf16 || text == "fp16");
   if (!possible) {
     throw std::invalid_argument("precision: '" + text + "' is not possible on " + device_name(device));
@@ -82,6 +102,18 @@ std::string precision_name(Precision precision) {
 std::string device_name(at::Device device) {
   if (device.is_cuda()) return gpu_at(device.index()).name + " (" + device.str() + ")";
   return "CPU, " + std::to_string(at::get_num_threads()) + " threads";
+}
+
+TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
+  TunedGpu gpu;
+#ifdef VGGT_CUDA
+  gpu.name = gpu_at(device.index()).name;
+  check(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, device.index()));
+  check(cudaDriverGetVersion(&gpu.driver));
+  check(cudaRuntimeGetVersion(&gpu.runtime));
+#endif
+  gpu.program = library_versions().at("vggt-recon");
+  return gpu;
 }
 
 int64_t bytes_of(Precision precision) {

@@ -110,6 +110,13 @@ bool with_option(Options& options, std::string_view name, Act&& act) {
   return found;
 }
 
+void check_attention(const Options& options) {
+  const std::vector<std::string> precisions = precisions_for(options.attention);
+  if (options.precision == "auto" || std::ranges::count(precisions, options.precision)) return;
+  throw std::invalid_argument("attention: '" + options.attention + "' goes with precision " +
+                              joined(precisions, " or ") + ", not with " + options.precision);
+}
+
 void check_device(const std::string& device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return;
   const bool is_numbered = device.starts_with("cuda:");
@@ -168,6 +175,13 @@ std::pair<int, int> parse_picture_size(const std::string& text, const std::strin
   return {*width, *height};
 }
 
+std::vector<std::string> precisions_for(const std::string& attention) {
+  if (attention == "strict" || attention == "split") return {"fp32", "tf32"};
+  if (attention == "turbo") return {"tf32"};
+  if (attention == "half") return {"bf16", "fp16"};
+  return {"bf16", "fp16", "tf32", "fp32"};
+}
+
 void check_options(const Options& options) {
   const auto missing = [](const char* name) {
     throw std::invalid_argument(std::string("--") + name + " is missing (see vggt-recon --help)");
@@ -175,6 +189,7 @@ void check_options(const Options& options) {
   if (options.frames.empty()) missing("frames");
   if (options.out.empty() && options.save_predictions.empty()) missing("out");
   check_device(options.device);
+  check_attention(options);
   parse_outliers(options.outliers, "outliers");
   parse_picture_size(options.picture_size, "picture-size");
   if (!options.picture.empty() && options.out.empty()) {

@@ -22,7 +22,8 @@ struct Options {
   std::vector<std::string> heads;
   std::string points = "depth";
   std::string query_points;
-  std::string precision = "auto", device = "auto";
+  std::string precision = "auto", attention = "auto", device = "auto";
+  bool no_autotune = false;
   int64_t threads = 0;
 
   double conf_percentile = 50;
@@ -79,6 +80,13 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           "auto|fp32|tf32|bf16|fp16 [bf16 from sm_80]",
           {"auto", "fp32", "tf32", "bf16", "fp16"}},
         o.precision);
+  visit(I{"attention",
+          kModel,
+          "A",
+          "auto|strict|split|turbo|half|sdpa, on a GPU",
+          {"auto", "strict", "split", "turbo", "half", "sdpa"}},
+        o.attention);
+  visit(I{"no-autotune", kModel, "", "attention is cut by rule, not by measurement"}, o.no_autotune);
   visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N"}, o.device);
   visit(I{"threads", kModel, "N", "CPU threads [0: one per core]", {}, 0, 4096}, o.threads);
 
@@ -124,6 +132,9 @@ std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::
 
 /// The width and height of `picture-size`.
 std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where);
+
+/// The precisions that this choice of `attention` goes with; the first is the one it stands for.
+std::vector<std::string> precisions_for(const std::string& attention);
 
 /// Checks what concerns several options at once. Throws std::invalid_argument.
 void check_options(const Options& options);

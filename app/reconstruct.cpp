@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "app/attention_cache.h"
 #include "app/device.h"
 #include "app/frame_input.h"
 #include "app/model_loader.h"
@@ -61,6 +62,7 @@ void describe(const Options& options, const Setup& setup, Console& console) {
   console.result("heads:     " + heads_text(setup.heads.run));
   console.result("device:    " + device_name(setup.device));
   console.result("precision: " + precision_name(setup.precision));
+  console.result(std::string("attention: ") + variant_name(setup.attention));
   const MemoryEstimate memory =
       estimate_memory(setup.config, setup.heads.run, setup.precision,
                       static_cast<int64_t>(frames.frames.size()), frames.height, frames.width);
@@ -183,7 +185,13 @@ void reconstruct(const Options& options, Console& console) {
   if (options.dry_run) return describe(options, setup, console);
   StagedFiles files(setup.outputs.all());
 
-  ModelLoader loader(setup.weights, setup.config, {setup.device, setup.precision, setup.heads.run});
+  TunedAttention tuned(setup.device, !options.no_autotune);
+  ModelLoader loader(setup.weights, setup.config,
+                     {.device = setup.device,
+                      .precision = setup.precision,
+                      .heads = setup.heads.run,
+                      .attention = setup.attention,
+                      .tuner = tuned.tuner()});
   times.restart();
   const FrameSet frames = find_frames(options, setup, console);
   times.count("frames");
@@ -194,6 +202,7 @@ void reconstruct(const Options& options, Console& console) {
   Results results(options, setup, frames, times);
   if (const auto& path = setup.outputs.predictions) results.save_predictions(files.staged(*path), *path);
   run_network(model, setup, frames, results, times, console);
+  tuned.save();
   warn_of_lost_frames(frames, results.views(), console);
   const std::optional<BuiltScene> scene = filtered_scene(options, results, times, console);
 

@@ -14,6 +14,7 @@ namespace vggt {
 struct Setup {
   OutputPaths outputs;
   at::Device device = at::kCPU;
+  AttentionVariant attention = AttentionVariant::automatic;
   Precision precision = Precision::fp32;
   WeightFile weights;
   Config config;

@@ -5,11 +5,12 @@
 namespace vggt {
 namespace {
 
-std::vector<Block> make_blocks(Binder& bind, const std::string& name, const Config& config) {
+std::vector<Block> make_blocks(Binder& bind, const std::string& name, const Config& config,
+                               const AttentionOptions& attention) {
   std::vector<Block> blocks;
   for (int64_t i = 0; i < config.depth; ++i) {
     blocks.emplace_back(bind, name + std::to_string(i),
-                        Block::Kind{config.embed_dim, config.num_heads, 1e-5, true});
+                        Block::Kind{config.embed_dim, config.num_heads, 1e-5, true, attention});
   }
   return blocks;
 }
@@ -33,14 +34,14 @@ at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
 
 }  // namespace
 
-Aggregator::Aggregator(Binder& bind, const Config& config)
+Aggregator::Aggregator(Binder& bind, const Config& config, const AttentionOptions& attention)
     : config_(config),
-      patch_embed_(bind, config),
+      patch_embed_(bind, config, attention),
       camera_token_(bind.state("aggregator.camera_token", {1, 2, 1, config.embed_dim})),
       register_token_(
           bind.state("aggregator.register_token", {1, 2, config.num_register_tokens, config.embed_dim})),
-      frame_blocks_(make_blocks(bind, "aggregator.frame_blocks.", config)),
-      global_blocks_(make_blocks(bind, "aggregator.global_blocks.", config)) {}
+      frame_blocks_(make_blocks(bind, "aggregator.frame_blocks.", config, attention)),
+      global_blocks_(make_blocks(bind, "aggregator.global_blocks.", config, attention)) {}
 
 at::Tensor Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chunk,
                              const Observer& observer) const {

@@ -15,7 +15,8 @@ using LayerTokens = std::map<int64_t, at::Tensor>;
 /// Patch tokens of all frames, then alternating frame-wise and global blocks (vggt/models/aggregator.py).
 class Aggregator {
  public:
-  Aggregator(Binder& bind, const Config& config);
+  /// attention: of the frame, global and DINOv2 blocks.
+  Aggregator(Binder& bind, const Config& config, const AttentionOptions& attention);
 
   /// Keeps the layers in `picks`. frames_per_chunk: how many frames the patch embedder takes at once.
   LayerTokens forward(const FrameProvider& frames, const std::vector<int64_t>& picks,

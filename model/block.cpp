@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "attention/attention.h"
-
 namespace vggt {
 namespace {
 
@@ -39,8 +37,9 @@ at::Tensor Block::attend(const at::Tensor& x, const Rope* rope) const {
   }
   const at::Tensor heads = qkv.view({B, N, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
   const at::Tensor out =
-      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2)).out;  // [B,A,N,D]
-  return proj_(out.transpose(1, 2).reshape({B, N, kind_.dim}));                   // [B,N,C]
+      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), kind_.attention)
+          .out;                                                  // [B,A,N,D]
+  return proj_(out.transpose(1, 2).reshape({B, N, kind_.dim}));  // [B,N,C]
 }
 
 void Block::add_mlp_(at::Tensor& x) const {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "attention/attention.h"
 #include "model/layers.h"
 #include "model/rope.h"
 
@@ -15,6 +16,7 @@ class Block {
     int64_t dim, heads;
     double norm_eps;
     bool qk_norm;  // per-head LayerNorm on q and k, then rotation
+    AttentionOptions attention = {};
   };
 
   Block(Binder& bind, const std::string& name, const Kind& kind);

@@ -6,25 +6,25 @@ namespace {
 constexpr int kIterations = 4;
 constexpr double kAdaptiveNormEps = 1e-6;
 
-std::vector<Block> make_trunk(Binder& bind, const Config& config) {
+std::vector<Block> make_trunk(Binder& bind, const Config& config, const AttentionOptions& attention) {
   std::vector<Block> trunk;
   for (int64_t i = 0; i < config.camera_trunk_depth; ++i) {
     trunk.emplace_back(bind, "camera_head.trunk." + std::to_string(i),
-                       Block::Kind{2 * config.embed_dim, config.camera_num_heads, 1e-5, false});
+                       Block::Kind{2 * config.embed_dim, config.camera_num_heads, 1e-5, false, attention});
   }
   return trunk;
 }
 
 }  // namespace
 
-CameraHead::CameraHead(Binder& bind, const Config& config)
+CameraHead::CameraHead(Binder& bind, const Config& config, const AttentionOptions& attention)
     : dim_(2 * config.embed_dim),
       token_norm_(bind, "camera_head.token_norm", dim_),
       trunk_norm_(bind, "camera_head.trunk_norm", dim_),
       empty_pose_tokens_(bind.state("camera_head.empty_pose_tokens", {1, 1, 9})),
       embed_pose_(bind, "camera_head.embed_pose", 9, dim_),
       modulation_(bind, "camera_head.poseLN_modulation.1", dim_, 3 * dim_),
-      trunk_(make_trunk(bind, config)),
+      trunk_(make_trunk(bind, config, attention)),
       pose_branch_(bind, "camera_head.pose_branch", dim_, dim_ / 2, 9) {}
 
 at::Tensor CameraHead::forward(const at::Tensor& tokens, const Observer& observer) const {

@@ -9,7 +9,7 @@ namespace vggt {
 /// Refines the pose encoding of every frame in four iterations (vggt/heads/camera_head.py).
 class CameraHead {
  public:
-  CameraHead(Binder& bind, const Config& config);
+  CameraHead(Binder& bind, const Config& config, const AttentionOptions& attention);
 
   /// tokens: the last layer's [S,P,2C] -> pose encoding [S,9]: T, quaternion xyzw, field of view (h, w).
   at::Tensor forward(const at::Tensor& tokens, const Observer& observer) const;

@@ -6,18 +6,18 @@ namespace {
 constexpr double kEps = 1e-6;  // of all norms of DINOv2
 const std::string kName = "aggregator.patch_embed";
 
-std::vector<Block> make_blocks(Binder& bind, const Config& config) {
+std::vector<Block> make_blocks(Binder& bind, const Config& config, const AttentionOptions& attention) {
   std::vector<Block> blocks;
   for (int64_t i = 0; i < config.vit_depth; ++i) {
     blocks.emplace_back(bind, kName + ".blocks." + std::to_string(i),
-                        Block::Kind{config.embed_dim, config.vit_num_heads, kEps, false});
+                        Block::Kind{config.embed_dim, config.vit_num_heads, kEps, false, attention});
   }
   return blocks;
 }
 
 }  // namespace
 
-PatchEmbed::PatchEmbed(Binder& bind, const Config& config)
+PatchEmbed::PatchEmbed(Binder& bind, const Config& config, const AttentionOptions& attention)
     : patch_size_(config.patch_size),
       grid_(config.img_size / config.patch_size),
       cls_token_(bind.state(kName + ".cls_token", {1, 1, config.embed_dim})),
@@ -25,7 +25,7 @@ PatchEmbed::PatchEmbed(Binder& bind, const Config& config)
       proj_weight_(bind.operand(kName + ".patch_embed.proj.weight",
                                 {config.embed_dim, 3, config.patch_size, config.patch_size})),
       proj_bias_(bind.operand(kName + ".patch_embed.proj.bias", {config.embed_dim})),
-      blocks_(make_blocks(bind, config)),
+      blocks_(make_blocks(bind, config, attention)),
       norm_(bind, kName + ".norm", config.embed_dim, kEps) {
   if (config.num_register_tokens > 0) {
     register_tokens_ =

@@ -10,7 +10,7 @@ namespace vggt {
 /// (vggt/layers/vision_transformer.py).
 class PatchEmbed {
  public:
-  PatchEmbed(Binder& bind, const Config& config);
+  PatchEmbed(Binder& bind, const Config& config, const AttentionOptions& attention);
 
   /// images [F,3,H,W] in [0,1], state type -> normalised patch tokens [F,(H/14)(W/14),C], state type.
   at::Tensor forward(const at::Tensor& images) const;

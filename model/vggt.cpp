@@ -11,9 +11,6 @@
 #include "model/camera_head.h"
 #include "model/dpt_head.h"
 #include "model/track_head.h"
-#ifdef VGGT_CUDA
-#include <ATen/cuda/CUDAContext.h>
-#endif
 
 namespace vggt {
 namespace {
@@ -67,28 +64,14 @@ class Tf32Guard {
   bool blas_, cudnn_;
 };
 
-void check_precision(const ModelOptions& options) {
-  const bool exact = options.precision == Precision::fp32 || options.precision == Precision::fp64;
-  if (options.device.is_cpu()) {
-    if (!exact) throw std::invalid_argument("the CPU runs in fp32; tf32, bf16 and fp16 need a GPU");
-    return;
-  }
-#ifdef VGGT_CUDA
-  if (!at::globalContext().hasCUDA()) throw std::invalid_argument("no CUDA device was found");
-  const int count = at::cuda::device_count();
-  if (options.device.has_index() && options.device.index() >= count) {
-    throw std::invalid_argument("device " + options.device.str() + ": there are " + std::to_string(count));
-  }
-  const auto index = options.device.has_index() ? options.device.index() : c10::DeviceIndex{0};
-  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(index);
-  if ((options.precision == Precision::tf32 || options.precision == Precision::bf16) &&
-      properties->major < 8) {
-    throw std::invalid_argument(std::string("tf32 and bf16 need compute capability 8.0; this is ") +
-                                properties->name);
-  }
-#else
-  throw std::invalid_argument("this build has no CUDA");
-#endif
+/// For operands of this type. The camera head runs in fp32 beside an aggregator in bf16 or fp16: it has no
+/// use for the variant of these.
+AttentionOptions attention_options(const ModelOptions& options, at::ScalarType type) {
+  AttentionOptions attention;
+  const bool fits = options.attention != AttentionVariant::half || type != at::kFloat;
+  if (fits) attention.variant = options.attention;
+  attention.tuner = options.tuner;
+  return attention;
 }
 
 DptHead::Kind depth_kind(const Config& config) {
@@ -104,10 +87,11 @@ struct Vggt::Network {
   Network(Binder& bind, const Config& config_, const ModelOptions& options_)
       : config(config_), options(options_) {
     const Heads& heads = options.heads;
-    bind.set_types(aggregator_types(options.precision));
-    aggregator.emplace(bind, config);
-    bind.set_types(head_types(options.precision));
-    if (heads.camera) camera_head.emplace(bind, config);
+    const ComputeTypes wide = aggregator_types(options.precision), exact = head_types(options.precision);
+    bind.set_types(wide);
+    aggregator.emplace(bind, config, attention_options(options, wide.operand));
+    bind.set_types(exact);
+    if (heads.camera) camera_head.emplace(bind, config, attention_options(options, exact.operand));
     if (heads.depth) depth_head.emplace(bind, config, depth_kind(config));
     if (heads.points) point_head.emplace(bind, config, point_kind(config));
     if (heads.tracks) track_head.emplace(bind, config);
@@ -207,7 +191,7 @@ void Vggt::Network::run_tracks(const LayerTokens& layers, const FrameProvider& f
 }
 
 Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions& options) {
-  check_precision(options);
+  check_model_options(config, options);
   const Heads present = heads_in(source.shapes);
   const Heads& wanted = options.heads;
   check_shapes(expected_tensors(config, present), source.shapes);

@@ -5,11 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "attention/variant.h"
 #include "model/config.h"
 #include "model/load_state.h"
 #include "model/observer.h"
 
 namespace vggt {
+
+class AttentionTuner;  // attention/autotune.h
 
 enum class Precision { fp64, fp32, tf32, bf16, fp16 };
 
@@ -19,7 +22,15 @@ struct ModelOptions {
   Heads heads;  // which heads to load and run
   int64_t frames_per_chunk =
       0;  // frames that patch embedding and dense heads take at once; 0: chosen by size
+  /// Of frame, global, DINOv2 and camera attention. Another than automatic: on CUDA only; half does not
+  /// concern the camera head, which runs in fp32.
+  AttentionVariant attention = AttentionVariant::automatic;
+  AttentionTuner* tuner = nullptr;  // as in AttentionOptions; it must outlive the model
 };
+
+/// Throws std::invalid_argument for a precision or an attention that the device, or a model of this
+/// architecture, cannot have. Loads nothing.
+void check_model_options(const Config& config, const ModelOptions& options);
 
 /// Cameras of all frames, on the CPU in fp32 (fp64 in a float64 run).
 struct CameraPrediction {

@@ -36,6 +36,12 @@ TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
     expect_refusal(reconstruct(std::string("--frames frames --out out/ --precision ") + precision),
                    precision);
   }
+  for (const char* attention : {"strict", "split", "turbo", "half", "sdpa"}) {
+    expect_refusal(reconstruct(std::string("--frames frames --out out/ --attention ") + attention),
+                   "attention: '" + std::string(attention) + "' needs a GPU");
+  }
+  expect_refusal(reconstruct("--frames frames --out out/ --attention turbo --precision fp32"),
+                 "attention: 'turbo' goes with precision tf32");
   expect_refusal(run("--frames frames --out out/ --device cuda:99"), "cuda:99");
   expect_refusal(reconstruct("--frames frames --out out/ --heads tracks"), "--query-points");
   expect_refusal(reconstruct("--frames frames --out x.ply --heads camera"), "cloud");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -58,6 +59,8 @@ Options unusual() {
   o.points = "head";
   o.query_points = "~";
   o.precision = "bf16";
+  o.attention = "half";
+  o.no_autotune = true;
   o.device = "cuda:3";
   o.threads = 5;
   o.conf_percentile = 100.0 / 3;
@@ -182,6 +185,9 @@ TEST_F(OptionsTest, ContradictionsAreRefused) {
   for (const char* device : {"gpu", "cuda:", "cuda:-1", "cuda:1x"}) {
     EXPECT_NE(with({"--device", device}).find("device"), std::string::npos) << device;
   }
+  EXPECT_EQ(with({"--attention", "half", "--precision", "fp32"}),
+            "attention: 'half' goes with precision bf16 or fp16, not with fp32");
+  EXPECT_NE(with({"--attention", "hlaf"}).find("did you mean 'half'?"), std::string::npos);
   for (const char* outliers : {"maybe", "20,", ",2", "0,2", "20,0", "20,2,1"}) {
     EXPECT_NE(with({"--outliers", outliers}).find("outliers"), std::string::npos) << outliers;
   }
@@ -194,6 +200,26 @@ TEST_F(OptionsTest, ContradictionsAreRefused) {
             std::string::npos);
   EXPECT_NE(refusal([] { parse({"--out", "o/"}); }).find("--frames"), std::string::npos);
   EXPECT_NE(refusal([] { parse({"--frames", "f"}); }).find("--out"), std::string::npos);
+}
+
+TEST_F(OptionsTest, AttentionGoesWithThePrecisionsOfItsKernels) {
+  const std::map<std::string, std::vector<std::string>> pairs = {
+      {"auto", {"auto", "fp32", "tf32", "bf16", "fp16"}},
+      {"sdpa", {"auto", "fp32", "tf32", "bf16", "fp16"}},
+      {"strict", {"auto", "fp32", "tf32"}},
+      {"split", {"auto", "fp32", "tf32"}},
+      {"turbo", {"auto", "tf32"}},
+      {"half", {"auto", "bf16", "fp16"}}};
+  for (const auto& [attention, good] : pairs) {
+    for (const std::string& precision : pairs.at("auto")) {
+      const std::string answer = refusal([&] {
+        parse({"--frames", "f", "--out", "o/", "--attention", attention.c_str(), "--precision",
+               precision.c_str()});
+      });
+      EXPECT_EQ(answer == "(accepted)", std::ranges::count(good, precision) == 1)
+          << attention << " in " << precision << ": " << answer;
+    }
+  }
 }
 
 TEST_F(OptionsTest, OutliersSayNeighboursAndDeviations) {

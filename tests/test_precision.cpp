@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tests/golden.h"
+#include "tests/refusal.h"
 
 namespace vggt {
 namespace {
@@ -20,6 +21,7 @@ struct Way {
   Precision precision;
   const char* name;
   double limit;  // of every tensor's relative error
+  AttentionVariant attention = AttentionVariant::automatic;
 };
 
 struct Inputs {
@@ -28,8 +30,13 @@ struct Inputs {
   Config config = read_config(file.config_json(), source.shapes);
   Tensors golden = testing::load_tensors(fs::path(VGGT_FIXTURES) / "golden/nano/frames2_42x56.safetensors");
 
-  Tensors run(at::Device device, Precision precision) const {
-    ModelOptions options{.device = device, .precision = precision, .heads = heads_in(source.shapes)};
+  ModelOptions options_of(at::Device device, Precision precision,
+                          AttentionVariant attention = AttentionVariant::automatic) const {
+    return {
+        .device = device, .precision = precision, .heads = heads_in(source.shapes), .attention = attention};
+  }
+  Tensors run(const ModelOptions& options) const {
+    const Precision precision = options.precision;
     Vggt model(config, source, options);
     const at::ScalarType type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
     return testing::run_all(model, golden.at("images").to(type), golden.at("query_points").to(type));
@@ -62,7 +69,12 @@ TEST_P(Precisions, StaysCloseToFloat64) {
   if (way.device.is_cuda() && !at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
   const Inputs inputs;
   const at::Tensor query = inputs.golden.at("query_points");
-  const Tensors exact = inputs.run(at::kCPU, Precision::fp64), got = inputs.run(way.device, way.precision);
+  const ModelOptions options = inputs.options_of(way.device, way.precision, way.attention);
+  if (way.attention != AttentionVariant::automatic) {
+    const std::string reason = refusal([&] { check_model_options(inputs.config, options); });
+    if (reason != "(accepted)") GTEST_SKIP() << reason;
+  }
+  const Tensors exact = inputs.run(inputs.options_of(at::kCPU, Precision::fp64)), got = inputs.run(options);
   const bool compare_pytorch = way.device.is_cuda() && way.precision == Precision::fp32;
   const std::optional<Tensors> pytorch = compare_pytorch ? pytorch_cuda() : std::nullopt;
   for (const auto& [name, tensor] : exact) {
@@ -76,19 +88,49 @@ TEST_P(Precisions, StaysCloseToFloat64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Precisions,
-                         ::testing::Values(Way{at::kCPU, Precision::fp32, "cpu_fp32", 5e-6},
-                                           Way{at::kCUDA, Precision::fp64, "cuda_fp64", 1e-12},
-                                           Way{at::kCUDA, Precision::fp32, "cuda_fp32", 5e-6},
-                                           Way{at::kCUDA, Precision::tf32, "cuda_tf32", 5e-3},
-                                           Way{at::kCUDA, Precision::fp16, "cuda_fp16", 5e-3},
-                                           Way{at::kCUDA, Precision::bf16, "cuda_bf16", 5e-2}),
-                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, Precisions,
+    ::testing::Values(Way{at::kCPU, Precision::fp32, "cpu_fp32", 5e-6},
+                      Way{at::kCUDA, Precision::fp64, "cuda_fp64", 1e-12},
+                      Way{at::kCUDA, Precision::fp32, "cuda_fp32", 5e-6},
+                      Way{at::kCUDA, Precision::tf32, "cuda_tf32", 5e-3},
+                      Way{at::kCUDA, Precision::fp16, "cuda_fp16", 5e-3},
+                      Way{at::kCUDA, Precision::bf16, "cuda_bf16", 5e-2},
+                      Way{at::kCUDA, Precision::fp32, "cuda_fp32_strict", 5e-6, AttentionVariant::strict},
+                      Way{at::kCUDA, Precision::fp32, "cuda_fp32_split", 5e-6, AttentionVariant::split},
+                      Way{at::kCUDA, Precision::tf32, "cuda_tf32_turbo", 5e-3, AttentionVariant::turbo},
+                      Way{at::kCUDA, Precision::fp16, "cuda_fp16_half", 5e-3, AttentionVariant::half},
+                      Way{at::kCUDA, Precision::bf16, "cuda_bf16_half", 5e-2, AttentionVariant::half}),
+    [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Precision, OfAGpuIsRefusedOnTheCpu) {
   const Inputs inputs;
   ModelOptions options{.device = at::kCPU, .precision = Precision::bf16, .heads = {.camera = true}};
   EXPECT_THROW(Vggt(inputs.config, inputs.source, options), std::invalid_argument);
+}
+
+TEST(Precision, AnAttentionOfGpusIsRefusedOnTheCpu) {
+  const Inputs inputs;
+  for (auto variant : {AttentionVariant::strict, AttentionVariant::split, AttentionVariant::turbo,
+                       AttentionVariant::half, AttentionVariant::sdpa}) {
+    EXPECT_THROW(check_model_options(inputs.config, inputs.options_of(at::kCPU, Precision::fp32, variant)),
+                 std::invalid_argument);
+  }
+  check_model_options(inputs.config, inputs.options_of(at::kCPU, Precision::fp32));
+}
+
+TEST(Precision, AnAttentionForOtherTypesIsRefusedOnAGpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const Inputs inputs;
+  const auto refused = [&](Precision precision, AttentionVariant variant) {
+    EXPECT_THROW(check_model_options(inputs.config, inputs.options_of(at::kCUDA, precision, variant)),
+                 std::invalid_argument);
+  };
+  refused(Precision::fp32, AttentionVariant::half);
+  refused(Precision::fp32, AttentionVariant::turbo);
+  refused(Precision::fp16, AttentionVariant::strict);
+  refused(Precision::fp16, AttentionVariant::split);
+  refused(Precision::fp64, AttentionVariant::strict);
 }
 
 TEST(Precision, MissingGpuIsRefused) {
