@@ -9,7 +9,7 @@ namespace vggt {
 struct ExactnessLimits {
   double output = 0;       // ||dY|| / ||Y|| over everything; twice that for the 99th percentile of rows
   double probability = 0;  // ||dP|| / ||P||, 99th percentile of rows
-  double slope = 0.1;      // of log error against log N
+  double slope = 0.1;      // of log error against log N, from N = 1000 on
 };
 
 /// name: as in our_kernels().

@@ -113,7 +113,7 @@ void verify_growth(Verifier& verifier, const OurKernel& kernel, const ExactnessL
   if (!verifier.options.lengths.empty()) {
     lengths = verifier.options.lengths;
   } else if (verifier.device.is_cpu()) {
-    lengths = {256, 1024, 4096, 8192};
+    lengths = {1024, 2048, 4096, 8192};
   }
   std::ranges::sort(lengths);
   const ErrorGrowth growth = error_growth(kernel, lengths, verifier.heads(), verifier.options.dim,
@@ -127,8 +127,8 @@ void verify_growth(Verifier& verifier, const OurKernel& kernel, const ExactnessL
   }
   verifier.print(text + formatted(" slope %.3f\n", growth.slope()));
   json["error_by_length"] = {{"lengths", lengths}, {"errors", growth.errors}, {"slope", growth.slope()}};
-  // Lengths that are closer tell how the errors scatter, not how they grow.
-  if (lengths.front() * 8 <= lengths.back())
+  // Over a few tiles the error still rises to where it stays; lengths that are closer tell how it scatters.
+  if (lengths.front() >= 1000 && lengths.front() * 8 <= lengths.back())
     verifier.hold(kernel.name + " " + type + ", slope of the error", growth.slope(), limits.slope);
 }
 
