@@ -137,23 +137,49 @@ __device__ __forceinline__ float scaled(float x, const Scale& row, const Scale& 
   return fmaf(x * (row.first * column.first), row.second * column.second, bias);
 }
 
+/// Exponents and bias of a tile's columns: a lane loads those of columns 2·lane and 64 + 2·lane and their
+/// neighbours, all at one time, and the warp shares them.
+struct ColumnPairs {
+  int exponents[2];  // two in 16 bits each
+  float2 bias[2];
+
+  __device__ __forceinline__ ColumnPairs(const SplitGemm& gemm, int first, int lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = first + 64 * i + 2 * lane;
+      const bool inside = column < gemm.weight.rows;
+      const int2 e = inside ? __ldg(reinterpret_cast<const int2*>(gemm.weight.exponents + column)) : int2{};
+      bias[i] = inside ? __ldg(reinterpret_cast<const float2*>(gemm.bias + column)) : float2{};
+      exponents[i] = (e.x & 0xFFFF) | e.y << 16;
+    }
+  }
+  __device__ __forceinline__ int2 exponents_of(int pair, int lane) const {
+    const int both = __shfl_sync(~0u, exponents[pair / 32], pair % 32 + lane);
+    return {static_cast<int16_t>(both), both >> 16};
+  }
+  __device__ __forceinline__ float2 bias_of(int pair, int lane) const {
+    const float2 of = bias[pair / 32];
+    return {__shfl_sync(~0u, of.x, pair % 32 + lane), __shfl_sync(~0u, of.y, pair % 32 + lane)};
+  }
+};
+
 __device__ __forceinline__ void Result::write(const SplitGemm& gemm, int row, int column) const {
-  const int rows = gemm.x.rows, columns = gemm.weight.rows;
+  const int rows = gemm.x.rows, columns = gemm.weight.rows, lane = threadIdx.x % 32, inner = lane % 4;
+  const ColumnPairs pairs(gemm, column - 2 * inner, lane);
   const Scale of_row[2] = {scale_of(row < rows ? gemm.x.exponents[row] : 0),
                            scale_of(row + 8 < rows ? gemm.x.exponents[row + 8] : 0)};
   float* const out = gemm.out + int64_t{row} * columns + column;
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
-    if (column + 8 * i >= columns) break;
-    const int2 e = __ldg(reinterpret_cast<const int2*>(gemm.weight.exponents + column + 8 * i));
-    const float2 bias = __ldg(reinterpret_cast<const float2*>(gemm.bias + column + 8 * i));
+    const int2 e = pairs.exponents_of(4 * i, inner);
+    const float2 bias = pairs.bias_of(4 * i, inner);
     const Scale left = scale_of(e.x), right = scale_of(e.y);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      if (row + 8 * j >= rows) continue;
       const float* pair = sums + 4 * i + 2 * j;
-      *reinterpret_cast<float2*>(out + 8 * j * columns + 8 * i) =
-          make_float2(scaled(pair[0], of_row[j], left, bias.x), scaled(pair[1], of_row[j], right, bias.y));
+      const float2 y = {scaled(pair[0], of_row[j], left, bias.x), scaled(pair[1], of_row[j], right, bias.y)};
+      if (row + 8 * j < rows && column + 8 * i < columns)
+        *reinterpret_cast<float2*>(out + 8 * j * columns + 8 * i) = y;
     }
   }
 }
