@@ -9,11 +9,12 @@ namespace vggt {
 
 // Note [Splitting rows]: x·2^e = high + low, both fp16, where e takes the row's largest |x| to [2^14, 2^15).
 // What is lost of x is at most 2^-22·|x| or 2^-39 of the row's largest, whichever is more. Low·low, left out,
-// is at most 2^-22 of a product. Tensor cores cut off what they add up: a chain of them is 64 columns long
-// with the small products first, and chains are added up in fp32. So with X = Σ|x·w| of an output,
-//   |y - exact| <= (3·2^-22 + 12·2^-23 + columns/64·2^-24)·X + 2^-39·(max|x|·Σ|w| + max|w|·Σ|x|),
-// where fp32 alone has columns·2^-24·X. The last term is what fp32 has not: it shows only where the largest
-// numbers of a row meet zeros of the other, 2^17 times smaller ones do not, and the result is theirs.
+// is at most 2^-22 of a product. Tensor cores cut off what they add up, at most 2^-23 of the sum for each of
+// the 17 addends of an instruction. So a chain of them is 64 columns long, the small products first, which
+// leaves four instructions that count, and chains are added up in fp32. With X = Σ|x·w| of an output,
+//   |y - exact| <= (3·2^-22 + 68·2^-23 + columns/64·2^-24)·X + 2^-39·(max|x|·Σ|w| + max|w|·Σ|x|),
+// where fp32 alone has columns·2^-24·X: more from 256 columns on. The last term is what fp32 has not. It
+// counts only where a row's largest numbers meet zeros and the result is of numbers 2^17 times smaller.
 
 /// Rows of fp32 numbers, of which GELU (exact) is taken first where asked for.
 struct FloatRows {
