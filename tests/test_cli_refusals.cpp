@@ -1,10 +1,32 @@
 // What the program refuses: exit code 2 and one clear line for each mistake.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/cli.h"
 
 namespace vggt::test {
 namespace {
+
+/// The bytes of a .safetensors file without the tensors whose names begin with one of the prefixes.
+std::string without(const std::string& file, const std::vector<std::string>& prefixes) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  const auto header = nlohmann::json::parse(file.substr(8, length));
+  nlohmann::json kept;
+  std::string data;
+  for (const auto& [name, tensor] : header.items()) {
+    if (std::ranges::any_of(prefixes, [&](const auto& prefix) { return name.starts_with(prefix); })) continue;
+    kept[name] = tensor;
+    if (name == "__metadata__") continue;
+    const std::size_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];
+    kept[name]["data_offsets"] = {data.size(), data.size() + end - begin};
+    data += file.substr(8 + length + begin, end - begin);
+  }
+  const std::string text = kept.dump();
+  length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text + data;
+}
 
 TEST_F(CliTest, WithoutFramesThereIsNothingToDo) {
   fs::create_directory(dir_ / "empty");
@@ -45,9 +67,10 @@ TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
   expect_refusal(run("--frames frames --out out/ --device cuda:99"), "cuda:99");
   expect_refusal(reconstruct("--frames frames --out out/ --heads tracks"), "--query-points");
   expect_refusal(reconstruct("--frames frames --out x.ply --heads camera"), "cloud");
-  // The small model that ships has no point and no track head.
-  const std::string small = std::string("--device cpu --frames frames --out out/ --weights '") +
-                            VGGT_SOURCE_DIR + "/weights/vggt-small.ts' ";
+  write(dir_ / "few.safetensors",
+        without(text_of(kFixtures / "golden/nano/weights.safetensors"), {"point_head.", "track_head."}));
+  fs::copy_file(kFixtures / "golden/nano/config.json", dir_ / "config.json");
+  const std::string small = "--device cpu --frames frames --out out/ --weights few.safetensors ";
   expect_refusal(run(small + "--heads camera,points"), "'points'");
   expect_refusal(run(small + "--points head"), "point head");
   write(dir_ / "q.csv", "1,1\n");
