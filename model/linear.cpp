@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
+#include <vector>
 
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -14,34 +15,6 @@
 #endif
 
 namespace vggt {
-namespace {
-
-constexpr bool kSplit = false;  // not before it is proved on a GPU
-
-bool is_aligned(const at::Tensor& x, uintptr_t bytes) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % bytes == 0;
-}
-
-bool splits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, SplitWeight& split) {
-#ifdef VGGT_CUDA
-  if (!kSplit || !x.is_cuda()) return false;
-  const LinearCall call{x.numel() / std::max<int64_t>(1, x.size(-1)),
-                        weight.size(1),
-                        weight.size(0),
-                        x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat,
-                        at::globalContext().allowTF32CuBLAS(),
-                        is_aligned(bias, 8),
-                        cuda_device(x.device()).wgmma};
-  if (!split_pays(call)) return false;
-  if (!split.memory.defined()) split = split_weight(weight);
-  return split.finite;
-#else
-  (void)x, (void)weight, (void)bias, (void)split;
-  return false;
-#endif
-}
-
-}  // namespace
 
 bool split_pays(const LinearCall& call) {
   // Below these sizes there are too few tiles for the chip, and cuBLAS' own products are as exact.
@@ -56,6 +29,12 @@ namespace {
 
 // Of the parts of x at one time. More rows than this give no more speed.
 constexpr int64_t kPieceBytes = int64_t{256} << 20, kPieceRows = 256;
+
+constexpr bool kSplit = false;  // not before it is proved on a GPU
+
+bool is_aligned(const at::Tensor& x, uintptr_t bytes) {
+  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % bytes == 0;
+}
 
 void check(cudaError_t error, const char* what) {
   TORCH_CHECK(error == cudaSuccess, "linear: ", what, ": ", cudaGetErrorString(error));
@@ -115,20 +94,45 @@ at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t 
   shape.back() = out;
   return result.view(shape);
 }
+
+namespace {
+
+/// linear() by split products, or undefined where they do not pay.
+at::Tensor try_split(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                     SplitWeight& split, bool gelu) {
+  if (!kSplit || !x.is_cuda()) return {};
+  const LinearCall call{x.numel() / std::max<int64_t>(1, x.size(-1)),
+                        weight.size(1),
+                        weight.size(0),
+                        x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat,
+                        at::globalContext().allowTF32CuBLAS(),
+                        is_aligned(bias, 8),
+                        cuda_device(x.device()).wgmma};
+  if (!split_pays(call)) return {};
+  if (!split.memory.defined()) split = split_weight(weight);
+  return split.finite ? linear_split(x, split, weight.size(0), bias, gelu) : at::Tensor();
+}
+
+}  // namespace
+#else
+namespace {
+
+at::Tensor try_split(const at::Tensor&, const at::Tensor&, const at::Tensor&, SplitWeight&, bool) {
+  return {};
+}
+
+}  // namespace
 #endif
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, SplitWeight& split) {
-#ifdef VGGT_CUDA
-  if (splits(x, weight, bias, split)) return linear_split(x, split, weight.size(0), bias);
-#endif
-  return at::linear(x, weight, bias);
+  const at::Tensor y = try_split(x, weight, bias, split, false);
+  return y.defined() ? y : at::linear(x, weight, bias);
 }
 
 at::Tensor linear_of_gelu_(at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            SplitWeight& split) {
-#ifdef VGGT_CUDA
-  if (splits(x, weight, bias, split)) return linear_split(x, split, weight.size(0), bias, true);
-#endif
+  const at::Tensor y = try_split(x, weight, bias, split, true);
+  if (y.defined()) return y;
   at::gelu_(x);
   return at::linear(x, weight, bias);
 }
