@@ -50,13 +50,25 @@ def activate_pose(raw: Tensor) -> Tensor:
     return torch.cat([raw[..., :7], F.relu(raw[..., 7:])], -1)
 
 
-def rotation_from_quaternion(q: Tensor) -> Tensor:
-    """Matrices [...,3,3] from quaternions xyzw [...,4] of any length but 0."""
-    x, y, z, w = (q * (2 / q.square().sum(-1, keepdim=True)).sqrt()).unbind(-1)
+def rotation_from_quaternion(q: Tensor, least: float = 0.0) -> Tensor:
+    """Matrices [...,3,3] from quaternions xyzw [...,4] of any length but 0.
+
+    Those whose squared length is below `least` are lengthened no further than by it: no rotations, but their
+    gradients stay small.
+    """
+    x, y, z, w = (q * (2 / q.square().sum(-1, keepdim=True).clamp_min(least)).sqrt()).unbind(-1)
     rows = [1 - y * y - z * z, x * y - z * w, x * z + y * w]
     rows += [x * y + z * w, 1 - x * x - z * z, y * z - x * w]
     rows += [x * z - y * w, y * z + x * w, 1 - x * x - y * y]
     return torch.stack(rows, -1).unflatten(-1, (3, 3))
+
+
+def relative(rotation: Tensor, translation: Tensor) -> tuple[Tensor, Tensor]:
+    """From [B,S,3,3] and [B,S,3] the motions of all pairs i < j: [B,pairs,3,3], [B,pairs,3]."""
+    S = rotation.shape[1]
+    i, j = torch.triu_indices(S, S, 1, device=rotation.device)
+    turn = rotation[:, j] @ rotation[:, i].mT
+    return turn, translation[:, j] - (turn @ translation[:, i, :, None]).squeeze(-1)
 
 
 def camera_matrices(pose: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:

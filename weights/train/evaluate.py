@@ -6,7 +6,7 @@ import torch
 from scenes import VALIDATION, draw, render
 from torch import Tensor
 
-from .camera_head import activate_pose, rotation_from_quaternion
+from .camera_head import activate_pose, relative, rotation_from_quaternion
 from .dpt_head import activate_depth
 from .model import Vggt
 from .processes import Processes
@@ -25,14 +25,6 @@ class Case:
     batch_frames: int = 128
     seed: int = VALIDATION.start
     path: str | None = None
-
-
-def relative(rotation: Tensor, translation: Tensor) -> tuple[Tensor, Tensor]:
-    """From [B,S,3,3] and [B,S,3] the motions of all pairs i < j: [B,pairs,3,3], [B,pairs,3]."""
-    S = rotation.shape[1]
-    i, j = torch.triu_indices(S, S, 1, device=rotation.device)
-    turn = rotation[:, j] @ rotation[:, i].mT
-    return turn, translation[:, j] - (turn @ translation[:, i, :, None]).squeeze(-1)
 
 
 def pair_errors(pose: Tensor, extrinsic: Tensor) -> tuple[Tensor, Tensor]:

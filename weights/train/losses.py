@@ -4,9 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .camera_head import relative, rotation_from_quaternion
 from .targets import Matches
 
 ITERATION_DECAY = 0.6  # of the weights of earlier camera refinements
+NEAR = 0.02  # frames so far apart, in mean distances of the scene, say half as much of a direction
 FAR_TRANSLATION = 5.0  # an error beyond it counts as this: a lost scene must not rule a step
 
 
@@ -26,6 +28,22 @@ def pose_loss(poses: list[Tensor], truth: Tensor) -> tuple[Tensor, dict[str, Ten
         loss = parts["translation"] + 0.25 * parts["relative"] + parts["rotation"] + 0.5 * parts["fov"]
         total = total + ITERATION_DECAY ** (len(poses) - 1 - i) * loss
     return total, parts
+
+
+def pair_loss(pose: Tensor, truth: Tensor) -> Tensor:
+    """Relative motions of all pairs of frames, from encodings [B,S,9], as the AUC of pairs judges them.
+
+    The distance between rotation matrices, and that between directions of translation, which counts less where
+    the frames are so near each other that it says little.
+    """
+    (turn, shift), (true_turn, true_shift) = (
+        relative(rotation_from_quaternion(x[..., 3:7], least=0.1), x[..., :3]) for x in (pose, truth)
+    )
+    rotation = (turn - true_turn).square().sum((-1, -2)).add(1e-8).sqrt().mean()
+    lengths = true_shift.norm(dim=-1)  # [B,pairs]
+    found, true = (t / (t.square().sum(-1, keepdim=True).add(1e-8).sqrt() + NEAR) for t in (shift, true_shift))
+    direction = (found - true).square().sum(-1).add(1e-8).sqrt()
+    return 0.5 * rotation + (direction * lengths / (lengths + NEAR)).mean()
 
 
 def _mean(x: Tensor, weight: Tensor) -> Tensor:

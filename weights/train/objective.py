@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from .aggregator import Layers, Projection
 from .dpt_head import DptHead
 from .layers import Block
-from .losses import auxiliary_loss, depth_loss, match_loss, point_loss, pose_loss
+from .losses import auxiliary_loss, depth_loss, match_loss, pair_loss, point_loss, pose_loss
 from .model import Vggt
 from .settings import Settings
 from .targets import Targets, by_patch, find_matches, make_targets, sampled
@@ -74,6 +74,9 @@ class Objective(nn.Module):
         pose, pose_parts = pose_loss(outputs.poses, targets.pose)
         parts |= pose_parts | {"auxiliary": auxiliary}
         total = total + loss.pose * pose + loss.auxiliary * auxiliary
+        if loss.pairs > 0:
+            parts["pairs"] = pair_loss(outputs.poses[-1], targets.pose)
+            total = total + loss.pairs * parts["pairs"]
         return total, {name: part.detach() for name, part in (parts | {"loss": total}).items()}
 
     def _dense(self, outputs, targets: Targets, draw: Draw) -> tuple[Tensor, dict[str, Tensor]]:

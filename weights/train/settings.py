@@ -25,6 +25,7 @@ class Data:
 @dataclasses.dataclass(frozen=True)
 class Loss:
     pose: float = 5.0
+    pairs: float = 0.0  # relative motions of all pairs of frames
     depth: float = 1.0
     points: float = 0.5
     auxiliary: float = 1.0
