@@ -33,12 +33,6 @@ OurKernel on_cpu(const char* name, CpuIsa isa) {
 }
 
 #ifdef VGGT_CUDA
-CudaElement element_of(at::ScalarType type) {
-  return type == at::kFloat      ? CudaElement::fp32
-         : type == at::kBFloat16 ? CudaElement::bf16
-                                 : CudaElement::fp16;
-}
-
 KernelStructure structure_of(const AttentionInputs& x, const AttentionOptions& options) {
   const CudaPlan plan = plan_cuda(x.q, x.k, options);
   KernelStructure structure{plan.tile.keys, plan.partitions, 0, 0};
@@ -51,7 +45,7 @@ OurKernel on_gpu(const char* name, AttentionVariant variant, at::Device device, 
                  int64_t dim) {
   OurKernel kernel;
   kernel.name = name;
-  kernel.refusal = variant_refusal(variant, element_of(type), dim, cuda_device(device));
+  kernel.refusal = variant_refusal(variant, cuda_element(type), dim, cuda_device(device));
   auto with_variant = [variant](const AttentionInputs& x, AttentionWant want) {
     AttentionOptions options = options_for(x, want);
     options.variant = variant;

@@ -47,7 +47,7 @@ class Gradients:
         if not self.records:
             parts = self._compute(parameters, draw.to(self.processes.device), matching)
         else:
-            if (shape, matching) not in self.recordings:
+            if self.is_new(shape, matching):
                 self.recordings[shape, matching] = self._record(parameters, draw, matching)
             parts = self._replay(self.recordings[shape, matching], parameters, draw)
         if self.processes.count > 1:
