@@ -10,6 +10,9 @@
 
 #include "attention/attention.h"
 
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
 struct Qkv {
   at::Tensor q, k, v;  // [B,A,Nq,D], [B,A,Nk,D], [B,A,Nk,D]
 };

@@ -23,9 +23,6 @@ using vggt::AttentionResult;
 using vggt::AttentionWant;
 using vggt::CpuIsa;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 /// The house rule: error at most twice LibTorch's at the same precision plus a rounding floor.
 void expect_accurate(const at::Tensor& out, const Qkv& x, const at::Tensor& want, const std::string& what,
                      std::optional<double> scale = std::nullopt) {

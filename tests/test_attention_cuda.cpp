@@ -24,9 +24,6 @@ using vggt::AttentionWant;
 using vggt::CudaPlan;
 using vggt::CudaTile;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 /// Of the sums of exponentials: lse itself may be near 0.
 double lse_error(const at::Tensor& got, const at::Tensor& want) {
   return error_of(got.to(at::kDouble).exp(), want.to(at::kDouble).exp());

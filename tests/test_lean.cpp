@@ -23,7 +23,6 @@ using vggt::AttentionVariant;
 using vggt::AttentionWant;
 using vggt::LeanTimes;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kKeys = 203;
 const std::vector<int64_t> kEtas = {1, 7, 64, 101, 202, 203, 204, std::numeric_limits<int64_t>::max()};
 
