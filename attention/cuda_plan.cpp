@@ -9,9 +9,6 @@
 namespace vggt {
 namespace {
 
-// What `automatic` stands for.
-constexpr AttentionVariant kAutomatic = AttentionVariant::sdpa;
-
 const char* name_of(CudaElement type) {
   return type == CudaElement::fp32 ? "fp32" : type == CudaElement::bf16 ? "bf16" : "fp16";
 }
@@ -149,10 +146,23 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
   return "is unknown";
 }
 
-CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement, const CudaSizes& sizes,
+namespace {
+
+/// What `automatic` stands for: the fastest of ours that keeps the type's accuracy.
+AttentionVariant automatic(CudaElement type, int64_t dim, const CudaDevice& device) {
+  using enum AttentionVariant;
+  for (AttentionVariant variant : {half, split, strict}) {
+    if (variant_refusal(variant, type, dim, device).empty()) return variant;
+  }
+  return sdpa;
+}
+
+}  // namespace
+
+CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const CudaSizes& sizes,
                           const CudaDevice& device) {
   CudaPlan plan;
-  plan.variant = variant == AttentionVariant::automatic ? kAutomatic : variant;
+  plan.variant = variant == AttentionVariant::automatic ? automatic(type, sizes.dim, device) : variant;
   // The time of a block for a key tile, by count of its instructions; the second pass reads and writes at
   // some 3 TB/s.
   constexpr double kMergeBytes = 3e12 / 2;

@@ -94,11 +94,6 @@ template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-/// Keeps the assembler from moving a wait that follows before the computing of x, which is never negative. It
-/// knows no reason not to wait first, and then nothing is left to do while the products run.
-__device__ __forceinline__ void finish(float x) {
-  if (x < 0) asm volatile("nanosleep.u32 0;" ::: "memory");
-}
 /// Keeps the compiler from moving accesses to these registers across this place.
 template <int kCount>
 __device__ __forceinline__ void pin(float (&x)[kCount]) {

@@ -118,7 +118,6 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
     if (negative) negate(c.scores);
     const bool raised = c.rows.raise(c.scores, c.scale2, factor);
     c.rows.exponentiate(c.scores, c.scale2);
-    finish(c.rows.sum[0] + c.rows.sum[1]);
     wgmma_wait<0>();
     c.pin_operands();
     release(value_slot);

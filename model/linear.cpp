@@ -30,8 +30,6 @@ namespace {
 // Of the parts of x at one time. More rows than this give no more speed.
 constexpr int64_t kPieceBytes = int64_t{256} << 20, kPieceRows = 256;
 
-constexpr bool kSplit = false;  // not before it is proved on a GPU
-
 bool is_aligned(const at::Tensor& x, uintptr_t bytes) {
   return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % bytes == 0;
 }
@@ -100,7 +98,7 @@ namespace {
 /// linear() by split products, or undefined where they do not pay.
 at::Tensor try_split(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      SplitWeight& split, bool gelu) {
-  if (!kSplit || !x.is_cuda()) return {};
+  if (!x.is_cuda()) return {};
   const LinearCall call{x.numel() / std::max<int64_t>(1, x.size(-1)),
                         weight.size(1),
                         weight.size(0),

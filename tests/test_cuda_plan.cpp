@@ -25,10 +25,19 @@ CudaPlan strict(int64_t rows, int64_t queries, int64_t keys, int64_t dim, const 
   return choose_cuda_plan(AttentionVariant::strict, CudaElement::fp32, {rows, queries, keys, dim}, device);
 }
 
-TEST(CudaPlan, AutomaticIsLibTorchUntilOursAreProved) {
-  for (auto type : {CudaElement::fp32, CudaElement::bf16, CudaElement::fp16}) {
-    const CudaPlan plan = choose_cuda_plan(AttentionVariant::automatic, type, {16, 4164, 4164, 64}, kH200);
-    EXPECT_EQ(plan.variant, AttentionVariant::sdpa);
+TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
+  CudaDevice hopper = kH200, ampere = kA100;
+  hopper.mma = hopper.wgmma = ampere.mma = true;
+  auto automatic = [](CudaElement type, int64_t dim, const CudaDevice& device) {
+    return choose_cuda_plan(AttentionVariant::automatic, type, {16, 4164, 4164, dim}, device).variant;
+  };
+  EXPECT_EQ(automatic(CudaElement::fp32, 64, hopper), AttentionVariant::split);
+  EXPECT_EQ(automatic(CudaElement::fp32, 64, kTuring), AttentionVariant::strict);
+  EXPECT_EQ(automatic(CudaElement::fp32, 256, hopper), AttentionVariant::sdpa);
+  for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
+    EXPECT_EQ(automatic(type, 64, hopper), AttentionVariant::half);
+    EXPECT_EQ(automatic(type, 128, ampere), AttentionVariant::half);
+    EXPECT_EQ(automatic(type, 64, kTuring), AttentionVariant::sdpa);
   }
 }
 
