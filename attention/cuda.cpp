@@ -64,21 +64,18 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   return p;
 }
 
-/// Falls back to strict where the numbers cannot be split: the host waits for the answer.
+/// What split refuses, strict computes: both are started, and each leaves out the other's heads.
 cudaError_t launch_split(const CudaProblem& p, cudaStream_t stream) {
   const at::Tensor memory = at::empty({split_bytes(p)}, at::device(at::kCUDA).dtype(at::kByte));
   const SplitParts parts = split_parts(p, memory.mutable_data_ptr());
-  int refused = 0;
   cudaError_t error = prepare_split(p, parts, stream);
-  if (error == cudaSuccess)
-    error = cudaMemcpyAsync(&refused, parts.refused, sizeof(refused), cudaMemcpyDeviceToHost, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (error == cudaSuccess) error = launch_split_sm90(of_parts(p, parts), stream);
   if (error != cudaSuccess) return error;
-  if (!refused) return launch_split_sm90(p, parts, stream);
   const CudaSizes sizes{static_cast<int64_t>(p.sequences) * p.heads, p.longest_queries, p.longest_keys,
                         p.dim};
-  const CudaDevice device = cuda_device(memory.device());
-  return launch_strict(p, choose_cuda_plan(AttentionVariant::strict, p.type, sizes, device).tile, stream);
+  const CudaPlan strict =
+      choose_cuda_plan(AttentionVariant::strict, p.type, sizes, cuda_device(memory.device()));
+  return launch_strict(of_refused(p, parts), strict.tile, stream);
 }
 
 cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {

@@ -20,7 +20,13 @@ inline int64_t blocks_of(const CudaProblem& p, int query_tile) {
   return tiles * p.partitions * p.heads * p.sequences;
 }
 
-/// The share of block number `index` of blocks_of(). Without queries where its sequence is shorter.
+/// Number of a head in marks and in largest.
+__device__ inline int head_row(const CudaProblem& p, const BlockPlace& place) {
+  return place.batch * p.heads + place.head;
+}
+
+/// The share of block number `index` of blocks_of(). Without queries where its sequence is shorter, or its
+/// head is left out.
 __device__ inline BlockPlace place_of_block(const CudaProblem& p, const CudaTile& tile, unsigned index) {
   const unsigned tiles = (p.longest_queries + tile.queries - 1u) / tile.queries;
   const int block = index % tiles;
@@ -37,6 +43,7 @@ __device__ inline BlockPlace place_of_block(const CudaProblem& p, const CudaTile
   const int k_end = p.k_offsets ? p.k_offsets[sequence + 1] : p.keys;
   place.first_query = q_first + block * tile.queries;
   place.queries = max(0, min(tile.queries, q_end - place.first_query));
+  if (p.marks && p.marks[head_row(p, place)] != p.mark) place.queries = 0;
   const KeyRange range = partition_keys(k_end - k_first, tile.keys, place.partition, p.partitions);
   place.first_key = k_first + range.first;
   place.keys = range.end - range.first;
@@ -45,7 +52,7 @@ __device__ inline BlockPlace place_of_block(const CudaProblem& p, const CudaTile
 
 /// Number of a row in lse, m, s and in the workspace.
 __device__ inline int64_t line_of(const CudaProblem& p, const BlockPlace& place, int row) {
-  return (static_cast<int64_t>(place.batch) * p.heads + place.head) * p.queries + place.first_query + row;
+  return static_cast<int64_t>(head_row(p, place)) * p.queries + place.first_query + row;
 }
 
 /// Where a row's fp32 numbers [D] go: W of the partition or of the state, or an fp32 output.

@@ -23,6 +23,13 @@ struct CudaProblem {
   int sequences = 0;                                     // batch where there are no offsets
   int longest_queries = 0, longest_keys = 0;             // of a sequence
 
+  // Where not null, q, k and v are the parts of Note [Splitting] in split_parts.h: fp16, with an fp32 out.
+  const float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, on the device
+
+  // Heads with another mark are left out; null: none are.
+  const int* marks = nullptr;  // [B·A], on the device
+  int mark = 0;
+
   // What is written: out, with lse where not null, or the state m, s, w (out null). lse, m and s are
   // [B,A,Nq].
   void* out = nullptr;           // [B,A,Nq,D], type of q, with out_strides

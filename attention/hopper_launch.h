@@ -10,9 +10,9 @@
 namespace vggt::hopper {
 
 /// A grid that stays: a block per multiprocessor takes one tile of queries after another.
-template <class Shape, class Maps, class... Rest>
-cudaError_t launch_blocks(void (*kernel)(CudaProblem, Maps, int, Rest...), const CudaProblem& p,
-                          const Maps& maps, cudaStream_t stream, Rest... rest) {
+template <class Shape, class Maps>
+cudaError_t launch_blocks(void (*kernel)(CudaProblem, Maps, int), const CudaProblem& p, const Maps& maps,
+                          cudaStream_t stream) {
   int device = 0, multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess)
@@ -23,7 +23,7 @@ cudaError_t launch_blocks(void (*kernel)(CudaProblem, Maps, int, Rest...), const
   const int64_t items = blocks_of(p, Shape::kQueries);
   if (items > INT_MAX) return cudaErrorInvalidValue;
   const int blocks = static_cast<int>(std::min<int64_t>(items, multiprocessors));
-  kernel<<<blocks, Shape::kThreads, Shape::kSharedBytes, stream>>>(p, maps, static_cast<int>(items), rest...);
+  kernel<<<blocks, Shape::kThreads, Shape::kSharedBytes, stream>>>(p, maps, static_cast<int>(items));
   return cudaGetLastError();
 }
 

@@ -25,7 +25,7 @@ struct Operands {
   Operand of[3];
   int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
   float scale;
-  int* refused;
+  int* refused;  // [B·A]
 };
 
 __device__ __forceinline__ float largest_of(float4 x) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
     most = fmaxf(most, largest_of(four));
     finite &= isfinite(four.x) && isfinite(four.y) && isfinite(four.z) && isfinite(four.w);
   });
-  if (!finite) *o.refused = 1;
+  if (!finite) o.refused[row] = 1;
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
   // Bits of numbers that are not negative are in the order of the numbers.
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
   const bool values = blockIdx.y == 2;
-  if (threadIdx.x == 0 && logits_too_large(o, row)) *o.refused = 1;
+  if (threadIdx.x == 0 && logits_too_large(o, row)) o.refused[row] = 1;
   visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
     const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
     const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
     float most = largest_of(four);
     for (int lanes = 1; lanes < lanes_of_row; lanes *= 2)
       most = fmaxf(most, __shfl_xor_sync(row_mask, most, lanes));
-    if (most > 0 && most < largest * kSmallest) *o.refused = 1;
+    if (most > 0 && most < largest * kSmallest) o.refused[row] = 1;
   });
 }
 
@@ -102,7 +102,7 @@ int64_t aligned(int64_t bytes) {
 int64_t split_bytes(const CudaProblem& p) {
   const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
   const int64_t numbers = 2 * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
-  return aligned(numbers * p.queries) + 2 * aligned(numbers * p.keys) + (3 * rows + 1) * 4;
+  return aligned(numbers * p.queries) + 2 * aligned(numbers * p.keys) + 4 * rows * 4;
 }
 
 SplitParts split_parts(const CudaProblem& p, void* memory) {
@@ -116,6 +116,30 @@ SplitParts split_parts(const CudaProblem& p, void* memory) {
   parts.largest = reinterpret_cast<float*>(base += aligned(numbers * p.keys));
   parts.refused = reinterpret_cast<int*>(parts.largest + 3 * rows);
   return parts;
+}
+
+CudaProblem of_parts(const CudaProblem& p, const SplitParts& parts) {
+  CudaProblem q = p;
+  auto dense = [&](int tokens) {
+    const int64_t head = static_cast<int64_t>(tokens) * p.dim;
+    return AttentionStrides{p.heads * head, head, p.dim};
+  };
+  q.q = parts.q;
+  q.k = parts.k;
+  q.v = parts.v;
+  q.q_strides = dense(p.queries);
+  q.k_strides = q.v_strides = dense(p.keys);
+  q.largest = parts.largest;
+  q.marks = parts.refused;
+  q.mark = 0;
+  return q;
+}
+
+CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts) {
+  CudaProblem q = p;
+  q.marks = parts.refused;
+  q.mark = 1;
+  return q;
 }
 
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
@@ -136,7 +160,7 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
       parts.refused};
   const int64_t blocks = static_cast<int64_t>(rows) * chunks;
   if (blocks > INT_MAX) return cudaErrorInvalidValue;
-  const cudaError_t error = cudaMemsetAsync(parts.largest, 0, (3 * rows + 1) * sizeof(float), stream);
+  const cudaError_t error = cudaMemsetAsync(parts.largest, 0, 4 * rows * sizeof(float), stream);
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(blocks), 3);
   largest_kernel<<<grid, kThreads, 0, stream>>>(o);

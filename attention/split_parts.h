@@ -15,17 +15,21 @@ namespace vggt {
 struct SplitParts {
   void *q = nullptr, *k = nullptr, *v = nullptr;
   float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, of finite numbers
-  int* refused = nullptr;    // on the device; not 0 where the parts are no good, see Note [Splitting]
+  int* refused = nullptr;    // [B·A]; 1 where a head's parts are no good, see Note [Splitting]
 };
 
 /// Bytes of memory for the parts of this call.
 int64_t split_bytes(const CudaProblem& p);
 SplitParts split_parts(const CudaProblem& p, void* memory);
 
+/// The call on its parts, for the heads that are not refused; and on its own numbers, for those that are.
+CudaProblem of_parts(const CudaProblem& p, const SplitParts& parts);
+CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts);
+
 /// Fills the parts. p: fp32.
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream);
 
-/// fp32 attention at fp32's accuracy from prepared parts that are not refused. Only where sm90a_built().
-cudaError_t launch_split_sm90(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream);
+/// fp32 attention at fp32's accuracy, of parts. Only where sm90a_built().
+cudaError_t launch_split_sm90(const CudaProblem& p, cudaStream_t stream);
 
 }  // namespace vggt

@@ -3,11 +3,30 @@
 
 #include <cuda_fp16.h>
 
+#include <cfloat>
+
+#include "attention/cuda_block.cuh"
+
 namespace vggt {
 
 /// e of a head with this largest number.
 __device__ __forceinline__ int split_exponent(float largest) {
   return largest == 0 ? 0 : 14 - ilogbf(largest);
+}
+
+/// What q·k of the numbers that p holds, parts or not, becomes a logit in base 2 by; without its sign.
+__device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockPlace& place) {
+  const float scale = fabsf(p.scale) * kLog2E;
+  if (!p.largest) return scale;
+  const float* largest = p.largest + head_row(p, place);
+  const int exponent = split_exponent(largest[0]) + split_exponent(largest[p.batch * p.heads]);
+  // Not 0, which a masked logit must not be multiplied by.
+  return fmaxf(ldexpf(scale, -exponent), FLT_MIN);
+}
+
+/// e of the values' parts.
+__device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockPlace& place) {
+  return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, place)]);
 }
 
 /// Two numbers, already scaled, as pairs of their high and of their low parts.

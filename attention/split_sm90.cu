@@ -1,7 +1,5 @@
 // fp32 attention at fp32's accuracy on Hopper's tensor cores: each product of fp32 matrices is three of fp16.
 // See Note [Splitting].
-#include <cfloat>
-
 #include "attention/hopper_consumer.cuh"
 #include "attention/hopper_launch.h"
 #include "attention/split_parts.h"
@@ -29,14 +27,10 @@ struct SplitConsumer {
   float scale2;
   int exponent;       // of w: values are w·2^exponent
   int group, thread;  // the warpgroup, the thread in it
-  const float* largest;
 
   __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace& place) {
-    const int all = p.batch * p.heads, row = place.batch * p.heads + place.head;
-    const int logits = split_exponent(largest[row]) + split_exponent(largest[all + row]);
-    exponent = split_exponent(largest[2 * all + row]) + kLift;
-    // Not 0, which a masked logit must not be multiplied by.
-    scale2 = fmaxf(ldexpf(fabsf(p.scale) * kLog2E, -logits), FLT_MIN);
+    exponent = value_exponent(p, place) + kLift;
+    scale2 = logit_scale(p, place);
     rows = {};
 #pragma unroll
     for (float& x : values) x = 0;
@@ -126,11 +120,10 @@ struct SplitConsumer {
 template <class C>
 __global__ void __launch_bounds__(C::Shape::kThreads, 1)
     split_attention_kernel(const __grid_constant__ CudaProblem p, const __grid_constant__ Maps maps,
-                           int items, const float* largest) {
+                           int items) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char memory[];
   C consumer;
-  consumer.largest = largest;
   run_block(p, maps, items, memory, consumer);
 #else
   __trap();  // the plan asks for this kernel only where sm90a_built()
@@ -138,7 +131,7 @@ __global__ void __launch_bounds__(C::Shape::kThreads, 1)
 }
 
 template <int kDim, int kKeys, int kSlots>
-cudaError_t launch(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
+cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
   using S = Shape<kDim, 2, 2, kKeys, kSlots>;
   const int rows = p.batch * p.heads;
   Maps maps;
@@ -147,23 +140,22 @@ cudaError_t launch(const CudaProblem& p, const SplitParts& parts, cudaStream_t s
                                  static_cast<int64_t>(tokens) * kDim, kDim};
     return make_tensor_map(to, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, data, dense, {2, rows, tokens, kDim, box});
   };
-  cudaError_t error = map(maps.q, parts.q, p.queries, kGroupQueries);
+  cudaError_t error = map(maps.q, p.q, p.queries, kGroupQueries);
   if (p.keys == 0) {  // nothing to describe, nothing to load
     maps.k = maps.v = maps.q;
   } else {
-    if (error == cudaSuccess) error = map(maps.k, parts.k, p.keys, S::kKeys);
-    if (error == cudaSuccess) error = map(maps.v, parts.v, p.keys, S::kKeys);
+    if (error == cudaSuccess) error = map(maps.k, p.k, p.keys, S::kKeys);
+    if (error == cudaSuccess) error = map(maps.v, p.v, p.keys, S::kKeys);
   }
   if (error != cudaSuccess) return error;
-  return launch_blocks<S>(split_attention_kernel<SplitConsumer<S>>, p, maps, stream,
-                          static_cast<const float*>(parts.largest));
+  return launch_blocks<S>(split_attention_kernel<SplitConsumer<S>>, p, maps, stream);
 }
 
 }  // namespace
 
-cudaError_t launch_split_sm90(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
-  return p.dim == 64 ? launch<64, kSplitTile90.keys, 6>(p, parts, stream)
-                     : launch<128, kSplitTile90Wide.keys, 5>(p, parts, stream);
+cudaError_t launch_split_sm90(const CudaProblem& p, cudaStream_t stream) {
+  return p.dim == 64 ? launch<64, kSplitTile90.keys, 6>(p, stream)
+                     : launch<128, kSplitTile90Wide.keys, 5>(p, stream);
 }
 
 }  // namespace vggt
