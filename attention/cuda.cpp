@@ -64,12 +64,21 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   return p;
 }
 
-/// What split refuses, strict computes: both are started, and each leaves out the other's heads.
-cudaError_t launch_split(const CudaProblem& p, cudaStream_t stream) {
-  const at::Tensor memory = at::empty({split_bytes(p)}, at::device(at::kCUDA).dtype(at::kByte));
-  const SplitParts parts = split_parts(p, memory.mutable_data_ptr());
+/// The tensor cores' part of split and turbo.
+cudaError_t launch_parts(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
+  if (plan.variant == AttentionVariant::split) return launch_split_sm90(p, stream);
+  return plan.tile.queries == kHalfTile80.queries ? launch_turbo_sm80(p, stream)
+                                                  : launch_turbo_sm90(p, stream);
+}
+
+/// Split and turbo. The heads that they refuse strict computes: both kernels are started, and each leaves out
+/// the other's heads.
+cudaError_t launch_in_parts(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
+  const int count = plan.variant == AttentionVariant::split ? 2 : 1;
+  const at::Tensor memory = at::empty({split_bytes(p, count)}, at::device(at::kCUDA).dtype(at::kByte));
+  const SplitParts parts = split_parts(p, count, memory.mutable_data_ptr());
   cudaError_t error = prepare_split(p, parts, stream);
-  if (error == cudaSuccess) error = launch_split_sm90(of_parts(p, parts), stream);
+  if (error == cudaSuccess) error = launch_parts(of_parts(p, parts), plan, stream);
   if (error != cudaSuccess) return error;
   const CudaSizes sizes{static_cast<int64_t>(p.sequences) * p.heads, p.longest_queries, p.longest_keys,
                         p.dim};
@@ -86,7 +95,8 @@ cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream
       return plan.tile.queries == kHalfTile80.queries ? launch_half_sm80(p, stream)
                                                       : launch_half_sm90(p, stream);
     case AttentionVariant::split:
-      return launch_split(p, stream);
+    case AttentionVariant::turbo:
+      return launch_in_parts(p, plan, stream);
     default:
       return cudaErrorNotSupported;
   }

@@ -77,7 +77,7 @@ std::vector<CudaTile> tiles_of(AttentionVariant variant, int64_t dim, const Cuda
     fits = {strict_fit<StrictTile64>(device), strict_fit<StrictTile64Small>(device)};
   if (variant == AttentionVariant::strict && dim > 64)
     fits = {strict_fit<StrictTile128>(device), strict_fit<StrictTile128Small>(device)};
-  if (variant == AttentionVariant::half) {
+  if (variant == AttentionVariant::half || variant == AttentionVariant::turbo) {
     fits = {half_fit(dim, device)};
     if (device.wgmma) fits.push_back({kHalfTile80, 1});
   }
@@ -135,9 +135,9 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
         return need("compute capability 9.0 and a build for it", capability_name(device.capability));
       return "";
     case AttentionVariant::turbo:
-      return fp32 ? "is not part of this build" : need("fp32", name_of(type));
     case AttentionVariant::half:
-      if (fp32) return need("bf16 or fp16", name_of(type));
+      if (variant == AttentionVariant::turbo && !fp32) return need("fp32", name_of(type));
+      if (variant == AttentionVariant::half && fp32) return need("bf16 or fp16", name_of(type));
       if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
       if (!device.mma)
         return need("compute capability 8.0 and a build for it", capability_name(device.capability));
@@ -171,7 +171,8 @@ CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const Cuda
     plan.partitions = choose_partitions(sizes, device, fit, 1 / (tile_seconds * kMergeBytes));
   };
   if (plan.variant == AttentionVariant::strict) cut(strict_fit(sizes, device), 10e-6);
-  if (plan.variant == AttentionVariant::half) cut(half_fit(sizes.dim, device), 1e-6);
+  if (plan.variant == AttentionVariant::half || plan.variant == AttentionVariant::turbo)
+    cut(half_fit(sizes.dim, device), 1e-6);
   if (plan.variant == AttentionVariant::split) cut(split_fit(sizes.dim), 2e-6);
   return plan;
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "attention/cuda_block.cuh"
+#include "attention/split_scale.cuh"
 
 namespace vggt {
 
@@ -51,20 +52,26 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
 // ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
 // largest number, and rescaling w all but vanishes from the loop.
 //
+// Note [Lift]: weights in fp16 have 2^-25 as their error, however small they are. Turbo's are kTurboLift
+// powers of two larger, as are s and w then: with the slack at most 2^15.
+constexpr int kTurboLift = 7;
+
 // Note [Far logits]: one fma makes a logit's distance to the peak, whose product with the scale is rounded
 // first. That shifts all distances of a row alike, by up to 2^-25 of the peak: no harm until weights leave
 // the range of their type. Beyond kFar the peak is subtracted before scaling, which is exact where it counts.
 
 /// m and s of two rows; a thread's s covers its own columns until join_columns().
 /// kPolynomial: sixteenths of the exponentials that exp2_polynomial computes. kSlack = 0: any logits are far.
-template <int kPolynomial, int kSlack>
+/// Sums are 2^kLift_ times larger, see Note [Lift].
+template <int kPolynomial, int kSlack, int kLift_ = 0>
 struct SoftmaxRows {
+  static constexpr int kLift = kLift_;
   static constexpr float kUnit = 1.0f / 256, kFar = 4096;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
   float peak[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, as largest; NaN for +inf
   float sum[2] = {0, 0};
-  float shift[2] = {0, 0};  // what is added to scaled logits: minus the peak, or 0 where that is far
+  float shift[2] = {0, 0};  // what is added to scaled logits: kLift minus the peak, kLift where that is far
   bool far = kSlack == 0;   // see Note [Far logits]
 
   /// What sums relative to the peak are multiplied with to be relative to `to`.
@@ -98,10 +105,10 @@ struct SoftmaxRows {
       peak[row] = next;
     }
     if constexpr (kSlack > 0) {
-      shift[0] = -anchor(peak[0] * scale2);
-      shift[1] = -anchor(peak[1] * scale2);
+      shift[0] = kLift - anchor(peak[0] * scale2);
+      shift[1] = kLift - anchor(peak[1] * scale2);
       far = fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kFar;
-      if (far) shift[0] = shift[1] = 0;
+      if (far) shift[0] = shift[1] = kLift;
     }
     return true;
   }
@@ -135,29 +142,42 @@ struct SoftmaxRows {
   }
 };
 
+/// A number of w, of an output of type Out: an fp32 one is of parts, whose w is 2^exponent times too large.
+template <class Out>
+__device__ __forceinline__ float unscaled(float x, int exponent) {
+  return std::is_same_v<Out, float> ? ldexpf(x, -exponent) : x;
+}
+
 /// Writes what p wants of row 0 or 1 of a thread's accumulator w: numbers from `column` on of query number
-/// `query` of the block. rows: joined.
-template <class T, int kCount, class Rows>
+/// `query` of the block. rows: joined. exponent: as in unscaled().
+template <class Out, int kCount, class Rows>
 __device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace& place, int query, int row,
                                           int column, float scale2, const Rows& rows,
-                                          const float (&w)[kCount]) {
-  if (p.partitions == 1 && p.out) {
-    const float factor = normaliser(rows.sum[row]);
-    const int64_t at = place.batch * p.out_strides.batch + place.head * p.out_strides.head +
-                       (place.first_query + query) * p.out_strides.token + column;
-    uint32_t* out = reinterpret_cast<uint32_t*>(static_cast<T*>(p.out) + at);
+                                          const float (&w)[kCount], int exponent = 0) {
+  constexpr float kLowered = 1.0f / (1 << Rows::kLift);  // see Note [Lift]
+  const bool finished = p.partitions == 1 && p.out;
+  if constexpr (!std::is_same_v<Out, float>) {
+    if (finished) {
+      const float factor = normaliser(rows.sum[row]);
+      const int64_t at = place.batch * p.out_strides.batch + place.head * p.out_strides.head +
+                         (place.first_query + query) * p.out_strides.token + column;
+      uint32_t* out = reinterpret_cast<uint32_t*>(static_cast<Out*>(p.out) + at);
 #pragma unroll
-    for (int i = 0; i < kCount / 4; ++i)
-      out[4 * i] = packed_pair<T>(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
-    if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row]);
-    return;
+      for (int i = 0; i < kCount / 4; ++i)
+        out[4 * i] = packed_pair<Out>(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
+      if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row] * kLowered);
+      return;
+    }
   }
-  const float m2 = rows.largest[row] * scale2, factor = rows.factor_to(rows.largest[row], row, scale2);
+  const float m2 = rows.largest[row] * scale2,
+              lowered = rows.factor_to(rows.largest[row], row, scale2) * kLowered;
+  const float factor = finished ? normaliser(rows.sum[row]) : lowered;
   float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
 #pragma unroll
   for (int i = 0; i < kCount / 4; ++i)
-    wide[4 * i] = make_float2(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
-  if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * factor);
+    wide[4 * i] = make_float2(unscaled<Out>(w[4 * i + 2 * row] * factor, exponent),
+                              unscaled<Out>(w[4 * i + 2 * row + 1] * factor, exponent));
+  if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * lowered);
 }
 
 }  // namespace vggt

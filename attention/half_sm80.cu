@@ -1,5 +1,5 @@
-// bf16 and fp16 attention for any GPU from sm_80 on: a warp takes 16 queries, tiles of keys and values come
-// by asynchronous copies, one ahead of its use.
+// bf16 and fp16 attention, and turbo: fp32 attention of fp16 parts, for any GPU from sm_80 on: a warp takes
+// 16 queries, tiles of keys and values come by asynchronous copies, one ahead of its use.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -8,6 +8,7 @@
 #include "attention/ampere.cuh"
 #include "attention/half_rows.cuh"
 #include "attention/hopper_layout.h"
+#include "attention/split_parts.h"
 #include "attention/tensor_tile.h"
 
 namespace vggt {
@@ -47,13 +48,15 @@ struct Tiles {
   }
 };
 
-/// A warp's registers.
-template <class T, int kDim>
+/// A warp's registers. T: of the operands; Out: of the output, float for operands that are parts.
+template <class T, class Out, int kDim>
 struct Warp {
+  static constexpr bool kOfParts = std::is_same_v<Out, float>;
+
   uint32_t queries[kDim / 16][4];
   float scores[kKeys / 2];
   float values[kDim / 2] = {};  // w
-  SoftmaxRows<0, 8> rows;
+  SoftmaxRows<0, 8, kOfParts ? kTurboLift : 0> rows;
 
   __device__ void load_queries(const CudaProblem& p, const BlockPlace& place, int first) {
     const T* q = static_cast<const T*>(p.q) + place.batch * p.q_strides.batch + place.head * p.q_strides.head;
@@ -121,7 +124,7 @@ struct Warp {
   }
 };
 
-template <class T, int kDim>
+template <class T, class Out, int kDim>
 __global__ void __launch_bounds__(kThreads, kDim == 64 ? 3 : 2)
     half_mma_kernel(const __grid_constant__ CudaProblem p) {
 #if __CUDA_ARCH__ >= 800
@@ -139,9 +142,9 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 3 : 2)
     }
     ampere::commit_copies();
   };
-  const float scale2 = fabsf(p.scale) * kLog2E;
+  const float scale2 = logit_scale(p, place);
   const int first_query = threadIdx.x / 32 * kWarpQueries;
-  Warp<T, kDim> warp;
+  Warp<T, Out, kDim> warp;
   start(0);
   warp.load_queries(p, place, first_query);
   for (int tile = 0; tile * kKeys < place.keys; ++tile) {
@@ -154,40 +157,49 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 3 : 2)
     __syncthreads();
   }
   warp.rows.join_columns();
+  const int exponent = warp.kOfParts ? value_exponent(p, place) : 0;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int lane = threadIdx.x % 32, query = first_query + lane / 4 + row * 8;
     if (query < place.queries)
-      write_row<T>(p, place, query, row, lane % 4 * 2, scale2, warp.rows, warp.values);
+      write_row<Out>(p, place, query, row, lane % 4 * 2, scale2, warp.rows, warp.values, exponent);
   }
 #else
   __trap();  // the plan asks for this kernel from sm_80 on
 #endif
 }
 
-template <class T, int kDim>
+template <class T, class Out, int kDim>
 cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
   constexpr int kBytes = Tiles<T, kDim>::kSharedBytes;
-  const cudaError_t error =
-      cudaFuncSetAttribute(half_mma_kernel<T, kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  const cudaError_t error = cudaFuncSetAttribute(half_mma_kernel<T, Out, kDim>,
+                                                 cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   const int64_t blocks = blocks_of(p, kQueries);
   if (error != cudaSuccess || blocks > INT_MAX) return error != cudaSuccess ? error : cudaErrorInvalidValue;
-  half_mma_kernel<T, kDim><<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(p);
+  half_mma_kernel<T, Out, kDim><<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(p);
   return cudaGetLastError();
+}
+
+template <class T, class Out>
+cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
+  return p.dim == 64 ? launch<T, Out, 64>(p, stream) : launch<T, Out, 128>(p, stream);
 }
 
 }  // namespace
 
 bool sm80_built() {
   cudaFuncAttributes attributes;
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, half_mma_kernel<__half, 64>);
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, half_mma_kernel<__half, __half, 64>);
   return error == cudaSuccess && attributes.ptxVersion >= 80;
 }
 
 cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream) {
-  const bool bf16 = p.type == CudaElement::bf16;
-  if (p.dim == 64) return bf16 ? launch<__nv_bfloat16, 64>(p, stream) : launch<__half, 64>(p, stream);
-  return bf16 ? launch<__nv_bfloat16, 128>(p, stream) : launch<__half, 128>(p, stream);
+  return p.type == CudaElement::bf16 ? launch<__nv_bfloat16, __nv_bfloat16>(p, stream)
+                                     : launch<__half, __half>(p, stream);
+}
+
+cudaError_t launch_turbo_sm80(const CudaProblem& p, cudaStream_t stream) {
+  return launch<__half, float>(p, stream);
 }
 
 }  // namespace vggt

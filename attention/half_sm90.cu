@@ -1,9 +1,10 @@
-// bf16 and fp16 attention on Hopper's tensor cores.
+// bf16 and fp16 attention on Hopper's tensor cores, and turbo: fp32 attention of fp16 parts.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "attention/hopper_consumer.cuh"
 #include "attention/hopper_launch.h"
+#include "attention/split_parts.h"
 #include "attention/tensor_tile.h"
 #include "attention/wgmma.cuh"
 
@@ -12,21 +13,23 @@ namespace {
 
 using namespace hopper;
 
+/// T: of the operands; Out: of the output, float for operands that are parts.
 /// kPolynomial: sixteenths of the exponentials that are not left to the special function unit.
-template <class T, class Shape_, int kPolynomial>
+template <class T, class Out, class Shape_, int kPolynomial>
 struct HalfConsumer {
   using Shape = Shape_;
   using Element = T;
+  static constexpr bool kOfParts = std::is_same_v<Out, float>;
 
   float scores[Shape::kKeys / 2];      // q·k of a tile, then exp of them
   uint32_t weights[Shape::kKeys / 4];  // the tile before: exp in pairs of T
   float values[Shape::kDim / 2];       // w
-  SoftmaxRows<kPolynomial, 8> rows;
+  SoftmaxRows<kPolynomial, 8, kOfParts ? kTurboLift : 0> rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
 
-  __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace&) {
-    scale2 = fabsf(p.scale) * kLog2E;
+  __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace& place) {
+    scale2 = logit_scale(p, place);
     rows = {};
 #pragma unroll
     for (float& x : values) x = 0;
@@ -73,11 +76,12 @@ struct HalfConsumer {
 
   __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
     rows.join_columns();
+    const int exponent = kOfParts ? value_exponent(p, place) : 0;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
       if (query < place.queries)
-        write_row<T>(p, place, query, row, fragment_column(thread, 0), scale2, rows, values);
+        write_row<Out>(p, place, query, row, fragment_column(thread, 0), scale2, rows, values, exponent);
     }
   }
 };
@@ -113,10 +117,11 @@ cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
   return launch_blocks<S>(half_kernel<C>, p, maps, stream);
 }
 
-template <class T>
-using Consumer64 = HalfConsumer<T, Shape<64, 1, 3, kHalfTile90.keys, 12>, 2>;
-template <class T>
-using Consumer128 = HalfConsumer<T, Shape<128, 1, 2, kHalfTile90Wide.keys, 6>, 0>;
+template <class T, class Out>
+cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
+  return p.dim == 64 ? launch<HalfConsumer<T, Out, Shape<64, 1, 3, kHalfTile90.keys, 12>, 2>>(p, stream)
+                     : launch<HalfConsumer<T, Out, Shape<128, 1, 2, kHalfTile90Wide.keys, 6>, 0>>(p, stream);
+}
 
 }  // namespace
 
@@ -129,11 +134,12 @@ bool sm90a_built() {
 }
 
 cudaError_t launch_half_sm90(const CudaProblem& p, cudaStream_t stream) {
-  const bool bf16 = p.type == CudaElement::bf16;
-  if (p.dim == 64) {
-    return bf16 ? launch<Consumer64<__nv_bfloat16>>(p, stream) : launch<Consumer64<__half>>(p, stream);
-  }
-  return bf16 ? launch<Consumer128<__nv_bfloat16>>(p, stream) : launch<Consumer128<__half>>(p, stream);
+  return p.type == CudaElement::bf16 ? launch<__nv_bfloat16, __nv_bfloat16>(p, stream)
+                                     : launch<__half, __half>(p, stream);
+}
+
+cudaError_t launch_turbo_sm90(const CudaProblem& p, cudaStream_t stream) {
+  return launch<__half, float>(p, stream);
 }
 
 }  // namespace vggt

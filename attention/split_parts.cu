@@ -1,4 +1,4 @@
-// fp32 operands to pairs of fp16: one pass for the largest number of each head, one to split.
+// fp32 operands to one or two fp16 parts: one pass for the largest number of each head, one to split.
 #include <algorithm>
 #include <climits>
 
@@ -8,17 +8,24 @@
 namespace vggt {
 namespace {
 
-constexpr int kThreads = 256, kUnit = 4;       // numbers of a thread: 16 bytes
-constexpr int kMostTokens = 512;               // of a block
-constexpr float kSmallest = 1.0f / (1 << 12);  // row of v, of the head's largest
-constexpr int kMostLogit = 15;                 // exponent of scale·|q|·|k|, each the head's largest
+constexpr int kThreads = 256, kUnit = 4;  // numbers of a thread: 16 bytes
+constexpr int kMostTokens = 512;          // of a block
+
+/// What is refused, see Note [Splitting].
+template <int kParts>
+struct Limits {
+  static constexpr float kSmallest =
+      1.0f / (1 << (kParts == 2 ? 12 : 16));  // row of v, of the largest number
+  static constexpr int kMostLogit =
+      kParts == 2 ? 15 : 24;  // exponent of scale·|q|·|k|, each the head's largest
+};
 
 /// q, k or v of a call.
 struct Operand {
   const float* data;
   AttentionStrides strides;
   int tokens;
-  __half* parts;   // [2,B·A,N,D]
+  __half* parts;   // [parts,B·A,N,D]
   float* largest;  // [B·A]
 };
 struct Operands {
@@ -60,12 +67,12 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
   if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
 }
 
-/// Whether what splitting loses of a head's logits is too much.
-__device__ __forceinline__ bool logits_too_large(const Operands& o, int row) {
+__device__ __forceinline__ bool logits_too_large(const Operands& o, int row, int most) {
   const float q = o.of[0].largest[row], k = o.of[1].largest[row];
-  return q > 0 && k > 0 && ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > kMostLogit;
+  return q > 0 && k > 0 && ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > most;
 }
 
+template <int kParts>
 __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
   const Operand& x = o.of[blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
@@ -74,22 +81,24 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
   const bool values = blockIdx.y == 2;
-  if (threadIdx.x == 0 && logits_too_large(o, row)) o.refused[row] = 1;
+  if (threadIdx.x == 0 && logits_too_large(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
   visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
     const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
     const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));
     __half2* to = reinterpret_cast<__half2*>(out + static_cast<int64_t>(token) * o.dim + column);
     to[0] = a.high;
     to[1] = b.high;
-    to[part / 2] = a.low;
-    to[part / 2 + 1] = b.low;
+    if constexpr (kParts == 2) {
+      to[part / 2] = a.low;
+      to[part / 2 + 1] = b.low;
+    }
     if (!values) return;
     const int lanes_of_row = o.dim / kUnit;  // 16 or 32
     const unsigned row_mask = lanes_of_row == 32 ? ~0u : 0xFFFFu << (threadIdx.x & 16);
     float most = largest_of(four);
     for (int lanes = 1; lanes < lanes_of_row; lanes *= 2)
       most = fmaxf(most, __shfl_xor_sync(row_mask, most, lanes));
-    if (most > 0 && most < largest * kSmallest) o.refused[row] = 1;
+    if (most > 0 && most < largest * Limits<kParts>::kSmallest) o.refused[row] = 1;
   });
 }
 
@@ -99,17 +108,18 @@ int64_t aligned(int64_t bytes) {
 
 }  // namespace
 
-int64_t split_bytes(const CudaProblem& p) {
+int64_t split_bytes(const CudaProblem& p, int count) {
   const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
-  const int64_t numbers = 2 * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
+  const int64_t numbers = count * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
   return aligned(numbers * p.queries) + 2 * aligned(numbers * p.keys) + 4 * rows * 4;
 }
 
-SplitParts split_parts(const CudaProblem& p, void* memory) {
+SplitParts split_parts(const CudaProblem& p, int count, void* memory) {
   const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
-  const int64_t numbers = 2 * rows * p.dim * static_cast<int64_t>(sizeof(__half));
+  const int64_t numbers = count * rows * p.dim * static_cast<int64_t>(sizeof(__half));
   char* base = static_cast<char*>(memory);
   SplitParts parts;
+  parts.count = count;
   parts.q = base;
   parts.k = base += aligned(numbers * p.queries);
   parts.v = base += aligned(numbers * p.keys);
@@ -164,7 +174,7 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(blocks), 3);
   largest_kernel<<<grid, kThreads, 0, stream>>>(o);
-  split_kernel<<<grid, kThreads, 0, stream>>>(o);
+  (parts.count == 2 ? split_kernel<2> : split_kernel<1>)<<<grid, kThreads, 0, stream>>>(o);
   return cudaGetLastError();
 }
 

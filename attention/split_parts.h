@@ -1,5 +1,5 @@
 #pragma once
-// The operands of the split kernel: fp32 numbers as pairs of fp16, whose products the tensor cores sum up.
+// The operands of split and turbo: fp32 numbers as one or two of fp16, whose products tensor cores sum up.
 
 #include "attention/cuda_problem.h"
 
@@ -11,16 +11,23 @@ namespace vggt {
 // 2^16 on), and in an output where all weight is on rows of v that are small: a head with a row below 2^-12
 // of its largest is refused.
 
-/// Where the parts lie. high and low: [2,B·A,N,D].
+//
+// Turbo takes high alone. It has the 11 bits of TF32 down to 2^-28 of the head's largest; what is smaller has
+// an error of 2^-40 of the largest, where TF32 would still have 2^-11 of the number itself. In a logit that
+// shows from 2^25 on (refused). In an output it shows where rows of v differ as much, but before it does the
+// weights, fp16 as well, see Note [Lift]: a head with a row of v below 2^-16 of its largest is refused.
+
+/// Where the parts lie. q, k, v: [count,B·A,N,D], high before low.
 struct SplitParts {
+  int count = 2;  // or 1
   void *q = nullptr, *k = nullptr, *v = nullptr;
   float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, of finite numbers
   int* refused = nullptr;    // [B·A]; 1 where a head's parts are no good, see Note [Splitting]
 };
 
-/// Bytes of memory for the parts of this call.
-int64_t split_bytes(const CudaProblem& p);
-SplitParts split_parts(const CudaProblem& p, void* memory);
+/// Bytes of memory for the parts of this call, and where they lie in it.
+int64_t split_bytes(const CudaProblem& p, int count);
+SplitParts split_parts(const CudaProblem& p, int count, void* memory);
 
 /// The call on its parts, for the heads that are not refused; and on its own numbers, for those that are.
 CudaProblem of_parts(const CudaProblem& p, const SplitParts& parts);
@@ -29,7 +36,10 @@ CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts);
 /// Fills the parts. p: fp32.
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream);
 
-/// fp32 attention at fp32's accuracy, of parts. Only where sm90a_built().
+/// fp32 attention of parts: of two at fp32's accuracy, only where sm90a_built(); of one at TF32's, from sm_80
+/// on, and on Hopper where sm90a_built().
 cudaError_t launch_split_sm90(const CudaProblem& p, cudaStream_t stream);
+cudaError_t launch_turbo_sm80(const CudaProblem& p, cudaStream_t stream);
+cudaError_t launch_turbo_sm90(const CudaProblem& p, cudaStream_t stream);
 
 }  // namespace vggt

@@ -25,11 +25,9 @@ struct SplitConsumer {
   float values[Shape::kDim / 2];                           // w, without the scales
   SoftmaxRows<0, 0> rows;
   float scale2;
-  int exponent;       // of w: values are w·2^exponent
   int group, thread;  // the warpgroup, the thread in it
 
   __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace& place) {
-    exponent = value_exponent(p, place) + kLift;
     scale2 = logit_scale(p, place);
     rows = {};
 #pragma unroll
@@ -100,19 +98,12 @@ struct SplitConsumer {
 
   __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
     rows.join_columns();
-    const int column = fragment_column(thread, 0);
+    const int exponent = value_exponent(p, place) + kLift;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
-      if (query >= place.queries) continue;
-      const float of_w = wide_factor(p, rows.sum[row]);
-      float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
-#pragma unroll
-      for (int i = 0; i < Shape::kDim / 8; ++i) {
-        const float* pair = values + 4 * i + 2 * row;
-        wide[4 * i] = make_float2(ldexpf(pair[0] * of_w, -exponent), ldexpf(pair[1] * of_w, -exponent));
-      }
-      if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row]);
+      if (query < place.queries)
+        write_row<float>(p, place, query, row, fragment_column(thread, 0), scale2, rows, values, exponent);
     }
   }
 };

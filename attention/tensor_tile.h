@@ -5,9 +5,10 @@
 
 namespace vggt {
 
-/// half, on any GPU from sm_80 on.
+/// half and turbo, on any GPU from sm_80 on.
 constexpr CudaTile kHalfTile80{64, 64};
-/// half on Hopper: three warpgroups of 64 queries, or two where rows of 128 leave no registers for a third.
+/// half and turbo on Hopper: three warpgroups of 64 queries, or two where rows of 128 leave no registers for
+/// a third.
 constexpr CudaTile kHalfTile90{192, 128}, kHalfTile90Wide{128, 128};
 /// split on Hopper: two warpgroups; tiles in two parts take twice the registers.
 constexpr CudaTile kSplitTile90{128, 128}, kSplitTile90Wide{128, 64};

@@ -7,7 +7,7 @@ enum class AttentionVariant {
   automatic,  // the fastest for type, sizes and GPU that keeps the type's accuracy
   strict,     // fp32, IEEE arithmetic, no tensor cores
   split,      // fp32 at fp32's accuracy, on tensor cores by splitting operands
-  turbo,      // fp32 rounded to TF32, on tensor cores
+  turbo,      // fp32 with TF32's mantissa, on tensor cores
   half,       // bf16 and fp16 with an fp32 state, on tensor cores
   sdpa,       // LibTorch's kernels, any type
 };

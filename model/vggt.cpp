@@ -7,6 +7,9 @@
 #include <optional>
 #include <stdexcept>
 
+#ifdef VGGT_CUDA
+#include "attention/cuda.h"
+#endif
 #include "model/aggregator.h"
 #include "model/camera_head.h"
 #include "model/dpt_head.h"
@@ -64,12 +67,29 @@ class Tf32Guard {
   bool blas_, cudnn_;
 };
 
-/// For operands of this type. The camera head runs in fp32 beside an aggregator in bf16 or fp16: it has no
-/// use for the variant of these.
-AttentionOptions attention_options(const ModelOptions& options, at::ScalarType type) {
+/// What `automatic` is with TF32: it may cost accuracy, which attention() by itself would not.
+AttentionVariant tf32_variant([[maybe_unused]] const ModelOptions& options,
+                              [[maybe_unused]] int64_t head_dim) {
+#ifdef VGGT_CUDA
+  if (options.device.is_cuda()) {
+    const at::Device device(at::kCUDA, options.device.has_index() ? options.device.index() : 0);
+    const bool refused =
+        !variant_refusal(AttentionVariant::turbo, CudaElement::fp32, head_dim, cuda_device(device)).empty();
+    if (!refused) return AttentionVariant::turbo;
+  }
+#endif
+  return AttentionVariant::automatic;
+}
+
+/// For operands of this type; head_dim: the widest of the blocks. The camera head runs in fp32 beside an
+/// aggregator in bf16 or fp16: it has no use for the variant of these.
+AttentionOptions attention_options(const ModelOptions& options, at::ScalarType type, int64_t head_dim) {
   AttentionOptions attention;
   const bool fits = options.attention != AttentionVariant::half || type != at::kFloat;
   if (fits) attention.variant = options.attention;
+  const bool automatic = attention.variant == AttentionVariant::automatic;
+  if (automatic && options.precision == Precision::tf32 && type == at::kFloat)
+    attention.variant = tf32_variant(options, head_dim);
   attention.tuner = options.tuner;
   return attention;
 }
@@ -88,10 +108,13 @@ struct Vggt::Network {
       : config(config_), options(options_) {
     const Heads& heads = options.heads;
     const ComputeTypes wide = aggregator_types(options.precision), exact = head_types(options.precision);
+    const int64_t head_dim = config.embed_dim / std::min(config.num_heads, config.vit_num_heads),
+                  camera_head_dim = 2 * config.embed_dim / config.camera_num_heads;
     bind.set_types(wide);
-    aggregator.emplace(bind, config, attention_options(options, wide.operand));
+    aggregator.emplace(bind, config, attention_options(options, wide.operand, head_dim));
     bind.set_types(exact);
-    if (heads.camera) camera_head.emplace(bind, config, attention_options(options, exact.operand));
+    if (heads.camera)
+      camera_head.emplace(bind, config, attention_options(options, exact.operand, camera_head_dim));
     if (heads.depth) depth_head.emplace(bind, config, depth_kind(config));
     if (heads.points) point_head.emplace(bind, config, point_kind(config));
     if (heads.tracks) track_head.emplace(bind, config);

@@ -70,8 +70,14 @@ class AttentionKernel : public ::testing::TestWithParam<Kernel> {
   double tolerance(int64_t dim = 64) const {
     return GetParam().tolerance * std::sqrt(std::max(1.0, dim / 64.0));
   }
+  /// The operands that the variant computes with: turbo rounds to TF32's mantissa, which fp16 has too.
+  at::Tensor rounded(const at::Tensor& x) const {
+    return GetParam().variant == AttentionVariant::turbo ? x.to(at::kHalf).to(x.scalar_type()) : x;
+  }
+  Qkv rounded(const Qkv& x) const { return {rounded(x.q), rounded(x.k), rounded(x.v)}; }
+
   void check(const AttentionResult& got, const Qkv& x, const std::string& what) const {
-    const AttentionResult want = exact(x);
+    const AttentionResult want = exact(rounded(x));
     EXPECT_EQ(got.out.scalar_type(), GetParam().type);
     expect_joinable(got.out);
     EXPECT_LE(norm_error_of(got.out, want.out), tolerance(x.q.size(3))) << what;
@@ -155,7 +161,7 @@ TEST_P(AttentionKernel, PackedSequencesOfDifferentLengths) {
     for (size_t i = 0; i + 1 < qo.size(); ++i) {
       const int64_t nq = qo[i + 1] - qo[i], nk = ko[i + 1] - ko[i];
       const Qkv one{x.q.narrow(2, qo[i], nq), x.k.narrow(2, ko[i], nk), x.v.narrow(2, ko[i], nk)};
-      const AttentionResult want = exact(one);
+      const AttentionResult want = exact(rounded(one));
       EXPECT_LE(norm_error_of(got.out.narrow(2, qo[i], nq), want.out), tolerance()) << "sequence " << i;
       EXPECT_LE(lse_error(got.lse.narrow(2, qo[i], nq), want.lse), GetParam().lse_tolerance)
           << "sequence " << i;
@@ -182,8 +188,9 @@ TEST_P(AttentionKernel, NegativeAndOddScales) {
   for (double scale : {-0.3, 1.0, 0.011, -2.0}) {
     AttentionOptions options = ask();
     options.scale = scale;
+    const Qkv r = rounded(x);
     const double theirs = norm_error_of(
-        std::get<0>(at::_scaled_dot_product_attention_math(x.q, x.k, x.v, {}, 0.0, false, {}, scale)),
+        std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v, {}, 0.0, false, {}, scale)),
         exact(x, scale).out);
     EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, options).out, exact(x, scale).out),
               2 * theirs + tolerance());
@@ -220,12 +227,33 @@ TEST_P(AttentionKernel, LogitsOfMinusInfinityOnlyCountForNothing) {
 TEST_P(AttentionKernel, InputsOfAnySize) {
   if (GetParam().type != at::kFloat) GTEST_SKIP() << "beyond the range of this type";
   for (double size : {1e-20, 1e-10, 1e-3, 1.0, 1e2, 1e4}) {
-    Qkv x = model_qkv(1, 2, 300, 64, options());
-    for (at::Tensor* t : {&x.q, &x.k, &x.v}) *t = *t * size;
+    Qkv x = model_qkv(1, 2, 300, 64, options()), r = rounded(x);
+    for (at::Tensor* t : {&x.q, &x.k, &x.v, &r.q, &r.k, &r.v}) *t = *t * size;
     const at::Tensor want = exact(x).out;
     const double theirs =
-        norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(x.q, x.k, x.v)), want);
+        norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v)), want);
     EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, ask()).out, want), 2 * theirs + tolerance()) << size;
+  }
+}
+
+TEST_P(AttentionKernel, RefusedHeadsAreComputedInFp32BesideTheOthers) {
+  const bool in_parts =
+      GetParam().variant == AttentionVariant::split || GetParam().variant == AttentionVariant::turbo;
+  if (!in_parts) GTEST_SKIP() << "refuses no head";
+  const Qkv x = random_qkv(2, 3, 150, 777, 64, options());
+  x.v[0][1][33] *= 1e-7;  // far below the head's largest number
+  x.k[1][0][5] *= 1e9;    // logits out of all bounds
+  for (const CudaTile& tile : tiles()) {
+    for (int partitions : {1, 5}) {
+      const at::Tensor got = run(x, tile, partitions).out, close = exact(x).out, wide = exact(rounded(x)).out;
+      for (int64_t row = 0; row < 6; ++row) {
+        const int64_t b = row / 3, a = row % 3;
+        const bool refused = row == 1 || row == 3;
+        EXPECT_LE(norm_error_of(got[b][a], refused ? close[b][a] : wide[b][a]),
+                  refused ? 1.5e-6 : tolerance())
+            << "head " << row << ", partitions " << partitions;
+      }
+    }
   }
 }
 
@@ -275,7 +303,7 @@ TEST_P(AttentionKernel, WritesNothingBesidesItsResults) {
       plan.tile = tile;
       ASSERT_EQ(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream()), cudaSuccess);
       const at::Tensor got = out.narrow(1, 1, nq).narrow(2, 0, 64);
-      EXPECT_LE(norm_error_of(got, exact(x).out[0]), tolerance());
+      EXPECT_LE(norm_error_of(got, exact(rounded(x)).out[0]), tolerance());
       EXPECT_EQ((out != kSentinel).sum().item<int64_t>(), got.numel());
       EXPECT_EQ((lse != kSentinel).sum().item<int64_t>(), 2 * nq);
       EXPECT_EQ(lse[0].item<float>(), kSentinel);
@@ -301,6 +329,12 @@ INSTANTIATE_TEST_SUITE_P(Split, AttentionKernel,
                          ::testing::Values(Kernel{
                              AttentionVariant::split, at::kFloat, 1.5e-6, 8e-6, {vggt::kSplitTile90}}),
                          name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Turbo, AttentionKernel,
+    ::testing::Values(Kernel{
+        AttentionVariant::turbo, at::kFloat, 5e-4, 2e-4, {vggt::kHalfTile90, vggt::kHalfTile80}}),
+    name_of);
 
 // Weights are rounded to the type, and a share of them has the error of a cubic (1e-4).
 INSTANTIATE_TEST_SUITE_P(

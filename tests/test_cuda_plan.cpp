@@ -58,6 +58,8 @@ TEST(CudaPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(AttentionVariant::half, CudaElement::fp32, 64, kH200), "needs bf16 or fp16, got fp32");
   EXPECT_EQ(refusal(AttentionVariant::split, CudaElement::fp16, 64, kH200), "needs fp32, got fp16");
   EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::bf16, 64, kH200), "needs fp32, got bf16");
+  EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::fp32, 129, kH200),
+            "needs a head dim of at most 128, got 129");
 }
 
 TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
@@ -69,14 +71,35 @@ TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
             "needs compute capability 8.0 and a build for it, got 8.0");
   EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, kH200),
             "needs compute capability 9.0 and a build for it, got 9.0");
+  EXPECT_EQ(variant_refusal(AttentionVariant::turbo, CudaElement::fp32, 64, kTuring),
+            "needs compute capability 8.0 and a build for it, got 7.5");
   ampere.mma = hopper.mma = hopper.wgmma = true;
   EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 128, ampere), "");
+  EXPECT_EQ(variant_refusal(AttentionVariant::turbo, CudaElement::fp32, 128, ampere), "");
   EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 129, ampere),
             "needs a head dim of at most 128, got 129");
   EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, hopper), "");
   EXPECT_EQ(half(ampere, 64).tile.queries, 64);
   EXPECT_EQ(half(hopper, 64).tile.queries, 192);
   EXPECT_EQ(half(hopper, 128).tile.queries, 128);
+}
+
+TEST(CudaPlan, TurboIsCutUpAsHalf) {
+  CudaDevice ampere = kA100, hopper = kH200;
+  ampere.mma = hopper.mma = hopper.wgmma = true;
+  for (const CudaDevice& device : {ampere, hopper}) {
+    for (int64_t dim : {64, 128}) {
+      const vggt::CudaSizes sizes{16, 4164, 4164, dim};
+      CudaPlan turbo = choose_cuda_plan(AttentionVariant::turbo, CudaElement::fp32, sizes, device);
+      const CudaPlan half = choose_cuda_plan(AttentionVariant::half, CudaElement::fp16, sizes, device);
+      EXPECT_EQ(alternative_plans(turbo, sizes, device).size(),
+                alternative_plans(half, sizes, device).size());
+      EXPECT_EQ(fitted_plan(turbo, sizes, device), turbo);
+      EXPECT_EQ(turbo.variant, AttentionVariant::turbo);
+      turbo.variant = AttentionVariant::half;
+      EXPECT_EQ(turbo, half);
+    }
+  }
 }
 
 TEST(CudaPlan, StrictTakesTheTileThatFits) {

@@ -32,7 +32,8 @@ struct Oracle {
 /// and lse that over all keys, both as it returns them; the difference and its exponential in float64.
 Drift drift_of(const OurKernel& kernel, const Oracle& oracle);
 
-/// The drift of LibTorch's math backend, with its weights softmax(q·kᵀ·scale) in the type of q.
-Drift drift_of_math(const Oracle& oracle);
+/// The drift of LibTorch's math backend, with its weights softmax(q·kᵀ·scale) in the type of q. tf32: of fp32
+/// operands rounded to TF32.
+Drift drift_of_math(const Oracle& oracle, bool tf32 = false);
 
 }  // namespace vggt
