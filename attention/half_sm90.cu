@@ -119,7 +119,7 @@ cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
 
 template <class T, class Out>
 cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
-  return p.dim == 64 ? launch<HalfConsumer<T, Out, Shape<64, 1, 3, kHalfTile90.keys, 12>, 2>>(p, stream)
+  return p.dim == 64 ? launch<HalfConsumer<T, Out, Shape<64, 1, 3, kHalfTile90.keys, 12>, 0>>(p, stream)
                      : launch<HalfConsumer<T, Out, Shape<128, 1, 2, kHalfTile90Wide.keys, 6>, 0>>(p, stream);
 }
 
