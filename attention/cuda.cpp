@@ -66,9 +66,10 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
 
 /// The tensor cores' part of split and turbo.
 cudaError_t launch_parts(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
-  if (plan.variant == AttentionVariant::split) return launch_split_sm90(p, stream);
-  return plan.tile.queries == kHalfTile80.queries ? launch_turbo_sm80(p, stream)
-                                                  : launch_turbo_sm90(p, stream);
+  const bool hopper = plan.tile.queries != kHalfTile80.queries;  // which is split's too
+  if (plan.variant == AttentionVariant::split)
+    return hopper ? launch_split_sm90(p, stream) : launch_split_sm80(p, stream);
+  return hopper ? launch_turbo_sm90(p, stream) : launch_turbo_sm80(p, stream);
 }
 
 /// Split and turbo. The heads that they refuse strict computes: both kernels are started, and each leaves out

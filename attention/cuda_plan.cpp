@@ -53,8 +53,16 @@ Fit half_fit(int64_t dim, const CudaDevice& device) {
   return {kHalfTile80, dim <= 64 ? 3 : 2};
 }
 
-Fit split_fit(int64_t dim) {
-  return {dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1};
+Fit split_fit_sm80(int64_t dim, const CudaDevice& device) {
+  // Of a block: tiles, the low part of queries, and what the hardware keeps for itself.
+  const int64_t bytes = (64 + (dim <= 64 ? 8 : 16) + 1) << 10;
+  return {dim <= 64 ? kSplitTile80 : kSplitTile80Wide,
+          std::min<int64_t>(2, device.shared_per_multiprocessor / bytes)};
+}
+
+Fit split_fit(int64_t dim, const CudaDevice& device) {
+  if (device.wgmma) return {dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1};
+  return split_fit_sm80(dim, device);
 }
 
 /// Of the workspace, for each partition.
@@ -81,7 +89,10 @@ std::vector<CudaTile> tiles_of(AttentionVariant variant, int64_t dim, const Cuda
     fits = {half_fit(dim, device)};
     if (device.wgmma) fits.push_back({kHalfTile80, 1});
   }
-  if (variant == AttentionVariant::split) fits = {split_fit(dim)};
+  if (variant == AttentionVariant::split) {
+    fits = {split_fit(dim, device)};
+    if (device.wgmma) fits.push_back(split_fit_sm80(dim, device));
+  }
   std::vector<CudaTile> tiles;
   for (const Fit& fit : fits) {
     if (fit.blocks > 0) tiles.push_back(fit.tile);
@@ -131,8 +142,8 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
     case AttentionVariant::split:
       if (!fp32) return need("fp32", name_of(type));
       if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
-      if (!device.wgmma)
-        return need("compute capability 9.0 and a build for it", capability_name(device.capability));
+      if (!device.mma)
+        return need("compute capability 8.0 and a build for it", capability_name(device.capability));
       return "";
     case AttentionVariant::turbo:
     case AttentionVariant::half:
@@ -173,7 +184,7 @@ CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const Cuda
   if (plan.variant == AttentionVariant::strict) cut(strict_fit(sizes, device), 10e-6);
   if (plan.variant == AttentionVariant::half || plan.variant == AttentionVariant::turbo)
     cut(half_fit(sizes.dim, device), 1e-6);
-  if (plan.variant == AttentionVariant::split) cut(split_fit(sizes.dim), 2e-6);
+  if (plan.variant == AttentionVariant::split) cut(split_fit(sizes.dim, device), 2e-6);
   return plan;
 }
 

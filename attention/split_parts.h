@@ -36,8 +36,9 @@ CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts);
 /// Fills the parts. p: fp32.
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream);
 
-/// fp32 attention of parts: of two at fp32's accuracy, only where sm90a_built(); of one at TF32's, from sm_80
-/// on, and on Hopper where sm90a_built().
+/// fp32 attention of parts: split of two, at fp32's accuracy, turbo of one, at TF32's. From sm_80 on; and on
+/// Hopper, where sm90a_built().
+cudaError_t launch_split_sm80(const CudaProblem& p, cudaStream_t stream);
 cudaError_t launch_split_sm90(const CudaProblem& p, cudaStream_t stream);
 cudaError_t launch_turbo_sm80(const CudaProblem& p, cudaStream_t stream);
 cudaError_t launch_turbo_sm90(const CudaProblem& p, cudaStream_t stream);

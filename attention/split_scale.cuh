@@ -39,4 +39,19 @@ __device__ __forceinline__ SplitPair split_pair(float a, float b) {
   return {high, __floats2half2_rn(a - taken.x, b - taken.y)};
 }
 
+constexpr int kSplitLift = 15;  // weights, at most 1, times 2^kSplitLift: as large as fp16 takes
+
+/// Weights of split in parts, in pairs.
+template <int kCount>
+__device__ __forceinline__ void split_weights(const float (&weights)[kCount], uint32_t (&high)[kCount / 2],
+                                              uint32_t (&low)[kCount / 2]) {
+  constexpr float kScale = 1 << kSplitLift;
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) {
+    const SplitPair pair = split_pair(weights[2 * i] * kScale, weights[2 * i + 1] * kScale);
+    high[i] = reinterpret_cast<const uint32_t&>(pair.high);
+    low[i] = reinterpret_cast<const uint32_t&>(pair.low);
+  }
+}
+
 }  // namespace vggt

@@ -17,7 +17,6 @@ enum Part { kHigh, kLow };
 template <class Shape_>
 struct SplitConsumer {
   using Shape = Shape_;
-  enum { kLift = 15 };  // weights, at most 1, times 2^kLift: as large as fp16 takes
 
   float scores[Shape::kKeys / 2];                          // q·k of a tile, then exp of them
   uint32_t high[Shape::kKeys / 4], low[Shape::kKeys / 4];  // the tile before: exp in pairs of fp16
@@ -77,13 +76,7 @@ struct SplitConsumer {
   }
 
   __device__ __forceinline__ void pack_weights() {
-    constexpr float kScale = 1 << kLift;
-#pragma unroll
-    for (int i = 0; i < Shape::kKeys / 4; ++i) {
-      const SplitPair pair = split_pair(scores[2 * i] * kScale, scores[2 * i + 1] * kScale);
-      high[i] = reinterpret_cast<const uint32_t&>(pair.high);
-      low[i] = reinterpret_cast<const uint32_t&>(pair.low);
-    }
+    split_weights(scores, high, low);
   }
 
   __device__ __forceinline__ void take_values() {
@@ -98,7 +91,7 @@ struct SplitConsumer {
 
   __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
     rows.join_columns();
-    const int exponent = value_exponent(p, place) + kLift;
+    const int exponent = value_exponent(p, place) + kSplitLift;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = group * kGroupQueries + fragment_row(thread, 2 * row);

@@ -32,6 +32,7 @@ TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
     return choose_cuda_plan(AttentionVariant::automatic, type, {16, 4164, 4164, dim}, device).variant;
   };
   EXPECT_EQ(automatic(CudaElement::fp32, 64, hopper), AttentionVariant::split);
+  EXPECT_EQ(automatic(CudaElement::fp32, 128, ampere), AttentionVariant::split);
   EXPECT_EQ(automatic(CudaElement::fp32, 64, kTuring), AttentionVariant::strict);
   EXPECT_EQ(automatic(CudaElement::fp32, 256, hopper), AttentionVariant::sdpa);
   for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
@@ -69,8 +70,8 @@ TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
   };
   EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::bf16, 64, kA100),
             "needs compute capability 8.0 and a build for it, got 8.0");
-  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, kH200),
-            "needs compute capability 9.0 and a build for it, got 9.0");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, kTuring),
+            "needs compute capability 8.0 and a build for it, got 7.5");
   EXPECT_EQ(variant_refusal(AttentionVariant::turbo, CudaElement::fp32, 64, kTuring),
             "needs compute capability 8.0 and a build for it, got 7.5");
   ampere.mma = hopper.mma = hopper.wgmma = true;
@@ -79,9 +80,27 @@ TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
   EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 129, ampere),
             "needs a head dim of at most 128, got 129");
   EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, hopper), "");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, ampere), "");
   EXPECT_EQ(half(ampere, 64).tile.queries, 64);
   EXPECT_EQ(half(hopper, 64).tile.queries, 192);
   EXPECT_EQ(half(hopper, 128).tile.queries, 128);
+}
+
+TEST(CudaPlan, SplitHasTilesForEveryTensorCore) {
+  CudaDevice hopper = kH200, ampere = kA100, ada = kAda;
+  hopper.mma = hopper.wgmma = ampere.mma = ada.mma = true;
+  auto split = [](const CudaDevice& device, int64_t dim) {
+    return choose_cuda_plan(AttentionVariant::split, CudaElement::fp32, {16, 4164, 4164, dim}, device);
+  };
+  EXPECT_EQ(split(hopper, 64).tile.queries, 128);
+  for (const CudaDevice& device : {ampere, ada}) {
+    EXPECT_EQ(split(device, 64).tile, (vggt::CudaTile{64, 64}));
+    EXPECT_EQ(split(device, 128).tile, (vggt::CudaTile{64, 32}));
+  }
+  // Tiles of other GPUs are not for this one, those of older ones are.
+  const vggt::CudaSizes sizes{16, 4164, 4164, 64};
+  EXPECT_FALSE(fitted_plan(split(hopper, 64), sizes, ampere));
+  EXPECT_TRUE(fitted_plan(split(ampere, 64), sizes, hopper));
 }
 
 TEST(CudaPlan, TurboIsCutUpAsHalf) {
