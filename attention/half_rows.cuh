@@ -12,24 +12,6 @@
 
 namespace vggt {
 
-/// exp2 by the special function unit, which takes 16 numbers per cycle and multiprocessor.
-__device__ __forceinline__ float exp2_unit(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-/// exp2(a·b + c) for sums below 128 by the multipliers: 2^x = 2^n·2^f with n = round(x), the minimax cubic in
-/// f through 1 (relative error 1.02e-4, a quarter of fp16's rounding), and n added to the exponent.
-/// 0 below 2^-127. b and c: in units of 2^8, c with 127 added, so that saturating to [0,1] keeps n in range.
-__device__ __forceinline__ float exp2_polynomial(float a, float b, float c) {
-  constexpr float kRound = 12582912 - 127;  // 1.5·2^23 - 127: the sum's last bits are n
-  const float y = __saturatef(fmaf(a, b, c));
-  const float t = fmaf(y, 256, kRound), f = fmaf(y, 256, kRound - t);
-  const float power = fmaf(fmaf(fmaf(0.0550089516f, f, 0.242211014f), f, 0.693282902f), f, 1.0f);
-  return __int_as_float(__float_as_int(power) + (__float_as_int(t) << 23));
-}
-
 /// The larger, NaN where either is.
 __device__ __forceinline__ float max_or_nan(float a, float b) {
   float c;
@@ -61,12 +43,11 @@ constexpr int kTurboLift = 7;
 // the range of their type. Beyond kFar the peak is subtracted before scaling, which is exact where it counts.
 
 /// m and s of two rows; a thread's s covers its own columns until join_columns().
-/// kPolynomial: sixteenths of the exponentials that exp2_polynomial computes. kSlack = 0: any logits are far.
-/// Sums are 2^kLift_ times larger, see Note [Lift].
-template <int kPolynomial, int kSlack, int kLift_ = 0>
+/// kSlack = 0: any logits are far. Sums are 2^kLift_ times larger, see Note [Lift].
+template <int kSlack, int kLift_ = 0>
 struct SoftmaxRows {
   static constexpr int kLift = kLift_;
-  static constexpr float kUnit = 1.0f / 256, kFar = 4096;
+  static constexpr float kFar = 4096;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
   float peak[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, as largest; NaN for +inf
@@ -80,7 +61,7 @@ struct SoftmaxRows {
   }
 
   /// Takes in a tile's logits. True where a row of this warp has a new peak: then w has to be multiplied by
-  /// factor. Without this, a NaN would pass through exp2_polynomial unnoticed, as would +inf.
+  /// factor. A NaN or +inf spoils the row for good.
   template <int kCount>
   __device__ __forceinline__ bool raise(const float (&scores)[kCount], float scale2, float (&factor)[2]) {
     float top[2][2] = {{scores[0], scores[4]}, {scores[2], scores[6]}};
@@ -120,13 +101,11 @@ struct SoftmaxRows {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) scores[i] -= anchor(peak[i / 2 % 2]);
     }
-    const float fine[2] = {fmaf(shift[0], kUnit, 127 * kUnit), fmaf(shift[1], kUnit, 127 * kUnit)};
     float total[2][2] = {};
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int row = i / 2 % 2;
-      scores[i] = i * kPolynomial % 16 < kPolynomial ? exp2_polynomial(scores[i], scale2 * kUnit, fine[row])
-                                                     : exp2_unit(fmaf(scores[i], scale2, shift[row]));
+      scores[i] = exp2_of(fmaf(scores[i], scale2, shift[row]));
       total[row][i / 4 % 2] += scores[i];
     }
     sum[0] += total[0][0] + total[0][1];

@@ -21,7 +21,7 @@ struct HalfWarp {
   uint32_t queries[kDim / 16][4];
   float scores[Shape::kKeys / 2];  // q·k of a tile, then exp of them
   float values[kDim / 2] = {};     // w
-  SoftmaxRows<0, 8, kOfParts ? kTurboLift : 0> rows;
+  SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows;
 
   __device__ void take_queries(const HeadRows& q, const BlockPlace& place, int first, uint32_t) {
     take_fragments(queries, q, place, first);

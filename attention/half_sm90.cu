@@ -14,8 +14,7 @@ namespace {
 using namespace hopper;
 
 /// T: of the operands; Out: of the output, float for operands that are parts.
-/// kPolynomial: sixteenths of the exponentials that are not left to the special function unit.
-template <class T, class Out, class Shape_, int kPolynomial>
+template <class T, class Out, class Shape_>
 struct HalfConsumer {
   using Shape = Shape_;
   using Element = T;
@@ -24,7 +23,7 @@ struct HalfConsumer {
   float scores[Shape::kKeys / 2];      // q·k of a tile, then exp of them
   uint32_t weights[Shape::kKeys / 4];  // the tile before: exp in pairs of T
   float values[Shape::kDim / 2];       // w
-  SoftmaxRows<kPolynomial, 8, kOfParts ? kTurboLift : 0> rows;
+  SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
 
@@ -119,8 +118,8 @@ cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
 
 template <class T, class Out>
 cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
-  return p.dim == 64 ? launch<HalfConsumer<T, Out, Shape<64, 1, 3, kHalfTile90.keys, 12>, 0>>(p, stream)
-                     : launch<HalfConsumer<T, Out, Shape<128, 1, 2, kHalfTile90Wide.keys, 6>, 0>>(p, stream);
+  return p.dim == 64 ? launch<HalfConsumer<T, Out, Shape<64, 1, 3, kHalfTile90.keys, 12>>>(p, stream)
+                     : launch<HalfConsumer<T, Out, Shape<128, 1, 2, kHalfTile90Wide.keys, 6>>>(p, stream);
 }
 
 }  // namespace

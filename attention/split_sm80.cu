@@ -20,7 +20,7 @@ struct SplitWarp {
   uint32_t low;                 // where their low part lies
   float scores[kKeys / 2];      // q·k of a tile, then exp of them
   float values[kDim / 2] = {};  // w, without the scales
-  SoftmaxRows<0, 0> rows;
+  SoftmaxRows<0> rows;
 
   __device__ void take_queries(const HeadRows& q, const BlockPlace& place, int first, uint32_t memory) {
     low = memory;

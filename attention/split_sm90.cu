@@ -22,7 +22,7 @@ struct SplitConsumer {
   uint32_t high[Shape::kKeys / 4], low[Shape::kKeys / 4];  // the tile before: exp in pairs of fp16
   float tile[Shape::kDim / 2];                             // w of one tile
   float values[Shape::kDim / 2];                           // w, without the scales
-  SoftmaxRows<0, 0> rows;
+  SoftmaxRows<0> rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
 
