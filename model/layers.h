@@ -11,15 +11,14 @@
 namespace vggt {
 
 struct Linear {
-  at::Tensor weight;  // [out,in]
-  at::Tensor bias;    // [out]
-  mutable SplitWeight split;
+  mutable LinearWeight weight;  // [out,in]
+  at::Tensor bias;              // [out]
 
   Linear(Binder& bind, const std::string& name, int64_t in, int64_t out)
-      : weight(bind.operand(name + ".weight", {out, in})), bias(bind.operand(name + ".bias", {out})) {}
+      : weight{bind.operand(name + ".weight", {out, in}), {}}, bias(bind.operand(name + ".bias", {out})) {}
 
   at::Tensor operator()(const at::Tensor& x) const {  // [...,in] -> [...,out]
-    return linear(x.to(weight.scalar_type()), weight, bias, split);
+    return linear(x.to(bias.scalar_type()), weight, bias);
   }
 };
 
@@ -46,7 +45,7 @@ struct Mlp {
 
   at::Tensor operator()(const at::Tensor& x) const {
     at::Tensor hidden = fc1(x);
-    return linear_of_gelu_(hidden, fc2.weight, fc2.bias, fc2.split);
+    return linear_of_gelu_(hidden, fc2.weight, fc2.bias);
   }
 };
 

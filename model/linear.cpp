@@ -96,43 +96,46 @@ at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t 
 namespace {
 
 /// linear() by split products, or undefined where they do not pay.
-at::Tensor try_split(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                     SplitWeight& split, bool gelu) {
+at::Tensor try_split(const at::Tensor& x, LinearWeight& weight, const at::Tensor& bias, bool gelu) {
   if (!x.is_cuda()) return {};
-  const LinearCall call{x.numel() / std::max<int64_t>(1, x.size(-1)),
-                        weight.size(1),
-                        weight.size(0),
-                        x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat,
-                        at::globalContext().allowTF32CuBLAS(),
-                        is_aligned(bias, 8),
-                        cuda_device(x.device()).wgmma};
-  if (!split_pays(call)) return {};
-  if (!split.memory.defined()) split = split_weight(weight);
-  return split.finite ? linear_split(x, split, weight.size(0), bias, gelu) : at::Tensor();
+  if (weight.values.defined()) {
+    const LinearCall call{x.numel() / std::max<int64_t>(1, x.size(-1)),
+                          weight.values.size(1),
+                          weight.values.size(0),
+                          x.scalar_type() == at::kFloat && weight.values.scalar_type() == at::kFloat,
+                          at::globalContext().allowTF32CuBLAS(),
+                          is_aligned(bias, 8),
+                          cuda_device(x.device()).wgmma};
+    if (weight.cannot_split || !split_pays(call)) return {};
+    SplitWeight parts = split_weight(weight.values);
+    weight.cannot_split = !parts.finite;
+    if (!parts.finite) return {};
+    weight = {{}, parts};
+  }
+  return linear_split(x, weight.parts, bias.size(0), bias, gelu);
 }
 
 }  // namespace
 #else
 namespace {
 
-at::Tensor try_split(const at::Tensor&, const at::Tensor&, const at::Tensor&, SplitWeight&, bool) {
+at::Tensor try_split(const at::Tensor&, LinearWeight&, const at::Tensor&, bool) {
   return {};
 }
 
 }  // namespace
 #endif
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, SplitWeight& split) {
-  const at::Tensor y = try_split(x, weight, bias, split, false);
-  return y.defined() ? y : at::linear(x, weight, bias);
+at::Tensor linear(const at::Tensor& x, LinearWeight& weight, const at::Tensor& bias) {
+  const at::Tensor y = try_split(x, weight, bias, false);
+  return y.defined() ? y : at::linear(x, weight.values, bias);
 }
 
-at::Tensor linear_of_gelu_(at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                           SplitWeight& split) {
-  const at::Tensor y = try_split(x, weight, bias, split, true);
+at::Tensor linear_of_gelu_(at::Tensor& x, LinearWeight& weight, const at::Tensor& bias) {
+  const at::Tensor y = try_split(x, weight, bias, true);
   if (y.defined()) return y;
   at::gelu_(x);
-  return at::linear(x, weight, bias);
+  return at::linear(x, weight.values, bias);
 }
 
 }  // namespace vggt

@@ -14,7 +14,7 @@ struct LinearCall {
 /// Whether fp32 split into fp16 can compute this call, and is the faster way to.
 bool split_pays(const LinearCall& call);
 
-/// A weight in the form that split products take, in memory of its own size besides it.
+/// A weight in the form that split products take, in as much memory.
 struct SplitWeight {
   at::Tensor memory;    // bytes; undefined before it is made
   bool finite = false;  // or it cannot be split
@@ -26,12 +26,18 @@ SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
 at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t out, const at::Tensor& bias,
                         bool gelu = false);
 
-/// x·weightᵀ + bias. x [...,in], weight [out,in], bias [out], all of one type -> [...,out].
-/// split: the weight's, made when first needed.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, SplitWeight& split);
+/// A layer's weight: the values, or in their place the parts, from the first call on that split products
+/// take.
+struct LinearWeight {
+  at::Tensor values;  // [out,in], undefined where there are parts
+  SplitWeight parts;
+  bool cannot_split = false;  // found so; the values stay
+};
+
+/// x·weightᵀ + bias. x [...,in], weight, bias [out], all of one type -> [...,out].
+at::Tensor linear(const at::Tensor& x, LinearWeight& weight, const at::Tensor& bias);
 
 /// linear() of GELU(x), exact GELU; may overwrite x with GELU(x).
-at::Tensor linear_of_gelu_(at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                           SplitWeight& split);
+at::Tensor linear_of_gelu_(at::Tensor& x, LinearWeight& weight, const at::Tensor& bias);
 
 }  // namespace vggt

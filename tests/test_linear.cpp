@@ -152,11 +152,11 @@ TEST(LinearChooser, SplitNeedsFp32AndTheChip) {
 TEST(Linear, IsLibTorchOnTheCpu) {
   at::manual_seed(0);
   const at::Tensor x = at::randn({2, 600, 256}), w = at::randn({256, 256}), b = at::randn({256});
-  SplitWeight split;
-  EXPECT_TRUE(at::equal(linear(x, w, b, split), at::linear(x, w, b)));
+  LinearWeight weight{w, {}};
+  EXPECT_TRUE(at::equal(linear(x, weight, b), at::linear(x, w, b)));
   at::Tensor overwritten = x.clone();
-  EXPECT_TRUE(at::equal(linear_of_gelu_(overwritten, w, b, split), at::linear(at::gelu(x), w, b)));
-  EXPECT_FALSE(split.memory.defined());
+  EXPECT_TRUE(at::equal(linear_of_gelu_(overwritten, weight, b), at::linear(at::gelu(x), w, b)));
+  EXPECT_FALSE(weight.parts.memory.defined());
 }
 
 }  // namespace

@@ -114,6 +114,20 @@ TEST_F(LinearCuda, WhatIsNotFiniteStaysInItsRow) {
   EXPECT_FALSE(split_weight(normal(8, 8) / 0).finite);
 }
 
+TEST_F(LinearCuda, PartsTakeThePlaceOfTheValues) {
+  const at::Tensor x = normal(600, 512), w = normal(256, 512), b = normal(1, 256)[0];
+  LinearWeight weight{w.clone(), {}}, spoilt{w / 0, {}};
+  const at::Tensor few = linear(x.narrow(0, 0, 3), weight, b);
+  EXPECT_TRUE(weight.values.defined());  // too few rows to pay
+  const at::Tensor all = linear(x, weight, b);
+  EXPECT_FALSE(weight.values.defined());
+  EXPECT_TRUE(at::equal(all, linear_split(x, split_weight(w), 256, b)));
+  EXPECT_TRUE(at::equal(linear(x.narrow(0, 0, 3), weight, b), all.narrow(0, 0, 3)));
+  EXPECT_LE(error_of(few, all.narrow(0, 0, 3).to(at::kDouble)), 1e-6);
+  for (int call = 0; call < 2; ++call) linear(x, spoilt, b);
+  EXPECT_TRUE(spoilt.cannot_split && spoilt.values.defined());
+}
+
 TEST_F(LinearCuda, WritesNothingBesideItsRows) {
   constexpr int kRows = 131, kIn = 200, kOut = 136, kGuard = 4096;
   const at::Tensor x = normal(kRows, kIn), b = normal(1, kOut)[0];
