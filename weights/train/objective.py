@@ -3,6 +3,7 @@
 import dataclasses
 
 import torch
+import torch._inductor.config
 from torch import Tensor, nn
 
 from .aggregator import Layers, Projection
@@ -50,6 +51,8 @@ class Objective(nn.Module):
     def compile(self) -> None:
         """Compiles what repeats or is wide, each to one graph for all shapes."""
         torch._dynamo.config.recompile_limit = 64  # a few kinds of blocks and maps; the default is 8
+        # In torch 2.11 it fails on some orders of shapes, and does nothing for dynamic ones.
+        torch._inductor.config.triton.coalesce_tiling_analysis = False
         for module in self.modules():
             if isinstance(module, (Block, DptHead)):
                 module.compile()
