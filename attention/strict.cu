@@ -4,52 +4,27 @@
 
 #include "attention/cuda_block.cuh"
 #include "attention/strict_copy.cuh"
+#include "attention/strict_products.cuh"
 
 namespace vggt {
 namespace {
 
-__device__ inline float part(const float4& x, int i) {
-  return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
-}
+// Note [Strict slack]. S and W are kept relative to a row's peak, which follows the largest logit only once
+// that is kSlack ahead (in base 2): so most tiles need no lane's maximum but its own. The algebra holds for
+// any peak.
+constexpr float kSlack = 8;
 
-/// What a lane keeps of its 8 rows: m2 (the same in the 8 lanes of a row), and its own keys' part of S.
+/// What a lane keeps of its 8 rows.
 struct LaneRows {
-  float m2[8], s[8], alpha[8];  // alpha: what earlier sums have to be multiplied with
+  float largest[8], s[8];   // of its own keys
+  float base[8], limit[8];  // the peak, or 0 where that is -inf; the peak + kSlack
+
+  __device__ float peak(int i) const { return limit[i] == -INFINITY ? -INFINITY : base[i]; }
 };
 
+/// Turns scores into weights relative to the peaks, and brings these and S up to date.
 template <class Tile>
-using Scores = float[Tile::kRows][Tile::kKeyColumns];
-
-template <class Tile>
-__device__ inline void multiply_keys(const float* shared, int warp, int lane, Scores<Tile>& x) {
-#pragma unroll
-  for (int i = 0; i < Tile::kRows; ++i) {
-#pragma unroll
-    for (int j = 0; j < Tile::kKeyColumns; ++j) x[i][j] = 0;
-  }
-  const float* q = shared + query_offset<Tile>(warp, lane, 0, 0);
-  const float* k = shared + key_offset<Tile>(lane, 0, 0);
-  // Unrolled further, the two products leave the instruction cache.
-#pragma unroll 2
-  for (int d = 0; d < Tile::kDim; d += 4) {
-    float4 keys[Tile::kKeyColumns];
-#pragma unroll
-    for (int j = 0; j < Tile::kKeyColumns; ++j) keys[j] = load4(k + 8 * j * Tile::kRowStep + d);
-#pragma unroll
-    for (int i = 0; i < Tile::kRows; ++i) {
-      const float4 query = load4(q + 4 * i * Tile::kRowStep + d);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-#pragma unroll
-        for (int j = 0; j < Tile::kKeyColumns; ++j) x[i][j] = fmaf(part(query, e), part(keys[j], e), x[i][j]);
-      }
-    }
-  }
-}
-
-/// Turns scores into weights relative to the new maxima, and brings m2 and S up to date.
-template <class Tile>
-__device__ inline void weigh(Scores<Tile>& x, int lane, int keys, LaneRows& rows) {
+__device__ inline void weigh(float* shared, Scores<Tile>& x, int lane, int keys, LaneRows& rows) {
   if (keys < Tile::kKeys) {
 #pragma unroll
     for (int j = 0; j < Tile::kKeyColumns; ++j) {
@@ -58,77 +33,43 @@ __device__ inline void weigh(Scores<Tile>& x, int lane, int keys, LaneRows& rows
       for (int i = 0; i < Tile::kRows; ++i) x[i][j] = -INFINITY;
     }
   }
+  bool behind = false;
 #pragma unroll
   for (int i = 0; i < Tile::kRows; ++i) {
-    float top = x[i][0];
+    float top[2] = {rows.largest[i], x[i][0]};
 #pragma unroll
-    for (int j = 1; j < Tile::kKeyColumns; ++j) top = fmaxf(top, x[i][j]);
-      // The lanes of a row differ in bits 1 to 3.
-#pragma unroll
-    for (int bit = 2; bit <= 8; bit *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, bit));
-    const float m2 = fmaxf(rows.m2[i], top), base = anchor(m2);
-    rows.alpha[i] = shift2(rows.m2[i], m2);
-    rows.m2[i] = m2;
-    float sum = 0;
-#pragma unroll
-    for (int j = 0; j < Tile::kKeyColumns; ++j) {
-      x[i][j] = exp2_of(x[i][j] - base);
-      sum += x[i][j];
-    }
-    rows.s[i] = fmaf(rows.s[i], rows.alpha[i], sum);
+    for (int j = 1; j < Tile::kKeyColumns; ++j) top[j % 2] = fmaxf(top[j % 2], x[i][j]);
+    rows.largest[i] = fmaxf(top[0], top[1]);
+    behind |= rows.largest[i] > rows.limit[i];
   }
-}
-
-/// W = alpha·W + weights·values, W in shared memory.
-template <class Tile>
-__device__ inline void multiply_values(float* shared, int warp, int lane, int keys, const Scores<Tile>& x,
-                                       const LaneRows& rows) {
-  constexpr int kColumns = 4 * Tile::kQuads;
-  float sum[Tile::kRows][kColumns] = {};
-#pragma unroll
-  for (int slice = 0; slice < Tile::kSlices; ++slice) {
-    if (slice * Tile::kSliceKeys >= keys) break;
-    __syncwarp();  // the slice before has been read
+  if (__any_sync(0xffffffffu, behind)) {
 #pragma unroll
     for (int i = 0; i < Tile::kRows; ++i) {
-      *reinterpret_cast<float2*>(shared + weight_offset<Tile>(warp, lane, i, weight_of(lane))) =
-          make_float2(x[i][2 * slice], x[i][2 * slice + 1]);
-    }
-    __syncwarp();
-    const float* weights = shared + weight_offset<Tile>(warp, lane, 0, 0);
-    const float* values = shared + value_offset<Tile>(lane, slice, 0, 0);
-#pragma unroll 1
-    for (int place = 0; place < Tile::kSliceKeys; place += 4) {
-      float4 v[4][Tile::kQuads];
+      float top = rows.largest[i];
+      // The lanes of a row differ in bits 1 to 3.
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      for (int bit = 2; bit <= 8; bit *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, bit));
+      const float alpha = shift2(rows.peak(i), top);
+      rows.base[i] = anchor(top);
+      rows.limit[i] = top + kSlack;
+      rows.s[i] *= alpha;
 #pragma unroll
-        for (int c = 0; c < Tile::kQuads; ++c) {
-          v[e][c] = load4(values + (place / 2 + key_at(e)) * Tile::kRowStep + 32 * c);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < Tile::kRows; ++i) {
-        const float4 w = load4(weights + 4 * i * Tile::kSliceKeys + place);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-#pragma unroll
-          for (int c = 0; c < kColumns; ++c)
-            sum[i][c] = fmaf(part(w, e), part(v[e][c / 4], c % 4), sum[i][c]);
-        }
+      for (int c = 0; c < Tile::kQuads; ++c) {
+        float* at = shared + sum_offset<Tile>(threadIdx.x, i, c);
+        const float4 w = load4(at);
+        store4(at, {w.x * alpha, w.y * alpha, w.z * alpha, w.w * alpha});
       }
     }
   }
 #pragma unroll
   for (int i = 0; i < Tile::kRows; ++i) {
+    float sum[2] = {};
 #pragma unroll
-    for (int c = 0; c < Tile::kQuads; ++c) {
-      float* at = shared + sum_offset<Tile>(threadIdx.x, i, c);
-      const float4 old = load4(at);
-      const float a = rows.alpha[i];
-      store4(at, {fmaf(old.x, a, sum[i][4 * c]), fmaf(old.y, a, sum[i][4 * c + 1]),
-                  fmaf(old.z, a, sum[i][4 * c + 2]), fmaf(old.w, a, sum[i][4 * c + 3])});
+    for (int j = 0; j < Tile::kKeyColumns; ++j) {
+      x[i][j] = exp2_of(x[i][j] - rows.base[i]);
+      sum[j % 2] += x[i][j];
     }
+    rows.s[i] += sum[0] + sum[1];
   }
 }
 
@@ -153,17 +94,25 @@ __device__ void finish_chunk(const CudaProblem& p, const BlockPlace& place, floa
     for (int bit = 2; bit <= 8; bit *= 2) s += __shfl_xor_sync(0xffffffffu, s, bit);
     const int row = 32 * warp + row_of(lane, i);
     float* before = shared + Tile::kNumberAt + 2 * row;  // m2 and S
-    const float a = first ? 0.0f : shift2(before[0], rows.m2[i]);
+    const float peak = rows.peak(i);
+    const float a = first ? 0.0f : shift2(before[0], peak);
     if (!first) s = fmaf(before[1], a, s);
     __syncwarp();
     if (lane_column(lane) == 0) {
-      before[0] = rows.m2[i];
+      before[0] = peak;
       before[1] = s;
     }
     rows.s[i] = 0;
+    float factor = 1;
+    if (last) {
+      float m2 = rows.largest[i];
+#pragma unroll
+      for (int bit = 2; bit <= 8; bit *= 2) m2 = fmaxf(m2, __shfl_xor_sync(0xffffffffu, m2, bit));
+      const float lowered = shift2(peak, m2);
+      if (row < place.queries && lane_column(lane) == 0) write_numbers(p, place, row, m2, s * lowered);
+      factor = p.partitions == 1 && p.out ? normaliser(s) : lowered;
+    }
     if (row >= place.queries) continue;
-    if (last && lane_column(lane) == 0) write_numbers(p, place, row, rows.m2[i], s);
-    const float factor = last ? wide_factor(p, s) : 1.0f;
 #pragma unroll
     for (int c = 0; c < Tile::kQuads; ++c) {
       float4 w = load4(shared + sum_offset<Tile>(threadIdx.x, i, c));
@@ -190,7 +139,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     return static_cast<const float*>(base) + place.batch * strides.batch + place.head * strides.head +
            token * strides.token;
   };
-  RowCopier<Tile> keys_in(at(p.k, p.k_strides, place.first_key), p.k_strides.token, shared + Tile::kKeyAt);
+  KeyCopier<Tile> keys_in(at(p.k, p.k_strides, place.first_key), p.k_strides.token, shared);
   RowCopier<Tile> values_in(at(p.v, p.v_strides, place.first_key), p.v_strides.token,
                             shared + Tile::kValueAt);
 
@@ -202,8 +151,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   LaneRows rows;
 #pragma unroll
   for (int i = 0; i < Tile::kRows; ++i) {
-    rows.m2[i] = -INFINITY;
-    rows.s[i] = 0;
+    rows.largest[i] = rows.limit[i] = -INFINITY;
+    rows.base[i] = rows.s[i] = 0;
   }
 
   // The shuffle tells the compiler that the whole warp agrees.
@@ -211,19 +160,24 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     only_copy<Tile>(keys_in, values_in, place.keys);
     return;
   }
+  using Keys = KeyCopier<Tile>;
+  static_assert(RowCopier<Tile>::kParts == Tile::kDim / 8 && Keys::kParts % Tile::kSlices == 0);
   bool first = true;
   for (int tile = 0; tile < tiles; ++tile) {
     const int keys = place.keys - tile * Tile::kKeys;
     wait_for_copies();
     __syncthreads();  // the keys are here, and the values before have been read
-    values_in.next(keys);
     float x[Tile::kRows][Tile::kKeyColumns];
-    multiply_keys<Tile>(shared, warp, lane, x);
-    weigh<Tile>(x, lane, keys, rows);
+    multiply_keys<Tile>(shared, warp, lane, x, [&](int i) { values_in.part(i, keys); });
+    weigh<Tile>(shared, x, lane, keys, rows);
     wait_for_copies();
     __syncthreads();  // the values are here, and the keys have been read
-    if (tile + 1 < tiles) keys_in.next(keys - Tile::kKeys);
-    multiply_values<Tile>(shared, warp, lane, keys, x, rows);
+    multiply_values<Tile>(shared, warp, lane, keys, x, [&](int slice) {
+      if (tile + 1 == tiles) return;
+#pragma unroll
+      for (int i = 0; i < Keys::kParts / Tile::kSlices; ++i)
+        keys_in.part(slice * (Keys::kParts / Tile::kSlices) + i, keys - Tile::kKeys);
+    });
     if ((tile + 1) % (kChunkKeys / Tile::kKeys) == 0 && tile + 1 < tiles) {
       finish_chunk<Tile>(p, place, shared, rows, first, false);
       first = false;

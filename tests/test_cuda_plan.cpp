@@ -37,7 +37,7 @@ TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
   EXPECT_EQ(automatic(CudaElement::fp32, 256, hopper), AttentionVariant::sdpa);
   for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
     EXPECT_EQ(automatic(type, 64, hopper), AttentionVariant::half);
-    EXPECT_EQ(automatic(type, 128, ampere), AttentionVariant::half);
+    EXPECT_EQ(automatic(type, 128, ampere), AttentionVariant::sdpa);
     EXPECT_EQ(automatic(type, 64, kTuring), AttentionVariant::sdpa);
   }
 }
