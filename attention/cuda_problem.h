@@ -80,6 +80,7 @@ VGGT_HOST_DEVICE KeyRange partition_keys(int keys, int tile, int partition, int 
 
 /// Starts what the plan says, and what it wants of p is written: the variant's kernel, and the merging of
 /// partitions. The plan's partitions are those of p. cudaErrorNotSupported for a variant without a kernel.
+/// stream: LibTorch's current one, of which split and turbo take memory.
 cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream);
 
 // The parts of it. With partitions > 1 the kernels write the states of the partitions to the workspace.

@@ -1,6 +1,6 @@
 #pragma once
-// What the half kernels do with a thread's two rows of logits and sums: number i of an accumulator of m16n8
-// or m64nN belongs to row i / 2 % 2.
+// What the kernels on tensor cores do with a thread's two rows of logits and sums: number i of an accumulator
+// of m16n8 or m64nN belongs to row i / 2 % 2.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -10,7 +10,6 @@ namespace vggt {
 // more. The latter counts where logits may be large, since other rows' may be small (a head is refused from
 // 2^16 on), and in an output where all weight is on rows of v that are small: a head with a row below 2^-12
 // of its largest is refused.
-
 //
 // Turbo takes high alone. It has the 11 bits of TF32 down to 2^-28 of the head's largest; what is smaller has
 // an error of 2^-40 of the largest, where TF32 would still have 2^-11 of the number itself. In a logit that

@@ -38,7 +38,7 @@ __device__ inline void wait_for_copies() {
 #endif
 }
 
-/// A thread's share of copying tiles of keys or values: one 16-byte column of every kRowsAtOnce-th row.
+/// A thread's share of copying tiles of values: one 16-byte column of every kRowsAtOnce-th row.
 template <class Tile>
 struct RowCopier {
   static constexpr int kChunks = Tile::kDim / 4, kRowsAtOnce = Tile::kThreads / kChunks;

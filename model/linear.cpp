@@ -55,7 +55,7 @@ SplitWeight split_weight(const at::Tensor& weight) {
   const c10::cuda::CUDAGuard guard(weight.device());
   const at::Tensor rows = as_rows(weight);
   const int64_t out = rows.size(0), in = rows.size(1);
-  SplitWeight split{memory_for(out, in, weight), false};
+  SplitWeight split{memory_for(out, in, weight), false, in};
   const SplitMatrix matrix =
       split_matrix(static_cast<int>(out), static_cast<int>(in), split.memory.mutable_data_ptr());
   check(split_rows({rows.const_data_ptr<float>(), rows.stride(0)}, matrix,
@@ -72,6 +72,7 @@ at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t 
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   const at::Tensor rows = as_rows(x);  // [M,in]
   const int64_t M = rows.size(0), in = rows.size(1);
+  TORCH_CHECK(in == weight.in, "linear: expected ", weight.in, " columns, got ", in);
   const int64_t whole = kPieceBytes / (split_width(in) * 2) / kPieceRows * kPieceRows;
   const int64_t piece = std::min(M, std::max(kPieceRows, whole));
   const at::Tensor memory = memory_for(piece, in, x);
@@ -97,16 +98,16 @@ namespace {
 
 /// linear() by split products, or undefined where they do not pay.
 at::Tensor try_split(const at::Tensor& x, LinearWeight& weight, const at::Tensor& bias, bool gelu) {
-  if (!x.is_cuda()) return {};
+  if (!x.is_cuda() || x.scalar_type() != at::kFloat || weight.cannot_split) return {};
   if (weight.values.defined()) {
     const LinearCall call{x.numel() / std::max<int64_t>(1, x.size(-1)),
                           weight.values.size(1),
                           weight.values.size(0),
-                          x.scalar_type() == at::kFloat && weight.values.scalar_type() == at::kFloat,
+                          weight.values.scalar_type() == at::kFloat,
                           at::globalContext().allowTF32CuBLAS(),
                           is_aligned(bias, 8),
                           cuda_device(x.device()).wgmma};
-    if (weight.cannot_split || !split_pays(call)) return {};
+    if (!split_pays(call)) return {};
     SplitWeight parts = split_weight(weight.values);
     weight.cannot_split = !parts.finite;
     if (!parts.finite) return {};

@@ -18,6 +18,7 @@ bool split_pays(const LinearCall& call);
 struct SplitWeight {
   at::Tensor memory;    // bytes; undefined before it is made
   bool finite = false;  // or it cannot be split
+  int64_t in = 0;
 };
 SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
 
