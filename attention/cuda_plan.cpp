@@ -50,7 +50,9 @@ Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
 
 Fit half_fit(int64_t dim, const CudaDevice& device) {
   if (device.wgmma) return {dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
-  return {kHalfTile80, dim <= 64 ? 3 : 2};
+  // Of a block: two tiles each of keys and values, and what the hardware keeps for itself.
+  const int64_t bytes = ((dim <= 64 ? 32 : 64) + 1) << 10;
+  return {kHalfTile80, std::min<int64_t>(dim <= 64 ? 3 : 2, device.shared_per_multiprocessor / bytes)};
 }
 
 Fit split_fit_sm80(int64_t dim, const CudaDevice& device) {
@@ -159,8 +161,8 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
 
 namespace {
 
-/// What `automatic` stands for: the fastest that keeps the type's accuracy. Half by mma.sync has two thirds of
-/// FlashAttention's speed, and the many short sequences of the tracker are not worth preparing.
+/// What `automatic` stands for: the fastest that keeps the type's accuracy. Half by mma.sync has two thirds
+/// of FlashAttention's speed, and the many short sequences of the tracker are not worth preparing.
 AttentionVariant automatic(CudaElement type, const CudaSizes& sizes, const CudaDevice& device) {
   using enum AttentionVariant;
   constexpr int64_t kShort = 256;

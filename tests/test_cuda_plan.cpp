@@ -89,6 +89,19 @@ TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
   EXPECT_EQ(half(hopper, 128).tile.queries, 128);
 }
 
+TEST(CudaPlan, BlocksThatDoNotFitTogetherAreNotCountedOn) {
+  CudaDevice ada = kAda, roomy = kAda;
+  ada.mma = roomy.mma = true;
+  roomy.shared_per_multiprocessor = 2 * kAda.shared_per_multiprocessor;
+  // As many blocks as multiprocessors: more only where two fit into one.
+  const vggt::CudaSizes sizes{16, 512, 65536, 128};
+  auto partitions = [&](const CudaDevice& device) {
+    return choose_cuda_plan(AttentionVariant::half, CudaElement::bf16, sizes, device).partitions;
+  };
+  EXPECT_EQ(partitions(ada), 1);
+  EXPECT_GT(partitions(roomy), 1);
+}
+
 TEST(CudaPlan, SplitHasTilesForEveryTensorCore) {
   CudaDevice hopper = kH200, ampere = kA100, ada = kAda;
   hopper.mma = hopper.wgmma = ampere.mma = ada.mma = true;
