@@ -77,12 +77,15 @@ class Batches:
         first = (group * self.processes.count + self.processes.rank) * self.stride * data.group
         if data.scenes:
             first %= data.scenes
-        count = shape.scenes * data.group
+
+        def draw() -> dict[str, Tensor]:
+            count = shape.scenes * data.group
+            return scenes.draw(data.seed, first, count, shape.frames, size=shape.size, device=device)
+
         if self.stream is None:
-            return scenes.draw(data.seed, first, count, shape.frames, size=shape.size, device=device), None
+            return draw(), None
         with torch.cuda.device(device), torch.cuda.stream(self.stream):
-            tables = scenes.draw(data.seed, first, count, shape.frames, size=shape.size, device=device)
-            return tables, self.stream.record_event()
+            return draw(), self.stream.record_event()
 
     def chance(self, step: int) -> Draw:
         """What the losses leave to chance; another draw for each process."""
