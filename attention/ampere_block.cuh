@@ -130,6 +130,7 @@ __device__ __forceinline__ void weigh(W& w, float scale2, bool negative, int lef
 /// A whole block; shared memory of Shape::kSharedBytes.
 template <class W>
 __device__ __forceinline__ void run_block(const CudaProblem& p, char* memory) {
+#if __CUDA_ARCH__ >= 800
   using S = typename W::Shape;
   const Tiles<S> tiles{shared_address(memory)};
   const BlockPlace place = place_of_block(p, {S::kQueries, S::kKeys}, blockIdx.x);
@@ -168,6 +169,9 @@ __device__ __forceinline__ void run_block(const CudaProblem& p, char* memory) {
       write_row<typename W::Out>(p, place, query, row, lane % 4 * 2, scale2, warp.rows, warp.values,
                                  exponent);
   }
+#else
+  __trap();  // the plan asks for these kernels from sm_80 on
+#endif
 }
 
 template <class S>

@@ -66,12 +66,8 @@ struct HalfWarp {
 template <class W>
 __global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kDim == 64 ? 3 : 2)
     half_mma_kernel(const __grid_constant__ CudaProblem p) {
-#if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(kRowBytes) char memory[];
   run_block<W>(p, memory);
-#else
-  __trap();  // the plan asks for this kernel from sm_80 on
-#endif
 }
 
 template <class T, class Out, int kDim>

@@ -13,11 +13,12 @@ namespace {
 
 using namespace hopper;
 
-/// T: of the operands; Out: of the output, float for operands that are parts.
-template <class T, class Out, class Shape_>
+/// T: of the operands; Out_: of the output, float for operands that are parts.
+template <class T, class Out_, class Shape_>
 struct HalfConsumer {
   using Shape = Shape_;
   using Element = T;
+  using Out = Out_;
   static constexpr bool kOfParts = std::is_same_v<Out, float>;
 
   float scores[Shape::kKeys / 2];      // q·k of a tile, then exp of them
@@ -26,13 +27,6 @@ struct HalfConsumer {
   SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
-
-  __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace& place) {
-    scale2 = logit_scale(p, place);
-    rows = {};
-#pragma unroll
-    for (float& x : values) x = 0;
-  }
 
   __device__ __forceinline__ void start_scores(const Layout<Shape>& shared, int slot) {
     wgmma_fence();
@@ -68,20 +62,8 @@ struct HalfConsumer {
 
   __device__ __forceinline__ void take_values() {}  // the tensor cores add to them
 
-  __device__ __forceinline__ void rescale_values(const float (&factor)[2]) {
-#pragma unroll
-    for (int i = 0; i < Shape::kDim / 2; ++i) values[i] *= factor[i / 2 % 2];
-  }
-
-  __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
-    rows.join_columns();
-    const int exponent = kOfParts ? value_exponent(p, place) : 0;
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
-      if (query < place.queries)
-        write_row<Out>(p, place, query, row, fragment_column(thread, 0), scale2, rows, values, exponent);
-    }
+  __device__ static int exponent(const CudaProblem& p, const BlockPlace& place) {
+    return kOfParts ? value_exponent(p, place) : 0;
   }
 };
 

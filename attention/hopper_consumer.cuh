@@ -2,9 +2,9 @@
 // The consumers of a block: warpgroups of 64 queries each. While the products of one tile of keys run, the
 // exponentials of the tile before are taken, within a warpgroup and, in turns, across them.
 //
-// What a consumer's registers hold, and how products are made of them, is the type C: its Shape; scores and
-// rows; start_scores(), start_values(), pack_weights(); take_values(), which adds up what start_values()
-// computed; pin_operands(); begin() and write_rows() around the keys of one head.
+// What a consumer's registers hold, and how products are made of them, is the type C: its Shape; scores,
+// values and rows; start_scores(), start_values(), pack_weights(); take_values(), which adds up what
+// start_values() computed; pin_operands(); Out and exponent(), of write_row().
 
 #include "attention/half_rows.cuh"
 #include "attention/hopper_producer.cuh"
@@ -122,7 +122,10 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
     c.pin_operands();
     release(value_slot);
     c.take_values();
-    if (raised) c.rescale_values(factor);
+    if (raised) {
+#pragma unroll
+      for (int i = 0; i < S::kDim / 2; ++i) c.values[i] *= factor[i / 2 % 2];
+    }
     c.pack_weights();
   }
 
@@ -138,6 +141,19 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
 }
 
 template <class C>
+__device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place, C& c) {
+  c.rows.join_columns();
+  const int exponent = C::exponent(p, place);
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const int query = c.group * kGroupQueries + fragment_row(c.thread, 2 * row);
+    if (query < place.queries)
+      write_row<typename C::Out>(p, place, query, row, fragment_column(c.thread, 0), c.scale2, c.rows,
+                                 c.values, exponent);
+  }
+}
+
+template <class C>
 __device__ __forceinline__ void consume(const CudaProblem& p, const Layout<typename C::Shape>& shared,
                                         int items, C& c) {
   using S = typename C::Shape;
@@ -150,7 +166,10 @@ __device__ __forceinline__ void consume(const CudaProblem& p, const Layout<typen
     const BlockPlace place = place_at<S>(p, item);
     if (place.queries == 0) continue;
     const bool busy = place.queries > c.group * kGroupQueries, leads = c.thread % 32 == 0;
-    c.begin(p, place);
+    c.scale2 = logit_scale(p, place);
+    c.rows = {};
+#pragma unroll
+    for (float& x : c.values) x = 0;
     if (place.keys > 0) {
       wait(shared.queries_full(c.group), q_phase);
       q_phase ^= 1;
@@ -161,7 +180,7 @@ __device__ __forceinline__ void consume(const CudaProblem& p, const Layout<typen
         skip_item<S>(shared, ring, place, c.group, leads);
       }
     }
-    if (busy) c.write_rows(p, place);
+    if (busy) write_rows(p, place, c);
   }
 }
 

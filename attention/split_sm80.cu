@@ -82,12 +82,8 @@ struct SplitWarp {
 template <class W>
 __global__ void __launch_bounds__(W::Shape::kThreads, 2)
     split_mma_kernel(const __grid_constant__ CudaProblem p) {
-#if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(kRowBytes) char memory[];
   run_block<W>(p, memory);
-#else
-  __trap();  // the plan asks for this kernel from sm_80 on
-#endif
 }
 
 template <int kDim, int kKeys>

@@ -17,6 +17,7 @@ enum Part { kHigh, kLow };
 template <class Shape_>
 struct SplitConsumer {
   using Shape = Shape_;
+  using Out = float;
 
   float scores[Shape::kKeys / 2];                          // q·k of a tile, then exp of them
   uint32_t high[Shape::kKeys / 4], low[Shape::kKeys / 4];  // the tile before: exp in pairs of fp16
@@ -25,13 +26,6 @@ struct SplitConsumer {
   SoftmaxRows<0> rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
-
-  __device__ __forceinline__ void begin(const CudaProblem& p, const BlockPlace& place) {
-    scale2 = logit_scale(p, place);
-    rows = {};
-#pragma unroll
-    for (float& x : values) x = 0;
-  }
 
   // Tensor cores cut off what they add up: the small products first, so that little is cut from the sums.
   __device__ __forceinline__ void start_scores(const Layout<Shape>& shared, int slot) {
@@ -84,20 +78,8 @@ struct SplitConsumer {
     for (int i = 0; i < Shape::kDim / 2; ++i) values[i] += tile[i];
   }
 
-  __device__ __forceinline__ void rescale_values(const float (&factor)[2]) {
-#pragma unroll
-    for (int i = 0; i < Shape::kDim / 2; ++i) values[i] *= factor[i / 2 % 2];
-  }
-
-  __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place) {
-    rows.join_columns();
-    const int exponent = value_exponent(p, place) + kSplitLift;
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      const int query = group * kGroupQueries + fragment_row(thread, 2 * row);
-      if (query < place.queries)
-        write_row<float>(p, place, query, row, fragment_column(thread, 0), scale2, rows, values, exponent);
-    }
+  __device__ static int exponent(const CudaProblem& p, const BlockPlace& place) {
+    return value_exponent(p, place) + kSplitLift;
   }
 };
 
