@@ -18,7 +18,7 @@ int64_t size_class(int64_t n) {
 TuneKey tune_key(AttentionVariant variant, CudaElement type, const CudaSizes& sizes) {
   return {variant,
           type,
-          sizes.dim <= 64 ? 64 : 128,
+          kernel_dim(sizes.dim),
           size_class(sizes.rows),
           size_class(sizes.queries),
           size_class(sizes.keys)};

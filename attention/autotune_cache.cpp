@@ -12,7 +12,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
-constexpr const char* kElementNames[] = {"fp32", "bf16", "fp16"};
 
 /// The place of a name among names. Throws std::out_of_range for an unknown one.
 template <class Names>

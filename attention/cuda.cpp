@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <mutex>
 
 #include "attention/cuda_problem.h"
 #include "attention/result.h"
@@ -126,7 +128,9 @@ CudaSizes cuda_sizes(const at::Tensor& q, const at::Tensor& k, const AttentionOp
   return sizes;
 }
 
-CudaDevice cuda_device(const at::Device& device) {
+namespace {
+
+CudaDevice ask_device(const at::Device& device) {
   auto ask = [&](cudaDeviceAttr attribute) {
     int value = 0;
     check(cudaDeviceGetAttribute(&value, attribute, device.index()), "asking the GPU for its properties");
@@ -143,6 +147,17 @@ CudaDevice cuda_device(const at::Device& device) {
   return d;
 }
 
+}  // namespace
+
+CudaDevice cuda_device(const at::Device& device) {
+  static std::mutex mutex;
+  static std::map<at::DeviceIndex, CudaDevice> known;  // every call of attention asks
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(device.index());
+  if (found != known.end()) return found->second;
+  return known[device.index()] = ask_device(device);
+}
+
 CudaPlan plan_cuda(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {
   const CudaDevice device = cuda_device(q.device());
   const CudaElement type = cuda_element(q.scalar_type());
@@ -153,7 +168,7 @@ CudaPlan plan_cuda(const at::Tensor& q, const at::Tensor& k, const AttentionOpti
 
 AttentionResult attention_cuda(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const AttentionOptions& options, const CudaPlan& plan) {
-  const int64_t dim = q.size(3), width = dim <= 64 ? 64 : 128;
+  const int64_t dim = q.size(3), width = kernel_dim(dim);
   if (q.numel() == 0) return empty_result(q, options.want);
   const c10::cuda::CUDAGuard guard(q.device());
   const at::Tensor wide_q = padded_rows(q, width), wide_k = padded_rows(k, width),

@@ -7,6 +7,11 @@ namespace vggt {
 /// What the plans depend on, of a CUDA device. Throws c10::Error where it cannot be asked.
 CudaDevice cuda_device(const at::Device& device);
 
+/// The device; the first GPU where it has no index.
+inline at::Device numbered(const at::Device& device) {
+  return {device.type(), device.has_index() ? device.index() : at::DeviceIndex{0}};
+}
+
 CudaElement cuda_element(at::ScalarType type);
 
 /// Of the longest sequence.

@@ -10,7 +10,7 @@ namespace vggt {
 namespace {
 
 const char* name_of(CudaElement type) {
-  return type == CudaElement::fp32 ? "fp32" : type == CudaElement::bf16 ? "bf16" : "fp16";
+  return kElementNames[static_cast<int>(type)];
 }
 
 std::string capability_name(int capability) {
@@ -48,11 +48,15 @@ Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
                          : strict_fit<StrictTile128, StrictTile128Small>(sizes, device);
 }
 
-Fit half_fit(int64_t dim, const CudaDevice& device) {
-  if (device.wgmma) return {dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
+Fit half_fit_sm80(int64_t dim, const CudaDevice& device) {
   // Of a block: two tiles each of keys and values, and what the hardware keeps for itself.
   const int64_t bytes = ((dim <= 64 ? 32 : 64) + 1) << 10;
   return {kHalfTile80, std::min<int64_t>(dim <= 64 ? 3 : 2, device.shared_per_multiprocessor / bytes)};
+}
+
+Fit half_fit(int64_t dim, const CudaDevice& device) {
+  if (device.wgmma) return {dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
+  return half_fit_sm80(dim, device);
 }
 
 Fit split_fit_sm80(int64_t dim, const CudaDevice& device) {
@@ -89,7 +93,7 @@ std::vector<CudaTile> tiles_of(AttentionVariant variant, int64_t dim, const Cuda
     fits = {strict_fit<StrictTile128>(device), strict_fit<StrictTile128Small>(device)};
   if (variant == AttentionVariant::half || variant == AttentionVariant::turbo) {
     fits = {half_fit(dim, device)};
-    if (device.wgmma) fits.push_back({kHalfTile80, 1});
+    if (device.wgmma) fits.push_back(half_fit_sm80(dim, device));
   }
   if (variant == AttentionVariant::split) {
     fits = {split_fit(dim, device)};

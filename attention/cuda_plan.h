@@ -12,6 +12,12 @@
 namespace vggt {
 
 enum class CudaElement { fp32, bf16, fp16 };
+constexpr const char* kElementNames[] = {"fp32", "bf16", "fp16"};
+
+/// The head dim of the kernels that compute this one, up to 128.
+constexpr int64_t kernel_dim(int64_t dim) {
+  return dim <= 64 ? 64 : 128;
+}
 
 struct CudaDevice {
   int capability = 0;  // major·10 + minor

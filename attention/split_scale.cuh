@@ -1,11 +1,10 @@
 #pragma once
 // The powers of two of Note [Splitting].
 
-#include <cuda_fp16.h>
-
 #include <cfloat>
 
 #include "attention/cuda_block.cuh"
+#include "attention/split_pair.cuh"
 
 namespace vggt {
 
@@ -27,16 +26,6 @@ __device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockPl
 /// e of the values' parts.
 __device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockPlace& place) {
   return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, place)]);
-}
-
-/// Two numbers, already scaled, as pairs of their high and of their low parts.
-struct SplitPair {
-  __half2 high, low;
-};
-__device__ __forceinline__ SplitPair split_pair(float a, float b) {
-  const __half2 high = __floats2half2_rn(a, b);
-  const float2 taken = __half22float2(high);
-  return {high, __floats2half2_rn(a - taken.x, b - taken.y)};
 }
 
 constexpr int kSplitLift = 15;  // weights, at most 1, times 2^kSplitLift: as large as fp16 takes

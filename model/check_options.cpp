@@ -28,8 +28,7 @@ void check_precision(const ModelOptions& options) {
   if (options.device.has_index() && options.device.index() >= count) {
     fail("device " + options.device.str() + ": there are " + std::to_string(count));
   }
-  const auto index = options.device.has_index() ? options.device.index() : c10::DeviceIndex{0};
-  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(index);
+  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(numbered(options.device).index());
   if ((options.precision == Precision::tf32 || options.precision == Precision::bf16) &&
       properties->major < 8) {
     fail(std::string("tf32 and bf16 need compute capability 8.0; this is ") + properties->name);
@@ -41,9 +40,8 @@ void check_precision(const ModelOptions& options) {
 
 #ifdef VGGT_CUDA
 void check_variant(const ModelOptions& options, CudaElement type, int64_t head_dim) {
-  const auto index = options.device.has_index() ? options.device.index() : c10::DeviceIndex{0};
   const std::string refusal =
-      variant_refusal(options.attention, type, head_dim, cuda_device({at::kCUDA, index}));
+      variant_refusal(options.attention, type, head_dim, cuda_device(numbered(options.device)));
   if (!refusal.empty()) fail(std::string("attention: '") + variant_name(options.attention) + "' " + refusal);
 }
 #endif

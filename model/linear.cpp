@@ -66,12 +66,11 @@ SplitWeight split_weight(const at::Tensor& weight) {
   return split;
 }
 
-at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t out, const at::Tensor& bias,
-                        bool gelu) {
+at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias, bool gelu) {
   const c10::cuda::CUDAGuard guard(x.device());
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   const at::Tensor rows = as_rows(x);  // [M,in]
-  const int64_t M = rows.size(0), in = rows.size(1);
+  const int64_t M = rows.size(0), in = rows.size(1), out = bias.size(0);
   TORCH_CHECK(in == weight.in, "linear: expected ", weight.in, " columns, got ", in);
   const int64_t whole = kPieceBytes / (split_width(in) * 2) / kPieceRows * kPieceRows;
   const int64_t piece = std::min(M, std::max(kPieceRows, whole));
@@ -113,7 +112,7 @@ at::Tensor try_split(const at::Tensor& x, LinearWeight& weight, const at::Tensor
     if (!parts.finite) return {};
     weight = {{}, parts};
   }
-  return linear_split(x, weight.parts, bias.size(0), bias, gelu);
+  return linear_split(x, weight.parts, bias, gelu);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
 
 /// x·weightᵀ + bias on a GPU by split products, or of GELU(x). x [...,in] fp32, bias [out]; weight: finite.
 /// For what split_pays() of, but for the number of rows.
-at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, int64_t out, const at::Tensor& bias,
+at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
                         bool gelu = false);
 
 /// A layer's weight: the values, or in their place the parts, from the first call on that split products

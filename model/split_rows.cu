@@ -1,6 +1,7 @@
 // fp32 rows to pairs of fp16, see Note [Splitting rows], and what such pairs cannot hold.
 #include <cuda_fp16.h>
 
+#include "attention/split_pair.cuh"
 #include "model/split_gemm.h"
 #include "model/split_layout.h"
 
@@ -26,16 +27,9 @@ __device__ __forceinline__ uint32_t largest_of(float4 x) {
   return max(max(bits(x.x), bits(x.y)), max(bits(x.z), bits(x.w)));
 }
 
-__device__ __forceinline__ void store_pair(float a, float b, __half2& high, __half2& low) {
-  high = __floats2half2_rn(a, b);
-  const float2 taken = __half22float2(high);
-  low = __floats2half2_rn(a - taken.x, b - taken.y);
-}
-
 __device__ __forceinline__ void store_parts(float4 x, float up, __half* to) {
-  __align__(8) __half2 high[2], low[2];
-  store_pair(x.x * up, x.y * up, high[0], low[0]);
-  store_pair(x.z * up, x.w * up, high[1], low[1]);
+  const SplitPair a = split_pair(x.x * up, x.y * up), b = split_pair(x.z * up, x.w * up);
+  __align__(8) const __half2 high[2] = {a.high, b.high}, low[2] = {a.low, b.low};
   *reinterpret_cast<uint2*>(to) = reinterpret_cast<const uint2&>(high);
   *reinterpret_cast<uint2*>(to + kSplitColumns) = reinterpret_cast<const uint2&>(low);
 }

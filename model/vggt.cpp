@@ -72,10 +72,9 @@ AttentionVariant tf32_variant([[maybe_unused]] const ModelOptions& options,
                               [[maybe_unused]] int64_t head_dim) {
 #ifdef VGGT_CUDA
   if (options.device.is_cuda()) {
-    const at::Device device(at::kCUDA, options.device.has_index() ? options.device.index() : 0);
-    const bool refused =
-        !variant_refusal(AttentionVariant::turbo, CudaElement::fp32, head_dim, cuda_device(device)).empty();
-    if (!refused) return AttentionVariant::turbo;
+    const CudaDevice device = cuda_device(numbered(options.device));
+    if (variant_refusal(AttentionVariant::turbo, CudaElement::fp32, head_dim, device).empty())
+      return AttentionVariant::turbo;
   }
 #endif
   return AttentionVariant::automatic;

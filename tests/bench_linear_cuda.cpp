@@ -65,10 +65,9 @@ void bench(const Layer& layer, int64_t rows, int runs) {
     at::globalContext().setAllowTF32CuBLAS(false);
     return y;
   };
-  std::vector<Contender> contenders{
-      {"cuBLAS fp32", [&] { return torch(false); }},
-      {"cuBLAS TF32", [&] { return torch(true); }},
-      {"split", [&] { return linear_split(x, split, layer.out, b, layer.gelu); }}};
+  std::vector<Contender> contenders{{"cuBLAS fp32", [&] { return torch(false); }},
+                                    {"cuBLAS TF32", [&] { return torch(true); }},
+                                    {"split", [&] { return linear_split(x, split, b, layer.gelu); }}};
   const int64_t sampled = std::min<int64_t>(rows, 512);
   const at::Tensor some = x.narrow(0, rows - sampled, sampled).to(at::kDouble);
   const at::Tensor exact =

@@ -37,7 +37,7 @@ class LinearCuda : public testing::Test {
   static void expect_exact(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b, bool gelu = false) {
     const at::Tensor wide = x.to(at::kDouble);
     const at::Tensor exact = at::linear(gelu ? at::gelu(wide) : wide, w.to(at::kDouble), b.to(at::kDouble));
-    const at::Tensor y = linear_split(x, split_weight(w), w.size(0), b, gelu);
+    const at::Tensor y = linear_split(x, split_weight(w), b, gelu);
     const double bound = error_of(at::linear(gelu ? at::gelu(x) : x, w, b), exact);
     EXPECT_LE(error_of(y, exact), std::max(bound, kFloor)) << "cuBLAS " << bound;
   }
@@ -79,7 +79,7 @@ TEST_F(LinearCuda, RowsOfAllMagnitudesAtOnce) {
   const at::Tensor up = at::logspace(-30, 10, 300, 10, at::device(at::kCUDA).dtype(at::kFloat)).unsqueeze(1);
   const at::Tensor x = normal(300, 512) * up, w = normal(256, 512), b = at::zeros({256}, x.options());
   const at::Tensor exact = at::linear(x.to(at::kDouble), w.to(at::kDouble));
-  const at::Tensor y = linear_split(x, split_weight(w), 256, b).to(at::kDouble);
+  const at::Tensor y = linear_split(x, split_weight(w), b).to(at::kDouble);
   EXPECT_LE(((y - exact).norm(2, 1) / exact.norm(2, 1)).max().item<double>(), 1e-6);
 }
 
@@ -91,7 +91,7 @@ TEST_F(LinearCuda, StridedRowsAndGelu) {
   }
   expect_exact(wide.t().narrow(1, 0, 256), normal(264, 256), b);
   const at::Tensor batch = normal(6, 7 * 512).view({6, 7, 512});
-  const at::Tensor y = linear_split(batch, split_weight(w), 264, b);
+  const at::Tensor y = linear_split(batch, split_weight(w), b);
   EXPECT_EQ(y.sizes(), at::IntArrayRef({6, 7, 264}));
   EXPECT_LE(error_of(y, at::linear(batch.to(at::kDouble), w.to(at::kDouble), b.to(at::kDouble))), 1e-6);
 }
@@ -103,12 +103,12 @@ TEST_F(LinearCuda, WhatIsNotFiniteStaysInItsRow) {
     x[3][100] = NAN;
     x[130][0] = INFINITY;
     x[599][511] = -INFINITY;
-    const at::Tensor y = linear_split(x, split_weight(w), 256, b, gelu);
+    const at::Tensor y = linear_split(x, split_weight(w), b, gelu);
     const at::Tensor expected = at::linear(gelu ? at::gelu(x) : x, w, b);
     EXPECT_TRUE(at::equal(y.isnan(), expected.isnan()));
     EXPECT_TRUE(at::equal(y.isposinf(), expected.isposinf()));
     EXPECT_TRUE(at::equal(y.isneginf(), expected.isneginf()));
-    const at::Tensor same = linear_split(clean, split_weight(w), 256, b, gelu);
+    const at::Tensor same = linear_split(clean, split_weight(w), b, gelu);
     for (int64_t row : {0, 2, 4, 129, 131, 598}) EXPECT_TRUE(at::equal(y[row], same[row])) << row;
   }
   EXPECT_FALSE(split_weight(normal(8, 8) / 0).finite);
@@ -121,7 +121,7 @@ TEST_F(LinearCuda, PartsTakeThePlaceOfTheValues) {
   EXPECT_TRUE(weight.values.defined());  // too few rows to pay
   const at::Tensor all = linear(x, weight, b);
   EXPECT_FALSE(weight.values.defined());
-  EXPECT_TRUE(at::equal(all, linear_split(x, split_weight(w), 256, b)));
+  EXPECT_TRUE(at::equal(all, linear_split(x, split_weight(w), b)));
   EXPECT_TRUE(at::equal(linear(x.narrow(0, 0, 3), weight, b), all.narrow(0, 0, 3)));
   EXPECT_LE(error_of(few, all.narrow(0, 0, 3).to(at::kDouble)), 1e-6);
   for (int call = 0; call < 2; ++call) linear(x, spoilt, b);
@@ -152,7 +152,7 @@ TEST_F(LinearCuda, WritesNothingBesideItsRows) {
 
 TEST_F(LinearCuda, NoRowsAreNoRows) {
   const at::Tensor w = normal(256, 256);
-  EXPECT_EQ(linear_split(normal(0, 256), split_weight(w), 256, w[0]).sizes(), at::IntArrayRef({0, 256}));
+  EXPECT_EQ(linear_split(normal(0, 256), split_weight(w), w[0]).sizes(), at::IntArrayRef({0, 256}));
 }
 
 }  // namespace
