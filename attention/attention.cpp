@@ -1,6 +1,7 @@
 #include "attention/attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "attention/cpu.h"
 #include "attention/cuda.h"
@@ -63,7 +64,7 @@ void check_options(const at::Tensor& q, const at::Tensor& k, const AttentionOpti
 AttentionResult by_definition(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttentionOptions& options) {
   AttentionResult state = attention_by_definition(q, k, v, options.scale);
-  return options.want == AttentionWant::state ? state : finalise_state(state, q.scalar_type());
+  return options.want == AttentionWant::state ? state : finalise_own(std::move(state), q.scalar_type());
 }
 
 /// Packed sequences one after another, for implementations that know only whole batches.

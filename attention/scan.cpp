@@ -100,13 +100,23 @@ void scan_on_device(const AttentionResult& x, ScanForm form, int block, const At
   p.lines = static_cast<int>(x.m.size(0) * x.m.size(1));
   p.n = static_cast<int>(x.m.size(2));
   p.block = block;
-  const at::Tensor workspace = at::empty({scan_workspace_bytes(form, p)}, x.m.options().dtype(at::kByte));
+  const int64_t bytes = scan_workspace_bytes(form, p);
+  const at::Tensor workspace = at::empty({bytes}, x.m.options().dtype(at::kByte));
   const cudaError_t error =
-      launch_scan(form, p, workspace.mutable_data_ptr(), c10::cuda::getCurrentCUDAStream().stream());
+      launch_scan(form, p, workspace.mutable_data_ptr(), bytes, c10::cuda::getCurrentCUDAStream().stream());
   TORCH_CHECK(error == cudaSuccess, "scan_states: ", name_of(form), " with blocks of ", block, ": ",
               cudaGetErrorString(error));
 }
 #endif
+
+/// States of a block or chunk of this form over n states, where the caller does not say.
+int scan_block(ScanForm form, int n) {
+  if (form != ScanForm::chunked) return 128;
+  // As many chunks as states in a chunk: the recurrences of both levels are then equally long.
+  int chunk = 16;
+  while (chunk * int64_t{chunk} < n) chunk *= 2;
+  return chunk;
+}
 
 void check(const AttentionResult& x) {
   TORCH_CHECK(x.m.defined() && x.s.defined() && x.w.defined() && x.m.dim() == 3 && x.w.dim() == 4,
@@ -124,14 +134,6 @@ void check(const AttentionResult& x) {
 const char* name_of(ScanForm form) {
   constexpr const char* kNames[] = {"recurrence", "two-level", "chunked", "cub-block", "cub-device"};
   return kNames[static_cast<int>(form)];
-}
-
-int scan_block(ScanForm form, int n) {
-  if (form != ScanForm::chunked) return 128;
-  // As many chunks as states in a chunk: the recurrences of both levels are then equally long.
-  int chunk = 16;
-  while (chunk * int64_t{chunk} < n) chunk *= 2;
-  return chunk;
 }
 
 AttentionResult scan_states(const AttentionResult& states, ScanForm form, int block) {

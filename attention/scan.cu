@@ -273,8 +273,9 @@ int64_t scan_workspace_bytes(ScanForm form, const ScanProblem& p) {
   return scan_with_cub(p, nullptr, bytes, nullptr) == cudaSuccess ? static_cast<int64_t>(bytes) : 0;
 }
 
-cudaError_t launch_scan(ScanForm form, const ScanProblem& p, void* workspace, cudaStream_t stream) {
-  size_t bytes = static_cast<size_t>(scan_workspace_bytes(form, p));
+cudaError_t launch_scan(ScanForm form, const ScanProblem& p, void* workspace, int64_t bytes,
+                        cudaStream_t stream) {
+  size_t size = static_cast<size_t>(bytes);
   if (bytes == 0) return cudaErrorInvalidValue;
   switch (form) {
     case ScanForm::two_level:
@@ -284,7 +285,7 @@ cudaError_t launch_scan(ScanForm form, const ScanProblem& p, void* workspace, cu
     case ScanForm::chunked:
       return scan_chunks(p, workspace, stream);
     case ScanForm::cub_device:
-      return scan_with_cub(p, workspace, bytes, stream);
+      return scan_with_cub(p, workspace, size, stream);
     default:
       return cudaErrorNotSupported;
   }

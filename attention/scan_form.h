@@ -11,7 +11,4 @@ enum class ScanForm {
   cub_device,  // CUB's scan of a whole device; CUDA only
 };
 
-/// States of a block or chunk of this form over n states, where the caller does not say. Pure.
-int scan_block(ScanForm form, int n);
-
 }  // namespace vggt

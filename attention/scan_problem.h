@@ -23,7 +23,8 @@ constexpr int kScanDim = 64;
 int64_t scan_workspace_bytes(ScanForm form, const ScanProblem& p);
 
 /// Starts the scan. The block-wise forms take blocks of 64, 128 or 256 states. lines and n are at least 1.
-/// cudaErrorInvalidValue for a problem that does not fit.
-cudaError_t launch_scan(ScanForm form, const ScanProblem& p, void* workspace, cudaStream_t stream);
+/// bytes: scan_workspace_bytes(). cudaErrorInvalidValue for a problem that does not fit.
+cudaError_t launch_scan(ScanForm form, const ScanProblem& p, void* workspace, int64_t bytes,
+                        cudaStream_t stream);
 
 }  // namespace vggt

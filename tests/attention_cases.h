@@ -77,3 +77,15 @@ inline void expect_joinable(const at::Tensor& x) {
 inline std::string shape(int64_t nq, int64_t nk, int64_t d) {
   return "Nq " + std::to_string(nq) + " Nk " + std::to_string(nk) + " D " + std::to_string(d);
 }
+
+/// Expects a c10::Error whose message holds `text`.
+template <class F>
+void fails_with(const std::string& text, F call) {
+  try {
+    call();
+  } catch (const c10::Error& e) {
+    EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+    return;
+  }
+  ADD_FAILURE() << "no error about: " << text;
+}

@@ -39,8 +39,9 @@ std::string machine(at::Device device) {
 
 AttentionBenchResult bench_attention(const AttentionBenchOptions& options, at::Device device,
                                      const Print& print) {
-  nlohmann::ordered_json json = {{"machine", machine(device)}, {"libtorch", TORCH_VERSION}};
-  print(machine(device) + ", LibTorch " TORCH_VERSION "\n");
+  const std::string name = machine(device);
+  nlohmann::ordered_json json = {{"machine", name}, {"libtorch", TORCH_VERSION}};
+  print(name + ", LibTorch " TORCH_VERSION "\n");
   AttentionBenchResult result;
   if (options.verify) {
     VerifyResult verified = verify_attention(options, device, print);

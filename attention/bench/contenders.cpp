@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <stdexcept>
 
+#include "attention/bench/timing.h"
 #include "attention/cpu.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda.h"
@@ -120,11 +120,7 @@ at::Tensor flash_on_cpu(const AttentionInputs& x) {
 
 /// Bytes that the system can still give to processes; infinite where it does not tell.
 double available_bytes() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("MemAvailable:")) return 1024 * std::stod(line.substr(13));
-  }
-  return INFINITY;
+  return bytes_in("/proc/meminfo", "MemAvailable").value_or(INFINITY);
 }
 
 at::Tensor math(const AttentionInputs& x) {

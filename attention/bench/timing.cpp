@@ -9,38 +9,24 @@
 #include "attention/bench/attempt.h"
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 #endif
 
 namespace vggt {
 namespace {
 
 #ifdef VGGT_CUDA
-void check(cudaError_t error) {
-  TORCH_CHECK(error == cudaSuccess, "CUDA: ", cudaGetErrorString(error));
-}
-
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { check(cudaEventCreate(&event)); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
 double gpu_seconds(at::Device device, const std::function<void()>& call, int64_t calls) {
   const c10::cuda::CUDAGuard guard(device);
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const Event start, end;
-  check(cudaEventRecord(start.event, stream));
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  c10::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
+  start.record(stream);
   for (int64_t i = 0; i < calls; ++i) call();
-  check(cudaEventRecord(end.event, stream));
-  check(cudaEventSynchronize(end.event));
-  float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, start.event, end.event));
-  return 1e-3 * milliseconds;
+  end.record(stream);
+  end.synchronize();
+  return 1e-3 * start.elapsed_time(end);
 }
 
 double gpu_peak_bytes(at::Device device) {
@@ -49,14 +35,7 @@ double gpu_peak_bytes(at::Device device) {
 }
 #endif
 
-/// A line of /proc/self/status in bytes.
-std::optional<double> process_bytes(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return 1024 * std::stod(line.substr(name.size() + 1));
-  }
-  return std::nullopt;
-}
+constexpr const char* kStatus = "/proc/self/status";
 
 /// The kernel's highest resident size of this process starts anew.
 bool forget_peak() {
@@ -67,6 +46,14 @@ bool forget_peak() {
 }
 
 }  // namespace
+
+std::optional<double> bytes_in(const char* file, const std::string& name) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(name + ":")) return 1024 * std::stod(line.substr(name.size() + 1));
+  }
+  return std::nullopt;
+}
 
 double seconds_per_call(at::Device device, const std::function<void()>& call, int64_t calls) {
   const auto count = static_cast<double>(calls);
@@ -89,9 +76,9 @@ std::optional<double> peak_bytes_of(at::Device device, const std::function<void(
   }
 #endif
   const bool told = forget_peak();
-  const std::optional<double> before = process_bytes("VmRSS");
+  const std::optional<double> before = bytes_in(kStatus, "VmRSS");
   act();
-  const std::optional<double> peak = process_bytes("VmHWM");
+  const std::optional<double> peak = bytes_in(kStatus, "VmHWM");
   if (!told || !before || !peak) return std::nullopt;
   return std::max(0.0, *peak - *before);
 }

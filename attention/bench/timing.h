@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace vggt {
@@ -13,6 +14,10 @@ double seconds_per_call(at::Device device, const std::function<void()>& call, in
 /// The most memory in use during `act` above that before, in bytes: of LibTorch's allocator on a GPU, of the
 /// process on a CPU. Nothing where the system does not tell.
 std::optional<double> peak_bytes_of(at::Device device, const std::function<void()>& act);
+
+/// What a file of "Name: N kB" lines, such as /proc/meminfo, says of `name`, in bytes; nothing where it does
+/// not.
+std::optional<double> bytes_in(const char* file, const std::string& name);
 
 /// The value at this share of the sorted ones, by nearest rank. There is at least one.
 double percentile(std::vector<double> values, double share);
