@@ -113,6 +113,21 @@ TEST_P(AttentionKernel, EveryHeadDim) {
   }
 }
 
+TEST_P(AttentionKernel, EveryPlanThatATunerTries) {
+  for (int64_t d : {64, 65, 128}) {
+    const Qkv x = model_qkv(1, 2, 700, d, options());
+    AttentionOptions asked = ask();
+    asked.scale = 1 / std::sqrt(static_cast<double>(d));
+    const std::vector<CudaPlan> plans = alternative_plans(
+        plan_cuda(x.q, x.k, asked), cuda_sizes(x.q, x.k, asked), vggt::cuda_device(x.q.device()));
+    for (const CudaPlan& plan : plans) {
+      check(attention_cuda(x.q, x.k, x.v, asked, plan), x,
+            shape(700, 700, d) + ", tile " + std::to_string(plan.tile.queries) + "x" +
+                std::to_string(plan.tile.keys) + ", partitions " + std::to_string(plan.partitions));
+    }
+  }
+}
+
 TEST_P(AttentionKernel, StridedAsInTheModelAroundTilesAndChunks) {
   for (int64_t n : {63, 64, 65, 127, 128, 129, 700, 2047, 2048, 2049, 4200}) {
     for (int64_t d : {64, 128}) {
@@ -237,24 +252,58 @@ TEST_P(AttentionKernel, InputsOfAnySize) {
   }
 }
 
-TEST_P(AttentionKernel, RefusedHeadsAreComputedInFp32BesideTheOthers) {
-  const bool in_parts =
-      GetParam().variant == AttentionVariant::split || GetParam().variant == AttentionVariant::turbo;
-  if (!in_parts) GTEST_SKIP() << "refuses no head";
-  const Qkv x = random_qkv(2, 3, 150, 777, 64, options());
-  x.v[0][1][33] *= 1e-7;  // far below the head's largest number
-  x.k[1][0][5] *= 1e9;    // logits out of all bounds
-  for (const CudaTile& tile : tiles()) {
-    for (int partitions : {1, 5}) {
-      const at::Tensor got = run(x, tile, partitions).out, close = exact(x).out, wide = exact(rounded(x)).out;
-      for (int64_t row = 0; row < 6; ++row) {
-        const int64_t b = row / 3, a = row % 3;
-        const bool refused = row == 1 || row == 3;
+class RefusedHeads : public AttentionKernel {
+ protected:
+  /// Heads 0.1 and 1.0 hold what the tensor cores cannot.
+  Qkv inputs(int64_t batch, int64_t dim) const {
+    Qkv x = random_qkv(batch, 3, 150, 777, dim, options());
+    x.v[0][1][33] *= 1e-7;               // far below the head's largest number
+    if (batch > 1) x.k[1][0][5] *= 1e9;  // logits out of all bounds
+    return x;
+  }
+  /// Refused heads are as exact as strict's, the others as the variant.
+  void check_heads(const at::Tensor& got, const Qkv& x, const std::string& what) const {
+    const at::Tensor close = exact(x).out, wide = exact(rounded(x)).out;
+    for (int64_t b = 0; b < got.size(0); ++b) {
+      for (int64_t a = 0; a < got.size(1); ++a) {
+        const bool refused = b == 0 ? a == 1 : a == 0;
         EXPECT_LE(norm_error_of(got[b][a], refused ? close[b][a] : wide[b][a]),
-                  refused ? 1.5e-6 : tolerance())
-            << "head " << row << ", partitions " << partitions;
+                  refused ? 1.5e-6 : tolerance(x.q.size(3)))
+            << what << ", head " << b << "." << a;
       }
     }
+  }
+};
+
+TEST_P(RefusedHeads, AreComputedInFp32BesideTheOthers) {
+  for (int64_t dim : {64, 128}) {
+    const Qkv x = inputs(2, dim);
+    AttentionOptions asked = ask();
+    asked.scale = 1 / std::sqrt(static_cast<double>(dim));
+    const std::vector<CudaPlan> plans = alternative_plans(
+        plan_cuda(x.q, x.k, asked), cuda_sizes(x.q, x.k, asked), vggt::cuda_device(x.q.device()));
+    for (const CudaPlan& plan : plans) {
+      const std::string what = shape(150, 777, dim) + ", partitions " + std::to_string(plan.partitions);
+      check_heads(attention_cuda(x.q, x.k, x.v, asked, plan).out, x, what);
+      AttentionOptions states = asked;
+      states.want = AttentionWant::state;
+      check_heads(finalise_state(attention_cuda(x.q, x.k, x.v, states, plan), at::kFloat).out, x,
+                  what + ", as a state");
+    }
+  }
+}
+
+TEST_P(RefusedHeads, OfPackedSequences) {
+  const Qkv x = inputs(1, 64);
+  const std::vector<int64_t> qo{0, 40, 41, 150}, ko{0, 20, 300, 777};
+  AttentionOptions packed = ask();
+  packed.q_offsets = at::tensor(qo, at::kLong);
+  packed.k_offsets = at::tensor(ko, at::kLong);
+  const at::Tensor got = attention(x.q, x.k, x.v, packed).out;
+  for (size_t i = 0; i + 1 < qo.size(); ++i) {
+    const Qkv one{x.q.slice(2, qo[i], qo[i + 1]), x.k.slice(2, ko[i], ko[i + 1]),
+                  x.v.slice(2, ko[i], ko[i + 1])};
+    check_heads(got.slice(2, qo[i], qo[i + 1]), one, "sequence " + std::to_string(i));
   }
 }
 
@@ -267,6 +316,11 @@ TEST_P(AttentionKernel, ErrorStaysWhereItIs) {
     errors.push_back(norm_error_of(run(x, tiles()[0], 1).out, exact(x).out));
     EXPECT_LE(errors.back(), tolerance()) << "N " << n;
     RecordProperty("n" + std::to_string(n), std::to_string(errors.back()));
+    if (GetParam().variant == AttentionVariant::split) {
+      const at::Tensor theirs =
+          std::get<0>(at::_scaled_dot_product_efficient_attention(x.q, x.k, x.v, {}, false));
+      EXPECT_LE(errors.back(), norm_error_of(theirs, exact(x).out)) << "than mem-efficient's, N " << n;
+    }
   }
   const double slope = std::log(errors.back() / errors.front()) /
                        std::log(static_cast<double>(sizes.back()) / static_cast<double>(sizes.front()));
@@ -326,17 +380,14 @@ INSTANTIATE_TEST_SUITE_P(Strict, AttentionKernel,
                              AttentionVariant::strict, at::kFloat, 5e-7, 4e-6, {{128, 64}, {64, 32}}}),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(
-    Split, AttentionKernel,
-    ::testing::Values(Kernel{
-        AttentionVariant::split, at::kFloat, 1.5e-6, 8e-6, {vggt::kSplitTile90, vggt::kSplitTile80}}),
-    name_of);
+const Kernel kSplit{
+    AttentionVariant::split, at::kFloat, 1.5e-6, 8e-6, {vggt::kSplitTile90, vggt::kSplitTile80}};
+const Kernel kTurbo{AttentionVariant::turbo, at::kFloat, 5e-4, 2e-4, {vggt::kHalfTile90, vggt::kHalfTile80}};
 
-INSTANTIATE_TEST_SUITE_P(
-    Turbo, AttentionKernel,
-    ::testing::Values(Kernel{
-        AttentionVariant::turbo, at::kFloat, 5e-4, 2e-4, {vggt::kHalfTile90, vggt::kHalfTile80}}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(Split, AttentionKernel, ::testing::Values(kSplit), name_of);
+INSTANTIATE_TEST_SUITE_P(Split, RefusedHeads, ::testing::Values(kSplit), name_of);
+INSTANTIATE_TEST_SUITE_P(Turbo, AttentionKernel, ::testing::Values(kTurbo), name_of);
+INSTANTIATE_TEST_SUITE_P(Turbo, RefusedHeads, ::testing::Values(kTurbo), name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     Half, AttentionKernel,

@@ -200,6 +200,7 @@ TEST_P(LeanCuda, EqualsAttentionForEveryVariantAndChunk) {
   for (const Case& c : {Case{AttentionVariant::sdpa, at::kFloat, vggt::CudaElement::fp32},
                         Case{AttentionVariant::strict, at::kFloat, vggt::CudaElement::fp32},
                         Case{AttentionVariant::split, at::kFloat, vggt::CudaElement::fp32},
+                        Case{AttentionVariant::turbo, at::kFloat, vggt::CudaElement::fp32},
                         Case{AttentionVariant::half, at::kBFloat16, vggt::CudaElement::bf16},
                         Case{AttentionVariant::half, at::kHalf, vggt::CudaElement::fp16}}) {
     if (!variant_refusal(c.variant, c.element, 64, device).empty()) continue;
@@ -207,12 +208,14 @@ TEST_P(LeanCuda, EqualsAttentionForEveryVariantAndChunk) {
     const auto options = ask(AttentionWant::output_lse, c.variant);
     const AttentionResult whole = attention(x.q.to(at::kCUDA), x.k.to(at::kCUDA), x.v.to(at::kCUDA), options);
     const double theirs = norm_error_of(whole.out, exact(x).out);
+    const double lse_tolerance = c.variant == AttentionVariant::turbo ? 2e-4 : 4e-6;
     for (int64_t eta : kEtas) {
       const AttentionResult got = attention_lean(placed.q, placed.k, placed.v, eta, options);
       EXPECT_TRUE(got.out.is_cuda());
       EXPECT_LE(norm_error_of(got.out, exact(x).out), 2 * theirs + tolerance(c.type, eta))
           << static_cast<int>(c.variant) << ", eta " << eta;
-      EXPECT_LE(error_of(got.lse, whole.lse), 4e-6) << static_cast<int>(c.variant) << ", eta " << eta;
+      EXPECT_LE(error_of(got.lse, whole.lse), lse_tolerance)
+          << static_cast<int>(c.variant) << ", eta " << eta;
     }
   }
 }

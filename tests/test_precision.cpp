@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "model/block.h"
 #include "tests/golden.h"
 #include "tests/refusal.h"
 
@@ -102,6 +103,61 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{at::kCUDA, Precision::fp16, "cuda_fp16_half", 5e-3, AttentionVariant::half},
                       Way{at::kCUDA, Precision::bf16, "cuda_bf16_half", 5e-2, AttentionVariant::half}),
     [](const auto& param) { return std::string(param.param.name); });
+
+/// A block as Block computes it, by LibTorch's own layers, in the weights' type. x [B,N,C]
+at::Tensor libtorch_block(at::Tensor x, const Tensors& w, int64_t heads) {
+  const auto norm = [&](const std::string& name) {
+    return at::layer_norm(x, {x.size(2)}, w.at(name + ".weight"), w.at(name + ".bias"), 1e-6);
+  };
+  const auto linear = [&](const at::Tensor& of, const std::string& name) {
+    return at::linear(of, w.at(name + ".weight"), w.at(name + ".bias"));
+  };
+  const at::Tensor qkv = linear(norm("b.norm1"), "b.attn.qkv")
+                             .view({x.size(0), x.size(1), 3, heads, x.size(2) / heads})
+                             .permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
+  const at::Tensor heads_out = at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2]);
+  x = x + w.at("b.ls1.gamma") * linear(heads_out.transpose(1, 2).reshape(x.sizes()), "b.attn.proj");
+  const at::Tensor hidden = at::gelu(linear(norm("b.norm2"), "b.mlp.fc1"));
+  return x + w.at("b.ls2.gamma") * linear(hidden, "b.mlp.fc2");
+}
+
+TEST(Precision, ABlockAsWideAsVggt1BsIsNoFurtherFromFloat64ThanLibTorchs) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const at::Device device(at::kCUDA, 0);
+  const Block::Kind kind{.dim = 1024, .heads = 16, .norm_eps = 1e-6, .qk_norm = false};
+  const auto random = [&](at::IntArrayRef shape) {
+    return at::randn(shape, at::device(device).dtype(at::kFloat));
+  };
+  at::manual_seed(3);
+  Binder names(nullptr, {at::kFloat, at::kFloat}, device);
+  Block(names, "b", kind);
+  Tensors weights, wide;
+  for (const auto& [name, shape] : names.taken()) {
+    const double deviation = shape.size() == 1 ? 0.1 : 1 / std::sqrt(static_cast<double>(shape[1]));
+    const bool around_one =
+        name.ends_with("gamma") || name.ends_with("norm1.weight") || name.ends_with("norm2.weight");
+    weights[name] = random(shape) * deviation + (around_one ? 1 : 0);
+    wide[name] = weights[name].to(at::kDouble);
+  }
+  TensorSource source;
+  source.shapes = names.taken();
+  source.load = [&](const std::string& name, at::ScalarType, at::Device) { return weights.at(name).clone(); };
+  Binder bind(&source, {at::kFloat, at::kFloat}, device);
+  const Block block(bind, "b", kind);
+  for (const auto& [frames, tokens] : {std::pair<int64_t, int64_t>{4, 1041}, {1, 8328}}) {
+    const at::Tensor x = random({frames, tokens, kind.dim});
+    const at::Tensor exact = libtorch_block(x.to(at::kDouble), wide, kind.heads);
+    const auto error = [&](const at::Tensor& got) {
+      return ((got.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
+    };
+    const double theirs = error(libtorch_block(x, weights, kind.heads));
+    at::Tensor ours = x.clone();
+    block.forward_(ours);
+    std::printf("%ld x %ld tokens: error against float64: ours %.2e, LibTorch's fp32 %.2e\n", frames, tokens,
+                error(ours), theirs);
+    EXPECT_LE(error(ours), theirs) << frames << " x " << tokens;
+  }
+}
 
 TEST(Precision, OfAGpuIsRefusedOnTheCpu) {
   const Inputs inputs;
