@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "app/device.h"
+#include "app/options.h"
+#include "app/outputs.h"
 #include "app/stop.h"
 #include "attention/bench/bench.h"
 #include "io/atomic_file.h"
@@ -18,6 +20,8 @@ void run_bench_command(const BenchCommand& command) {
     std::fflush(stdout);
     check_stop();
   };
+  check_device(options.device);
+  if (!options.json.empty()) check_writable({options.json});
   const AttentionBenchResult result = bench_attention(options, choose_device(options.device), print);
   if (!options.json.empty()) {
     write_atomically(options.json, [&](std::ostream& out) { out << result.json; });

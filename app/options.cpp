@@ -117,14 +117,14 @@ void check_attention(const Options& options) {
                               joined(precisions, " or ") + ", not with " + options.precision);
 }
 
+}  // namespace
+
 void check_device(const std::string& device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return;
   const bool is_numbered = device.starts_with("cuda:");
   const auto index = is_numbered ? number_in<int>(device.substr(5)) : std::nullopt;
   if (!index || *index < 0 || *index > 127) bad_value("device", device, "auto, cpu, cuda or cuda:N");
 }
-
-}  // namespace
 
 std::vector<std::string> option_names() {
   std::vector<std::string> names;

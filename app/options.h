@@ -113,6 +113,9 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"verbose", kOutput, "", ""}, o.verbose);
 }
 
+/// Throws std::invalid_argument for what is no name of a device, on this machine or any.
+void check_device(const std::string& device);
+
 /// Names of all options.
 std::vector<std::string> option_names();
 

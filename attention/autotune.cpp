@@ -27,6 +27,7 @@ TuneKey tune_key(AttentionVariant variant, CudaElement type, const CudaSizes& si
 CudaPlan fastest_plan(const std::vector<CudaPlan>& plans, const std::function<double(const CudaPlan&)>& time,
                       const TuneBudget& budget) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
+  constexpr double kMostLoading = 3;  // of the budget: a call that takes longer by itself is not compared
   double spent = 0, first_time = kNever, best_time = kNever;
   const CudaPlan* best = &plans.front();
   for (const CudaPlan& plan : plans) {
@@ -35,13 +36,14 @@ CudaPlan fastest_plan(const std::vector<CudaPlan>& plans, const std::function<do
     if (!(spent + expected <= budget.milliseconds)) break;
     const double loading = time(plan);
     if (!std::isfinite(loading)) continue;
-    spent += loading;
+    if (loading > kMostLoading * budget.milliseconds) break;
     double fastest = kNever;
-    for (int run = 0; run < budget.runs && spent + std::min(loading, fastest) <= budget.milliseconds; ++run) {
+    for (int run = 0; run < budget.runs && (run == 0 || spent + fastest <= budget.milliseconds); ++run) {
       const double once = time(plan);
       spent += once;
       fastest = std::min(fastest, once);
     }
+    spent += std::min(loading, fastest);  // what loading took besides happens once
     if (is_first) {
       first_time = best_time = fastest;
     } else if (fastest < best_time && fastest < first_time * (1 - budget.gain)) {

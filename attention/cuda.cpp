@@ -21,7 +21,8 @@ void check(cudaError_t error, const char* what) {
 }
 
 int narrow(int64_t size) {
-  TORCH_CHECK(size <= std::numeric_limits<int>::max(), "attention: expected sizes below 2^31, got ", size);
+  constexpr int64_t kMost = std::numeric_limits<int>::max() - 255;  // kernels count to the end of a tile
+  TORCH_CHECK(size <= kMost, "attention: expected sizes of at most ", kMost, ", got ", size);
   return static_cast<int>(size);
 }
 

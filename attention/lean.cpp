@@ -53,6 +53,8 @@ void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_
              last = options.k_offsets.view(-1)[-1].item<int64_t>();
   TORCH_CHECK(first == 0 && last == k.size(2), "attention_lean: expected k_offsets from 0 to ", k.size(2),
               ", got ", first, " to ", last);
+  TORCH_CHECK((options.k_offsets.view(-1).diff() >= 0).all().item<bool>(),
+              "attention_lean: expected ascending k_offsets");
 }
 
 }  // namespace

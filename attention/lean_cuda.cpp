@@ -1,5 +1,8 @@
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "attention/lean_source.h"
 #include "attention/row_copy.h"
 
@@ -19,7 +22,16 @@ void copy_rows(const at::Tensor& to, const at::Tensor& from, cudaStream_t stream
   const int64_t bytes = to.element_size();
   auto* target = static_cast<char*>(to.mutable_data_ptr());
   const auto* source = static_cast<const char*>(from.const_data_ptr());
+  // cudaMemcpy2D takes no pitch of 2 GiB or more.
+  const bool long_rows = std::max(copy.to_pitch, copy.from_pitch) * bytes > std::numeric_limits<int>::max();
   for (const auto& [to_first, from_first] : copy.groups) {
+    for (int64_t row = 0; long_rows && row < copy.rows; ++row) {
+      check(cudaMemcpyAsync(target + (to_first + row * copy.to_pitch) * bytes,
+                            source + (from_first + row * copy.from_pitch) * bytes, copy.width * bytes,
+                            cudaMemcpyHostToDevice, stream),
+            "copying keys and values");
+    }
+    if (long_rows) continue;
     check(cudaMemcpy2DAsync(target + to_first * bytes, copy.to_pitch * bytes, source + from_first * bytes,
                             copy.from_pitch * bytes, copy.width * bytes, copy.rows, cudaMemcpyHostToDevice,
                             stream),

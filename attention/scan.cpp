@@ -126,6 +126,9 @@ void check(const AttentionResult& x) {
                   x.w.size(3) % kWide == 0,
               "scan_states: expected fp32 m and s [B,A,N], w [B,A,N,D] with D a multiple of 8, got ",
               x.m.sizes(), ", ", x.s.sizes(), ", ", x.w.sizes());
+  TORCH_CHECK(x.s.device() == x.m.device() && x.w.device() == x.m.device(),
+              "scan_states: expected m, s and w on one device, got ", x.m.device(), ", ", x.s.device(), ", ",
+              x.w.device());
   TORCH_CHECK(x.m.numel() <= std::numeric_limits<int>::max(), "scan_states: expected fewer than 2^31 states");
 }
 

@@ -16,8 +16,9 @@ template <int kParts>
 struct Limits {
   static constexpr float kSmallest =
       1.0f / (1 << (kParts == 2 ? 12 : 16));  // row of v, of the largest number
+  static constexpr float kSmallestPerKey = 1.0f / (1 << 23);
   static constexpr int kMostLogit =
-      kParts == 2 ? 15 : 24;  // exponent of scale·|q|·|k|, each the head's largest
+      kParts == 2 ? 7 : 24;  // exponent of scale·|q|·|k|, each the head's largest
 };
 
 /// q, k or v of a call.
@@ -31,6 +32,7 @@ struct Operand {
 struct Operands {
   Operand of[3];
   int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
+  int keys;                      // of the longest sequence
   float scale;
   int* refused;  // [B·A]
 };
@@ -81,6 +83,8 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
   const bool values = blockIdx.y == 2;
+  const float smallest = largest * fmaxf(Limits<kParts>::kSmallest,
+                                         Limits<kParts>::kSmallestPerKey * static_cast<float>(o.keys));
   if (threadIdx.x == 0 && logits_too_large(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
   visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
     const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
@@ -98,7 +102,7 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
     float most = largest_of(four);
     for (int lanes = 1; lanes < lanes_of_row; lanes *= 2)
       most = fmaxf(most, __shfl_xor_sync(row_mask, most, lanes));
-    if (most > 0 && most < largest * Limits<kParts>::kSmallest) o.refused[row] = 1;
+    if (most < smallest) o.refused[row] = 1;
   });
 }
 
@@ -166,6 +170,7 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
       rows,
       p.dim,
       chunks,
+      p.longest_keys,
       p.scale,
       parts.refused};
   const int64_t blocks = static_cast<int64_t>(rows) * chunks;

@@ -189,6 +189,25 @@ TEST_P(AttentionKernel, PackedSequencesOfDifferentLengths) {
   }
 }
 
+TEST_P(AttentionKernel, NanOfOnePackedSequenceDoesNotReachAnother) {
+  const std::vector<int64_t> qo{0, 40, 90, 150}, ko{0, 130, 201, 390};
+  Qkv x = random_qkv(1, 2, qo.back(), ko.back(), 64, options());
+  for (double bad : {kNan, kInf}) {
+    x.k[0][0].slice(0, ko[1], ko[2]) = bad;
+    x.v.slice(2, ko[1], ko[2]) = bad;
+    AttentionOptions packed = ask();
+    packed.q_offsets = at::tensor(qo, at::kLong);
+    packed.k_offsets = at::tensor(ko, at::kLong);
+    const at::Tensor got = attention(x.q, x.k, x.v, packed).out;
+    for (size_t i : {0, 2}) {
+      const Qkv one{x.q.slice(2, qo[i], qo[i + 1]), x.k.slice(2, ko[i], ko[i + 1]),
+                    x.v.slice(2, ko[i], ko[i + 1])};
+      EXPECT_LE(norm_error_of(got.slice(2, qo[i], qo[i + 1]), exact(one).out), 2 * tolerance())
+          << "beside " << bad << ", sequence " << i;
+    }
+  }
+}
+
 TEST_P(AttentionKernel, EmptySizesGiveZeroAndTheIdentity) {
   for (auto [nq, nk] : {std::pair<int64_t, int64_t>{4, 0}, {0, 4}, {0, 0}}) {
     const Qkv x = random_qkv(2, 2, nq, nk, 16, options());
@@ -246,13 +265,18 @@ TEST_P(AttentionKernel, LogitsOfMinusInfinityOnlyCountForNothing) {
 
 TEST_P(AttentionKernel, InputsOfAnySize) {
   if (GetParam().type != at::kFloat) GTEST_SKIP() << "beyond the range of this type";
-  for (double size : {1e-20, 1e-10, 1e-3, 1.0, 1e2, 1e4}) {
-    Qkv x = model_qkv(1, 2, 300, 64, options()), r = rounded(x);
-    for (at::Tensor* t : {&x.q, &x.k, &x.v, &r.q, &r.k, &r.v}) *t = *t * size;
-    const at::Tensor want = exact(x).out;
-    const double theirs =
-        norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v)), want);
-    EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, ask()).out, want), 2 * theirs + tolerance()) << size;
+  for (int64_t terms : {64, 2}) {  // of a product that are not zero
+    for (double size : {1e-20, 1e-10, 1e-3, 1.0, 10.0, 30.0, 1e2, 1e4}) {
+      Qkv x = model_qkv(1, 2, 300, 64, options());
+      x.q.slice(3, terms) = 0;
+      Qkv r = rounded(x);
+      for (at::Tensor* t : {&x.q, &x.k, &x.v, &r.q, &r.k, &r.v}) *t = *t * size;
+      const at::Tensor want = exact(x).out;
+      const double theirs =
+          norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v)), want);
+      EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, ask()).out, want), 2 * theirs + tolerance())
+          << size << ", " << terms << " terms";
+    }
   }
 }
 
@@ -293,6 +317,19 @@ TEST_P(RefusedHeads, AreComputedInFp32BesideTheOthers) {
       states.want = AttentionWant::state;
       check_heads(finalise_state(attention_cuda(x.q, x.k, x.v, states, plan), at::kFloat).out, x,
                   what + ", as a state");
+    }
+  }
+}
+
+TEST_P(RefusedHeads, WhereAllWeightIsOnAKeyWithoutAValue) {
+  for (int64_t key : {0, 400, 776}) {
+    for (double logit : {21.0, 30.0}) {
+      const Qkv x = random_qkv(1, 1, 150, 777, 64, options());
+      x.q.select(3, 0).fill_(4);
+      x.k[0][0][key].fill_(0)[0].fill_(2 * logit);  // times 4/8
+      x.v[0][0][key].fill_(0);
+      EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, ask()).out, exact(x).out), 4e-6)
+          << "key " << key << ", logit " << logit;
     }
   }
 }
@@ -360,6 +397,8 @@ TEST_P(AttentionKernel, WritesNothingBesidesItsResults) {
     CudaPlan plan = plan_cuda(x.q, x.k, asked);
     for (const CudaTile& tile : tiles()) {
       plan.tile = tile;
+      out.fill_(kSentinel);
+      lse.fill_(kSentinel);
       ASSERT_EQ(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream()), cudaSuccess);
       const at::Tensor got = out.narrow(1, 1, nq).narrow(2, 0, 64);
       EXPECT_LE(norm_error_of(got, exact(rounded(x)).out[0]), tolerance());

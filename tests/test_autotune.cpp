@@ -156,6 +156,11 @@ TEST(FastestPlan, KeepsTheFirstUnlessAnotherIsClearlyFaster) {
   EXPECT_EQ(choose(clear), plan(3));
 }
 
+TEST(FastestPlan, IsTheFastestWhereLoadingTakesMostOfTheBudget) {
+  FakeTimer timer{{1, 0.2, 0.5}, 80};
+  EXPECT_EQ(choose(timer), plan(2));
+}
+
 TEST(FastestPlan, StaysWithinItsBudget) {
   FakeTimer timer{std::vector<double>(50, 2.0)};
   choose(timer, {.milliseconds = 40, .runs = 3});

@@ -45,6 +45,16 @@ TEST_F(CliTest, PackedSequencesAndScansHaveRows) {
   for (const json& row : bench["scan"]) EXPECT_GT(row["milliseconds"], 0);
 }
 
+TEST_F(CliTest, WhatDoesNotFitIntoMemoryIsARowOfItsOwn) {
+  const Outcome outcome = run(
+      "bench attention --device cpu --groups scan --lengths 40 2000000000 --heads 4096 --repeat 1 --seconds 1 "
+      "--json b.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const json scan = parse_strictly(path("b.json"))["scan"];
+  ASSERT_EQ(scan.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(scan[i].contains("failure"), i >= 3) << scan[i];
+}
+
 TEST_F(CliTest, EveryKernelOfTheCpuIsAsExactAsDocumented) {
   const Outcome outcome = run(
       "bench attention --device cpu --verify --heads 1 --lengths 60 520 130 --type fp32 bf16 --json v.json");
@@ -81,6 +91,8 @@ TEST_F(CliTest, BadOptionsOfBenchAreRefused) {
   expect_refusal(run("bench attention --variants quick"), "quick");
   expect_refusal(run("bench attention --device cpu --lengths 4 --variants strict"), "'strict'");
   expect_refusal(run("bench attention --device cuda:99"), "cuda:99");
+  for (const std::string device : {"cuda:-1", "cuda:", "cuda:1x", "cuda:9999999999", "gpu"})
+    expect_refusal(run("bench attention --device " + device), device);
   expect_refusal(run("bench attention --verify --lengths 4 5"), "three");
   expect_refusal(run("bench attention --verify --groups scan"), "--groups");
   expect_refusal(run("bench attention --device cpu --lengths 4 --repeat 1 --json nowhere/b.json"), "nowhere");

@@ -135,6 +135,11 @@ TEST(Lean, CallersMistakesAreNamed) {
   packed.q_offsets = at::tensor({0, 5}, at::kLong);
   packed.k_offsets = at::tensor({0, 9}, at::kLong);
   fails_with("k_offsets from 0 to 6", [&] { attention_lean(x.q, x.k, x.v, 4, packed); });
+  packed.q_offsets = at::tensor({0, 2, 5}, at::kLong);
+  for (int64_t middle : {-1, 9}) {
+    packed.k_offsets = at::tensor({int64_t{0}, middle, int64_t{6}}, at::kLong);
+    fails_with("ascending", [&] { attention_lean(x.q, x.k, x.v, 4, packed); });
+  }
 }
 
 // ---- how copies are cut into rows

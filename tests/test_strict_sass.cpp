@@ -40,6 +40,7 @@ std::map<std::string, Instructions> disassembled(const std::string& part) {
 }
 
 TEST(StrictSass, HoldsNoInstructionOfTheTensorCores) {
+  if (disassembled("").empty()) GTEST_SKIP() << "this build holds PTX alone";
   const auto kernels = disassembled("strict");
   EXPECT_GE(kernels.size(), 4u);
   for (const auto& [name, count] : kernels) {

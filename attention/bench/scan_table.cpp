@@ -27,13 +27,16 @@ std::vector<ScanForm> forms_on(at::Device device) {
 }
 
 ordered_json compare(int64_t heads, int64_t n, const AttentionBenchOptions& options, at::Device device) {
-  const AttentionResult states = random_states(heads, n, options.dim, device);
   const std::vector<ScanForm> forms = forms_on(device);
+  AttentionResult states;
+  const std::string failure = attempt([&] { states = random_states(heads, n, options.dim, device); });
   std::vector<std::function<void()>> calls;
   for (ScanForm form : forms) calls.push_back([&states, form] { scan_states(states, form); });
-  std::vector<std::string> failures(forms.size());
-  const auto seconds = Turns{device, options.repeat, options.seconds}.time(
-      calls, [&](std::size_t i, const std::string& failure) { failures[i] = failure; });
+  std::vector<std::string> failures(forms.size(), failure);
+  std::vector<std::vector<double>> seconds(forms.size());
+  if (failure.empty())
+    seconds = Turns{device, options.repeat, options.seconds}.time(
+        calls, [&](std::size_t i, const std::string& what) { failures[i] = what; });
   // Read once and written once: what the other passes of a form take besides is its own affair.
   const double bytes = 2 * 4 * static_cast<double>(heads * n) * static_cast<double>(options.dim + 2);
   ordered_json rows = ordered_json::array();
