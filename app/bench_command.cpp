@@ -1,8 +1,10 @@
 #include "app/bench_command.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <ostream>
 #include <stdexcept>
+#include <system_error>
 
 #include "app/device.h"
 #include "app/options.h"
@@ -17,7 +19,7 @@ void run_bench_command(const BenchCommand& command) {
   const AttentionBenchOptions options = read_bench_options(command.given);
   auto print = [](const std::string& text) {
     std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
     check_stop();
   };
   check_device(options.device);

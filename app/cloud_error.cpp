@@ -1,5 +1,7 @@
 #include "app/cloud_error.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -8,6 +10,18 @@
 
 namespace vggt {
 namespace {
+
+/// Beyond it, squares of distances overflow, and the search finds nothing.
+constexpr double kFarthest = 1e100;
+
+void check(const std::vector<Eigen::Vector3d>& points, const char* side) {
+  if (points.empty()) throw std::invalid_argument(fmt::format("cloud: the {} has no points", side));
+  const auto near = [](const Eigen::Vector3d& point) { return point.cwiseAbs().maxCoeff() < kFarthest; };
+  if (!std::ranges::all_of(points, near)) {
+    throw std::invalid_argument(
+        fmt::format("cloud: the {} has points that are not finite, or farther away than 1e100", side));
+  }
+}
 
 double diagonal(const std::vector<Eigen::Vector3d>& points) {
   Eigen::Vector3d low = points.front(), high = points.front();
@@ -31,10 +45,8 @@ double share_below(const std::vector<double>& values, double limit) {
 
 CloudError cloud_error(const std::vector<Eigen::Vector3d>& result, const std::vector<Eigen::Vector3d>& truth,
                        std::optional<double> threshold) {
-  if (result.empty() || truth.empty()) {
-    throw std::invalid_argument(std::string("cloud: the ") + (result.empty() ? "result" : "truth") +
-                                " has no points");
-  }
+  check(result, "result");
+  check(truth, "truth");
   CloudError error;
   error.threshold = threshold.value_or(0.01 * diagonal(truth));
   if (!(error.threshold > 0))

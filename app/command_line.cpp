@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -11,6 +12,17 @@
 
 namespace vggt {
 namespace {
+
+/// A number above 0. CLI11's own takes NaN for one, and names its limits in 300 digits.
+CLI::Validator positive() {
+  const auto check = [](const std::string& text) -> std::string {
+    double number = 0;
+    const bool whole = CLI::detail::lexical_cast(text, number);
+    return whole && number > 0 && std::isfinite(number) ? ""
+                                                        : "expected a number above 0, got '" + text + "'";
+  };
+  return CLI::Validator(check, "POSITIVE");
+}
 
 /// The options as CLI11 sees them: raw text by name; what it means is set_option()'s business.
 struct RawOptions {
@@ -108,12 +120,10 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
   eval->add_option("--result,--poses", command.result, "cameras, depth, clouds to judge, as files or folders")
       ->required();
   eval->add_option("--truth", command.truth, "what is true; several of a kind are scenes")->required();
-  eval->add_option("--depth-unit", command.depth_unit, "of 16-bit PNG depth [0.001]")
-      ->check(CLI::PositiveNumber);
-  eval->add_option("--max-depth", command.max_depth, "true depths count below it [60]")
-      ->check(CLI::PositiveNumber);
+  eval->add_option("--depth-unit", command.depth_unit, "of 16-bit PNG depth [0.001]")->check(positive());
+  eval->add_option("--max-depth", command.max_depth, "true depths count below it [60]")->check(positive());
   eval->add_option("--threshold", command.threshold, "distance of the F-score [1 % of the diagonal]")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   eval->add_option("--json", command.json, "also write the numbers to this file");
   return eval;
 }

@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <ostream>
 #include <stdexcept>
 
 #include "app/eval_inputs.h"
 #include "app/eval_report.h"
 #include "app/frame_match.h"
+#include "app/outputs.h"
+#include "app/stop.h"
 #include "io/atomic_file.h"
 
 namespace vggt {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Both sides of a comparison, scene by scene.
 struct Inputs {
@@ -32,6 +37,7 @@ std::vector<FrameKey> keys_of(const std::vector<T>& frames) {
 
 template <class T>
 std::vector<T> load(const Source<T>& source, const char* what) {
+  check_stop();
   std::vector<T> loaded = source.load();
   if (loaded.empty()) throw std::invalid_argument(source.path + ": holds no " + what);
   return loaded;
@@ -101,7 +107,7 @@ MatchedPoses load_poses(const Inputs& inputs, EvalReport& report) {
 std::vector<FrameKey> depth_keys(const std::vector<DepthMap>& maps, const EvalSide& side, std::size_t scene) {
   std::vector<FrameKey> keys;
   for (const DepthMap& map : maps) keys.push_back({map.name, std::nullopt});
-  if (!keys.front().name.empty() || scene >= side.poses.size()) return keys;
+  if (!keys.front().name.empty() || !side.poses_named || scene >= side.poses.size()) return keys;
   const std::vector<FramePose> poses = side.poses[scene].load();
   if (poses.size() == keys.size()) keys = keys_of(poses);
   return keys;
@@ -168,6 +174,19 @@ void compare_clouds(const Inputs& inputs, const std::vector<std::vector<PosePair
   report.cloud = sum;
 }
 
+/// All files that are read, and those beside them in their folders.
+std::vector<fs::path> files_of(const EvalCommand& command) {
+  std::vector<fs::path> files;
+  for (const auto& paths : {command.result, command.truth}) {
+    for (const fs::path path : paths) {
+      files.push_back(path);
+      if (!fs::is_directory(path)) continue;
+      for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path());
+    }
+  }
+  return files;
+}
+
 EvalReport compare(const EvalCommand& command) {
   const Inputs inputs{sort_inputs(command.result, command.depth_unit),
                       sort_inputs(command.truth, command.depth_unit)};
@@ -190,7 +209,12 @@ EvalReport compare(const EvalCommand& command) {
 }  // namespace
 
 void run_eval_command(const EvalCommand& command) {
+  if (!command.json.empty()) {
+    check_apart({command.json}, files_of(command));
+    check_writable({command.json});
+  }
   const EvalReport report = compare(command);
+  check_stop();
   std::fputs(to_text(report).c_str(), stdout);
   if (!command.json.empty()) {
     write_atomically(command.json, [&](std::ostream& out) { out << to_json(report); });

@@ -43,7 +43,8 @@ bool looks_like_colmap(std::string_view text) {
 }
 
 Kind kind_of(const fs::path& path) {
-  const std::string head = head_of(InputFile(path));
+  std::string head = head_of(InputFile(path));
+  if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
   if (head.starts_with("ply\n") || head.starts_with("ply\r")) return Kind::ply;
   if (head.starts_with("\x89PNG")) return Kind::png;
   if (head.starts_with("\x93NUMPY")) return Kind::npy;
@@ -158,7 +159,10 @@ EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
       add_depth_folder(path, depth_unit, side);
     }
   }
-  if (side.poses.empty()) side.poses = std::move(side.unnamed_poses);
+  if (side.poses.empty()) {
+    side.poses = std::move(side.unnamed_poses);
+    side.poses_named = false;
+  }
   return side;
 }
 

@@ -21,6 +21,7 @@ struct EvalSide {
   std::vector<Source<FramePose>> poses;
   std::vector<Source<DepthMap>> depth;
   std::vector<Source<Eigen::Vector3d>> clouds;
+  bool poses_named = true;  // or only in order, as predictions hold them
 };
 
 /// Sorts files and folders by what they hold: cameras (TUM, COLMAP's images.txt or a folder with it,

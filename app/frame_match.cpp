@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "io/byte_reader.h"
+#include "io/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -65,6 +66,7 @@ Pairs match_names(const Keys& result, const Keys& truth) {
     }
     if (pairs.size() > best.size()) best = std::move(pairs);
   }
+  std::ranges::sort(best, natural_less, [&](const auto& pair) { return result[pair.first].name; });
   return best;
 }
 
@@ -138,7 +140,6 @@ Pairs match_by_what_there_is(const Keys& result, const Keys& truth) {
 FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth) {
   FrameMatch match;
   match.pairs = match_by_what_there_is(result, truth);
-  std::ranges::sort(match.pairs);
   std::vector<bool> in_result(result.size()), in_truth(truth.size());
   for (const auto& [i, j] : match.pairs) {
     if (in_truth[j])

@@ -15,7 +15,7 @@ struct FrameKey {
 
 /// Frames that two sides share, and those that only one has.
 struct FrameMatch {
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // positions: result, truth
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // positions: result, truth; by name or time
   std::vector<std::string> only_result, only_truth;
 };
 

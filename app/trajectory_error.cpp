@@ -7,8 +7,10 @@
 #include <cmath>
 #include <numbers>
 #include <span>
+#include <stdexcept>
 
 #include "app/median.h"
+#include "app/stop.h"
 
 namespace vggt {
 namespace {
@@ -42,8 +44,14 @@ class DegreeHistogram {
   std::size_t count_ = 0;
 };
 
+/// Distances below this share of the coordinates are rounding.
+constexpr double kRounding = 1e-12;
+
 Eigen::Matrix4d relative(const Eigen::Matrix4d& world_from_a, const Eigen::Matrix4d& world_from_b) {
-  return Eigen::Isometry3d(world_from_b).inverse().matrix() * world_from_a;
+  Eigen::Matrix4d a_from_b = Eigen::Isometry3d(world_from_a).inverse().matrix() * world_from_b;
+  const Eigen::Vector3d a = world_from_a.topRightCorner<3, 1>(), b = world_from_b.topRightCorner<3, 1>();
+  if ((b - a).norm() <= kRounding * a.norm()) a_from_b.topRightCorner<3, 1>().setZero();
+  return a_from_b;
 }
 
 double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& truth) {
@@ -52,11 +60,12 @@ double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& tru
   return degrees(std::atan2(result.cross(truth).norm(), result.dot(truth)));
 }
 
-/// Errors of the pairs of frames of every scene.
+/// Errors of the pairs of frames of every scene: where the later camera is, seen from the earlier one.
 class PairErrors {
  public:
   void add_scene(const std::vector<PosePair>& poses) {
     for (std::size_t i = 0; i < poses.size(); ++i) {
+      check_stop();
       for (std::size_t j = i + 1; j < poses.size(); ++j) {
         add(relative(poses[i].result, poses[j].result), relative(poses[i].truth, poses[j].truth));
       }
@@ -119,12 +128,22 @@ Eigen::Matrix3d nearest_rotation(const Eigen::Matrix3d& matrix) {
 Eigen::Matrix3d known_turn(const Eigen::Matrix3d& covariance, const std::vector<PosePair>& poses) {
   const Eigen::JacobiSVD<Eigen::Matrix3d> svd(covariance, Eigen::ComputeFullU | Eigen::ComputeFullV);
   const Eigen::Vector3d spread = svd.singularValues();
-  if (spread(1) > 1e-3 * spread(0)) return covariance;
+  constexpr double kLine = 1e-6;  // of variances: a thousandth of the length
+  if (spread(1) > kLine * spread(0)) return covariance;
   if (!(spread(0) > 0)) return mean_turn(poses);
   const Eigen::Vector3d to = svd.matrixU().col(0), from = svd.matrixV().col(0);
   const Eigen::Matrix3d across_to = Eigen::Matrix3d::Identity() - to * to.transpose();
   const Eigen::Matrix3d across_from = Eigen::Matrix3d::Identity() - from * from.transpose();
   return to * from.transpose() + across_to * mean_turn(poses) * across_from;
+}
+
+/// From their mean; zero where the centres are in one place. Throws where their squares would overflow.
+Eigen::Matrix3Xd offsets(const Eigen::Matrix3Xd& centres) {
+  constexpr double kFarthest = 1e100;
+  if (!(centres.norm() < kFarthest)) throw std::invalid_argument("poses: positions farther away than 1e100");
+  Eigen::Matrix3Xd from_mean = centres.colwise() - Eigen::Vector3d(centres.rowwise().mean());
+  if (from_mean.norm() <= kRounding * centres.norm()) from_mean.setZero();
+  return from_mean;
 }
 
 double ate_rmse(const Centres& centres, const Eigen::Matrix4d& truth_from_result) {
@@ -138,8 +157,8 @@ double ate_rmse(const Centres& centres, const Eigen::Matrix4d& truth_from_result
 Eigen::Matrix4d align(const std::vector<PosePair>& poses) {
   const Centres centres = centres_of(poses);
   const Eigen::Vector3d from = centres.result.rowwise().mean(), to = centres.truth.rowwise().mean();
-  const Eigen::Matrix3Xd from_offsets = centres.result.colwise() - from;
-  const Eigen::Matrix3d covariance = (centres.truth.colwise() - to) * from_offsets.transpose();
+  const Eigen::Matrix3Xd from_offsets = offsets(centres.result);
+  const Eigen::Matrix3d covariance = offsets(centres.truth) * from_offsets.transpose();
   const Eigen::Matrix3d rotation = nearest_rotation(known_turn(covariance, poses));
   const double variance = from_offsets.squaredNorm();
   const double scale = variance > 0 ? (rotation.transpose() * covariance).trace() / variance : 1;

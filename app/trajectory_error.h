@@ -10,7 +10,7 @@ struct PosePair {
 };
 
 /// Areas under the accuracy curve up to 5, 15, 30 degrees, in [0,1]: means of the cumulative 1-degree
-/// histogram, as in VGGT's evaluation.
+/// histogram, as in VGGT's evaluation (test_co3d.py).
 struct Auc {
   double at_5 = 0, at_15 = 0, at_30 = 0;
 };
@@ -19,7 +19,7 @@ struct Auc {
 struct TrajectoryError {
   double scale = 1;     // of the Sim(3) that aligns the camera centres; mean over scenes
   double ate_rmse = 0;  // of the aligned centres, units of the truth; mean over scenes
-  // Relative poses of all pairs of frames of all scenes, degrees.
+  // Relative poses of all pairs of frames of all scenes, the later one seen from the earlier one, degrees.
   double median_rotation = 0, median_translation_direction = 0;
   Auc auc;              // of max(rotation, translation direction), the direction signed: 0 to 180 degrees
   Auc auc_either_sign;  // with opposite directions as equal, as VGGT's published figures
@@ -29,8 +29,9 @@ struct TrajectoryError {
 /// Where these lie on a line or in a point, the cameras' rotations decide on the rest.
 Eigen::Matrix4d align(const std::vector<PosePair>& poses);
 
-/// Over all scenes, each of at least 2 poses. A pair that truly did not move has no direction error; one that
-/// only in the result did not move is 90 degrees off.
+/// Over all scenes, each of at least 2 poses in the order of the frames. A pair that truly did not move has no direction error; one that
+/// only in the result did not move is 90 degrees off. Throws std::invalid_argument for positions too large to
+/// multiply.
 TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes);
 
 }  // namespace vggt

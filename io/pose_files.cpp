@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <stdexcept>
 #include <string_view>
 
@@ -146,7 +147,12 @@ FramePose our_camera(const json& entry) {
 
 std::optional<double> nerf_fov(const json& entry, const json& all) {
   for (const json* place : {&entry, &all}) {
-    if (place->contains("camera_angle_x")) return field<double>(*place, "camera_angle_x");
+    if (place->contains("camera_angle_x")) {
+      const auto angle = field<double>(*place, "camera_angle_x");
+      if (!(angle > 0 && angle < std::numbers::pi))
+        throw std::invalid_argument("camera_angle_x: expected radians between 0 and pi");
+      return angle;
+    }
     if (place->contains("fl_x")) {
       const json& with_width = place->contains("w") ? *place : all;
       if (with_width.contains("w")) return fov(field<double>(with_width, "w"), field<double>(*place, "fl_x"));

@@ -101,6 +101,23 @@ TEST_F(CliTest, PredictionsGetTheNamesOfTheCamerasBesideThem) {
   EXPECT_LT(errors["ate_rmse"], 1e-6);
 }
 
+TEST_F(CliTest, PredictionsAloneGoByPosition) {
+  ASSERT_EQ(reconstruct("--frames frames --out s.ply --save-predictions p.safetensors").code, 0);
+  fs::create_directory(dir_ / "depth");
+  for (const char* name : {"depth/a.png", "depth/b.png", "depth/c.png"})
+    ASSERT_TRUE(cv::imwrite(path(name), cv::Mat(48, 64, CV_16UC1, cv::Scalar(2000))));
+  const Outcome outcome = run("eval --result p.safetensors --truth depth --json e.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(parse_strictly(path("e.json"))["depth"]["matched"], 3);
+}
+
+TEST_F(CliTest, TheOrderOfLinesDoesNotMatter) {
+  write(dir_ / "a.tum", "0 0 0 0 0 0 0 1\n1 1 0 0 0 0 0.1 1\n2 2 1 0 0 0.2 0 1\n");
+  write(dir_ / "b.tum", "2 2 1.2 0 0 0.2 0 1\n1 1 0.1 0 0 0 0.3 1\n0 0 0 0.1 0 0 0 1\n");
+  write(dir_ / "c.tum", "0 0 0 0.1 0 0 0 1\n1 1 0.1 0 0 0 0.3 1\n2 2 1.2 0 0 0.2 0 1\n");
+  EXPECT_EQ(run("eval --result b.tum --truth a.tum").out, run("eval --result c.tum --truth a.tum").out);
+}
+
 TEST_F(CliTest, WhatCannotBeComparedIsRefused) {
   write(dir_ / "b.tum", "0 0 0 0 0 0 0 1\n1 1 0 0 0 0 0 1\n");
   write(dir_ / "c.txt", "1 1 0 0 0 0 0 0 1 a.jpg\n2 1 0 0 0 -1 0 0 1 b.jpg\n");
@@ -120,7 +137,21 @@ TEST_F(CliTest, WhatCannotBeComparedIsRefused) {
   expect_refusal(run("eval --result none --truth b.tum"), "none: holds no images.txt");
   expect_refusal(run("eval --result /dev/null --truth b.tum"), "/dev/null: not a file");
   expect_refusal(run("eval --result b.tum b.tum --truth b.tum"), "poses of 2 scenes against 1");
-  expect_refusal(run("eval --result b.tum --truth b.tum --threshold 0"), "--threshold");
+  for (const std::string option : {"--threshold 0", "--threshold nan", "--max-depth nan", "--depth-unit -1"})
+    expect_refusal(run("eval --result b.tum --truth b.tum " + option), option.substr(0, option.find(' ')));
+  expect_refusal(run("eval --result b.tum --truth b.tum --json b.tum"), "would replace an input");
+  fs::create_symlink("b.tum", dir_ / "link.tum");
+  expect_refusal(run("eval --result b.tum --truth b.tum --json link.tum"), "would replace an input");
+  expect_refusal(run("eval --result b.tum --truth b.tum --json nowhere/e.json"), "nowhere");
+  const std::string far =
+      "ply\nformat ascii 1.0\nelement vertex 1\nproperty double x\nproperty double y\nproperty double "
+      "z\nend_header\n1e200 0 0\n";
+  write(dir_ / "far.ply", far);
+  expect_refusal(run("eval --result far.ply --truth far.ply"), "farther away");
+  write(dir_ / "angle.json",
+        R"({"camera_angle_x": -3, "frames": [{"file_path": "a.png", "transform_matrix":
+            [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]}]})");
+  expect_refusal(run("eval --result angle.json --truth angle.json"), "camera_angle_x");
   expect_refusal(run("eval --truth b.tum"), "--result");
 }
 

@@ -60,11 +60,11 @@ TEST(TrajectoryError, IsZeroUpToASimilarity) {
 }
 
 TEST(TrajectoryError, CountsTheHistogramAsTheReference) {
-  // Two cameras, the second turned 7.5 degrees about its own centre: the relative rotation is 7.5 degrees off
-  // and the direction from the first to the second, seen from the second, as well (about an axis across it).
+  // Two cameras, the first turned 7.5 degrees about its own centre: the relative rotation is 7.5 degrees off
+  // and the direction to the second, seen from the first, as well (about an axis across it).
   const Eigen::Matrix3d none = Eigen::Matrix3d::Identity();
-  const std::vector<PosePair> poses = {{pose(none, {0, 0, 0}), pose(none, {0, 0, 0})},
-                                       {pose(turn(7.5, {0, 0, 1}), {1, 0, 0}), pose(none, {1, 0, 0})}};
+  const std::vector<PosePair> poses = {{pose(turn(7.5, {0, 0, 1}), {0, 0, 0}), pose(none, {0, 0, 0})},
+                                       {pose(none, {1, 0, 0}), pose(none, {1, 0, 0})}};
   const TrajectoryError error = trajectory_error({poses});
   EXPECT_NEAR(error.median_rotation, 7.5, 1e-9);
   EXPECT_NEAR(error.median_translation_direction, 7.5, 1e-9);
@@ -88,10 +88,10 @@ TEST(TrajectoryError, EqualsNumpy) {
   EXPECT_NEAR(error.scale, 0.980094534130515, 1e-9);
   EXPECT_NEAR(error.ate_rmse, 0.0434630238589488, 1e-9);
   EXPECT_NEAR(error.median_rotation, 7.63038195851114, 1e-6);
-  EXPECT_NEAR(error.median_translation_direction, 7.1666447811051, 1e-6);
-  EXPECT_NEAR(error.auc.at_5, 0.0857142857142857, 1e-12);
-  EXPECT_NEAR(error.auc.at_15, 0.425396825396825, 1e-12);
-  EXPECT_NEAR(error.auc.at_30, 0.712698412698413, 1e-12);
+  EXPECT_NEAR(error.median_translation_direction, 3.972294767973, 1e-6);
+  EXPECT_NEAR(error.auc.at_5, 0.0761904761904762, 1e-12);
+  EXPECT_NEAR(error.auc.at_15, 0.441269841269841, 1e-12);
+  EXPECT_NEAR(error.auc.at_30, 0.720634920634921, 1e-12);
 }
 
 TEST(TrajectoryError, DirectionsAreSigned) {
@@ -109,6 +109,28 @@ TEST(TrajectoryError, StandingStillIsNoDirection) {
   const Eigen::Matrix4d there = pose(Eigen::Matrix3d::Identity(), {1, 0, 0});
   EXPECT_EQ(trajectory_error({{{here, here}, {there, here}}}).median_translation_direction, 0);
   EXPECT_EQ(trajectory_error({{{here, here}, {here, there}}}).median_translation_direction, 90);
+}
+
+TEST(TrajectoryError, StandingStillFarFromTheOriginIsNoDirection) {
+  std::vector<PosePair> poses;
+  for (int i = 0; i < 8; ++i) {
+    const Eigen::Matrix3d facing = turn(17 * i, {0, 1, 0});
+    const Eigen::Vector3d place(1.234, 5.67, -8.9);
+    const Eigen::Vector3d here = -(facing * (facing.transpose() * -place));  // as COLMAP's files tell it
+    poses.push_back({pose(facing, place + i * Eigen::Vector3d(1, 0, 2)), pose(facing, here)});
+  }
+  EXPECT_EQ(trajectory_error({poses}).median_translation_direction, 0);
+  EXPECT_EQ(trajectory_error({poses}).scale, 0);
+  for (PosePair& pair : poses) std::swap(pair.result, pair.truth);
+  EXPECT_EQ(trajectory_error({poses}).scale, 1);
+  EXPECT_EQ(trajectory_error({poses}).median_translation_direction, 90);
+}
+
+TEST(TrajectoryError, PositionsTooLargeToMultiplyAreRefused) {
+  const Eigen::Matrix3d none = Eigen::Matrix3d::Identity();
+  const std::vector<PosePair> poses = {{pose(none, {0, 0, 0}), pose(none, {0, 0, 0})},
+                                       {pose(none, {1e200, 0, 0}), pose(none, {1e200, 0, 0})}};
+  EXPECT_THROW(trajectory_error({poses}), std::invalid_argument);
 }
 
 TEST(TrajectoryError, ScenesAreAlignedEachByItselfAndCountedTogether) {
@@ -135,6 +157,18 @@ TEST(Align, RotationsDecideWhereCentresLieOnALine) {
     const Eigen::Matrix3d found = align(poses).topLeftCorner<3, 3>();
     EXPECT_TRUE(found.isApprox(5 * rotation.transpose(), 1e-9)) << found;
   }
+}
+
+TEST(Align, CentresOnALongThinCurveDecideThemselves) {
+  std::vector<PosePair> poses;
+  for (int i = 0; i < 60; ++i) {
+    const double x = 100 * i / 59.0;
+    const Eigen::Vector3d center(x, 1.5 * std::sin(x / 15), 0.15 * std::cos(x / 9));
+    poses.push_back({pose(turn(20, {1, 0, 0}), center), pose(Eigen::Matrix3d::Identity(), center)});
+  }
+  const TrajectoryError error = trajectory_error({poses});
+  EXPECT_NEAR(error.ate_rmse, 0, 1e-9);
+  EXPECT_NEAR(error.scale, 1, 1e-9);
 }
 
 TEST(Align, CentresInOnePlaceGiveFiniteNumbers) {

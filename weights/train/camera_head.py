@@ -64,11 +64,11 @@ def rotation_from_quaternion(q: Tensor, least: float = 0.0) -> Tensor:
 
 
 def relative(rotation: Tensor, translation: Tensor) -> tuple[Tensor, Tensor]:
-    """From [B,S,3,3] and [B,S,3] the motions of all pairs i < j: [B,pairs,3,3], [B,pairs,3]."""
+    """From cam_from_world [B,S,3,3] and [B,S,3], i_from_j of all pairs i < j: [B,pairs,3,3], [B,pairs,3]."""
     S = rotation.shape[1]
     i, j = torch.triu_indices(S, S, 1, device=rotation.device)
-    turn = rotation[:, j] @ rotation[:, i].mT
-    return turn, translation[:, j] - (turn @ translation[:, i, :, None]).squeeze(-1)
+    turn = rotation[:, i] @ rotation[:, j].mT
+    return turn, translation[:, i] - (turn @ translation[:, j, :, None]).squeeze(-1)
 
 
 def camera_matrices(pose: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
