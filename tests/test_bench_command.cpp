@@ -29,10 +29,11 @@ TEST_F(CliTest, AttentionIsTimedBesideLibTorchs) {
   EXPECT_EQ(peers, 8);
 }
 
-TEST_F(CliTest, PackedSequencesAndScansHaveRows) {
-  const Outcome outcome = run(
-      "bench attention --device cpu --groups packed scan --lengths 40 300 --heads 1 --repeat 1 --seconds 1 "
-      "--json b.json");
+TEST_F(CliTest, PackedSequencesLeanAndScansHaveRows) {
+  const Outcome outcome =
+      run("bench attention --device cpu --groups packed lean scan --lengths 40 300 --heads 1 --repeat 1 "
+          "--seconds 1 "
+          "--json b.json");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const json bench = parse_strictly(path("b.json"));
   for (const json& row : bench["rows"]) {
@@ -43,12 +44,19 @@ TEST_F(CliTest, PackedSequencesAndScansHaveRows) {
   EXPECT_GE(bench["rows"].size(), 3u);
   EXPECT_EQ(bench["scan"].size(), 6u);
   for (const json& row : bench["scan"]) EXPECT_GT(row["milliseconds"], 0);
+  EXPECT_EQ(bench["lean"].size(), 6u);
+  for (const json& row : bench["lean"]) {
+    EXPECT_GT(row["milliseconds"], 0);
+    EXPECT_EQ(row["overlap_efficiency"], 1);  // nothing is copied on a CPU
+    EXPECT_LT(row["error"], 1e-6);
+  }
 }
 
 TEST_F(CliTest, WhatDoesNotFitIntoMemoryIsARowOfItsOwn) {
-  const Outcome outcome = run(
-      "bench attention --device cpu --groups scan --lengths 40 2000000000 --heads 4096 --repeat 1 --seconds 1 "
-      "--json b.json");
+  const Outcome outcome =
+      run("bench attention --device cpu --groups scan --lengths 40 2000000000 --heads 4096 --repeat 1 "
+          "--seconds 1 "
+          "--json b.json");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const json scan = parse_strictly(path("b.json"))["scan"];
   ASSERT_EQ(scan.size(), 6u);

@@ -49,6 +49,7 @@ AttentionBenchResult bench_attention(const AttentionBenchOptions& options, at::D
     result.exceeded = std::move(verified.exceeded);
   } else {
     json["rows"] = attention_table(options, device, print);
+    json["lean"] = lean_table(options, device, print);
     json["scan"] = scan_table(options, device, print);
   }
   result.json = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -52,7 +52,7 @@ AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector
     if (name == "device") options.device = values[0];
     if (name == "json") options.json = values[0];
   }
-  check_names("groups", options.groups, {"lengths", "one-head", "packed", "scan"});
+  check_names("groups", options.groups, {"lengths", "one-head", "packed", "lean", "scan"});
   check_names("type", options.types, {"fp32", "bf16", "fp16"});
   check_names("variants", options.variants,
               {"strict", "split", "turbo", "half", "baseline", "avx2", "avx512"});

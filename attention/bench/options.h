@@ -17,7 +17,7 @@ struct AttentionBenchOption {
 inline constexpr AttentionBenchOption kAttentionBenchOptions[] = {
     {"verify", AttentionBenchOption::none, "measure exactness, not time; exit 1 where a limit is exceeded"},
     {"groups", AttentionBenchOption::many,
-     "lengths, one-head, packed, scan [all; with --lengths only lengths]"},
+     "lengths, one-head, packed, lean, scan [all; with --lengths only lengths]"},
     {"lengths", AttentionBenchOption::many,
      "tokens; with --verify three, of regular, long and stress [1024 8192 4096]"},
     {"heads", AttentionBenchOption::one, "heads [16; with --verify 2]"},

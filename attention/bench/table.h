@@ -13,6 +13,10 @@ namespace vggt {
 nlohmann::ordered_json attention_table(const AttentionBenchOptions& options, at::Device device,
                                        const Print& print);
 
+/// attention_lean() with keys and values in the host's memory, for chunks of several sizes.
+nlohmann::ordered_json lean_table(const AttentionBenchOptions& options, at::Device device,
+                                  const Print& print);
+
 /// Times the forms of the prefix scan over length.
 nlohmann::ordered_json scan_table(const AttentionBenchOptions& options, at::Device device,
                                   const Print& print);
