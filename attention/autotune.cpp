@@ -27,7 +27,7 @@ TuneKey tune_key(AttentionVariant variant, CudaElement type, const CudaSizes& si
 CudaPlan fastest_plan(const std::vector<CudaPlan>& plans, const std::function<double(const CudaPlan&)>& time,
                       const TuneBudget& budget) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  constexpr double kMostLoading = 3;  // of the budget: a call that takes longer by itself is not compared
+  constexpr double kMostLoading = 3;  // of the budget: then the call itself may take long
   double spent = 0, first_time = kNever, best_time = kNever;
   const CudaPlan* best = &plans.front();
   for (const CudaPlan& plan : plans) {
