@@ -98,9 +98,11 @@ TEST(Scan, WhatDoesNotFitIsRefused) {
   EXPECT_THROW(scan_states(AttentionResult(), ScanForm::chunked), c10::Error);
 }
 
-TEST(ScanOnGpu, EveryFormGivesAllPrefixes) {
+class ScanOnGpuOver : public ::testing::TestWithParam<std::vector<int64_t>> {};
+
+TEST_P(ScanOnGpuOver, EveryFormGivesAllPrefixes) {
   if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
-  for (int64_t n : {1, 2, 5, 63, 64, 65, 127, 128, 129, 255, 257, 1041, 16656, 104100}) {
+  for (int64_t n : GetParam()) {
     for (int64_t lines : {1, 6}) {
       const AttentionResult x = states(lines, n, 64, 60, at::Device("cuda:0"));
       for (ScanForm form :
@@ -111,6 +113,10 @@ TEST(ScanOnGpu, EveryFormGivesAllPrefixes) {
     }
   }
 }
+
+const std::vector<int64_t> kFew{1, 2, 5, 63, 64, 65, 127, 128, 129, 255, 257}, kMany{1041, 16656, 104100};
+INSTANTIATE_TEST_SUITE_P(FewStates, ScanOnGpuOver, ::testing::Values(kFew));
+INSTANTIATE_TEST_SUITE_P(ManyStates, ScanOnGpuOver, ::testing::Values(kMany));
 
 TEST(ScanOnGpu, WhatDoesNotFitIsRefused) {
   if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
