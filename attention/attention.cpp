@@ -10,6 +10,22 @@
 #include "attention/result.h"
 
 namespace vggt {
+
+void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name) {
+  TORCH_CHECK(offsets.scalar_type() == at::kLong && offsets.is_cpu() && offsets.dim() == 1 &&
+                  offsets.is_contiguous() && offsets.numel() > 0,
+              "attention: expected ", name, " to be a contiguous int64 CPU tensor [sequences + 1], got ",
+              offsets.toString(), " ", offsets.sizes());
+  const int64_t* o = offsets.const_data_ptr<int64_t>();
+  const int64_t last = offsets.numel() - 1;
+  TORCH_CHECK(o[0] == 0 && o[last] == tokens, "attention: expected ", name, " from 0 to ", tokens, ", got ",
+              o[0], " to ", o[last]);
+  for (int64_t i = 0; i < last; ++i) {
+    TORCH_CHECK(o[i] <= o[i + 1], "attention: expected ascending ", name, ", got ", o[i], " before ",
+                o[i + 1]);
+  }
+}
+
 namespace {
 
 void check_tensors(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
@@ -29,21 +45,6 @@ void check_tensors(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
   TORCH_CHECK(q.size(3) == 1 || (q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1),
               "attention: expected a contiguous last dimension, got strides ", q.strides(), ", ", k.strides(),
               ", ", v.strides());
-}
-
-void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name) {
-  TORCH_CHECK(offsets.scalar_type() == at::kLong && offsets.is_cpu() && offsets.dim() == 1 &&
-                  offsets.is_contiguous() && offsets.numel() > 0,
-              "attention: expected ", name, " to be a contiguous int64 CPU tensor [sequences + 1], got ",
-              offsets.toString(), " ", offsets.sizes());
-  const int64_t* o = offsets.const_data_ptr<int64_t>();
-  const int64_t last = offsets.numel() - 1;
-  TORCH_CHECK(o[0] == 0 && o[last] == tokens, "attention: expected ", name, " from 0 to ", tokens, ", got ",
-              o[0], " to ", o[last]);
-  for (int64_t i = 0; i < last; ++i) {
-    TORCH_CHECK(o[i] <= o[i + 1], "attention: expected ascending ", name, ", got ", o[i], " before ",
-                o[i + 1]);
-  }
 }
 
 void check_options(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {

@@ -48,13 +48,7 @@ void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_
   TORCH_CHECK(v.scalar_type() == k.scalar_type(), "attention_lean: expected one type, got ", k.scalar_type(),
               " and ", v.scalar_type());
   // attention() sees the offsets only after they have been cut to a chunk.
-  if (!options.k_offsets.defined() || options.k_offsets.numel() == 0) return;
-  const auto first = options.k_offsets.view(-1)[0].item<int64_t>(),
-             last = options.k_offsets.view(-1)[-1].item<int64_t>();
-  TORCH_CHECK(first == 0 && last == k.size(2), "attention_lean: expected k_offsets from 0 to ", k.size(2),
-              ", got ", first, " to ", last);
-  TORCH_CHECK((options.k_offsets.view(-1).diff() >= 0).all().item<bool>(),
-              "attention_lean: expected ascending k_offsets");
+  if (options.k_offsets.defined()) check_offsets(options.k_offsets, k.size(2), "k_offsets");
 }
 
 }  // namespace

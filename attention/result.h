@@ -3,6 +3,9 @@
 
 namespace vggt {
 
+/// Throws c10::Error for offsets of packed sequences, called `name`, that do not cut this many tokens up.
+void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name);
+
 /// The type of states, lse and accumulation: fp64 for fp64, else fp32.
 at::ScalarType state_type(at::ScalarType type);
 

@@ -58,6 +58,16 @@ class AttentionKernel : public ::testing::TestWithParam<Kernel> {
     options.variant = GetParam().variant;
     return options;
   }
+  /// As attention_cuda() takes them.
+  AttentionOptions ask_scaled(const Qkv& x, AttentionWant want = AttentionWant::output_lse) const {
+    AttentionOptions options = ask(want);
+    options.scale = 1 / std::sqrt(static_cast<double>(x.q.size(3)));
+    return options;
+  }
+  std::vector<CudaPlan> every_plan(const Qkv& x, const AttentionOptions& asked) const {
+    return alternative_plans(plan_cuda(x.q, x.k, asked), cuda_sizes(x.q, x.k, asked),
+                             vggt::cuda_device(x.q.device()));
+  }
   std::vector<CudaTile> tiles() const {
     const bool hopper = vggt::cuda_device(at::Device("cuda:0")).wgmma;
     std::vector<CudaTile> fit;
@@ -89,8 +99,7 @@ class AttentionKernel : public ::testing::TestWithParam<Kernel> {
   /// With a plan of the test's own.
   AttentionResult run(const Qkv& x, const CudaTile& tile, int partitions,
                       AttentionWant want = AttentionWant::output_lse) const {
-    AttentionOptions options = ask(want);
-    options.scale = 1 / std::sqrt(static_cast<double>(x.q.size(3)));
+    const AttentionOptions options = ask_scaled(x, want);
     CudaPlan plan = plan_cuda(x.q, x.k, options);
     plan.tile = tile;
     plan.partitions = partitions;
@@ -119,11 +128,8 @@ TEST_P(AttentionKernel, EveryPlanThatATunerTries) {
   for (int64_t d : {64, 65, 128}) {
     const Qkv x = model_qkv(1, 2, 700, d, options());
     const AttentionResult want = exact(rounded(x));
-    AttentionOptions asked = ask();
-    asked.scale = 1 / std::sqrt(static_cast<double>(d));
-    const std::vector<CudaPlan> plans = alternative_plans(
-        plan_cuda(x.q, x.k, asked), cuda_sizes(x.q, x.k, asked), vggt::cuda_device(x.q.device()));
-    for (const CudaPlan& plan : plans) {
+    const AttentionOptions asked = ask_scaled(x);
+    for (const CudaPlan& plan : every_plan(x, asked)) {
       check(attention_cuda(x.q, x.k, x.v, asked, plan), want,
             shape(700, 700, d) + ", tile " + std::to_string(plan.tile.queries) + "x" +
                 std::to_string(plan.tile.keys) + ", partitions " + std::to_string(plan.partitions));
@@ -306,15 +312,10 @@ class RefusedHeads : public AttentionKernel {
 TEST_P(RefusedHeads, AreComputedInFp32BesideTheOthers) {
   for (int64_t dim : {64, 128}) {
     const Qkv x = inputs(2, dim);
-    AttentionOptions asked = ask();
-    asked.scale = 1 / std::sqrt(static_cast<double>(dim));
-    const std::vector<CudaPlan> plans = alternative_plans(
-        plan_cuda(x.q, x.k, asked), cuda_sizes(x.q, x.k, asked), vggt::cuda_device(x.q.device()));
-    for (const CudaPlan& plan : plans) {
+    const AttentionOptions asked = ask_scaled(x), states = ask_scaled(x, AttentionWant::state);
+    for (const CudaPlan& plan : every_plan(x, asked)) {
       const std::string what = shape(150, 777, dim) + ", partitions " + std::to_string(plan.partitions);
       check_heads(attention_cuda(x.q, x.k, x.v, asked, plan).out, x, what);
-      AttentionOptions states = asked;
-      states.want = AttentionWant::state;
       check_heads(finalise_state(attention_cuda(x.q, x.k, x.v, states, plan), at::kFloat).out, x,
                   what + ", as a state");
     }

@@ -76,10 +76,7 @@ std::string text_of(const ordered_json& row) {
 
 ordered_json lean_table(const AttentionBenchOptions& options, at::Device device, const Print& print) {
   ordered_json rows = ordered_json::array();
-  const bool wanted = options.groups.empty()
-                          ? options.lengths.empty()
-                          : std::ranges::find(options.groups, "lean") != options.groups.end();
-  if (!wanted) return rows;
+  if (!wants_group(options, "lean")) return rows;
   std::vector<int64_t> lengths = options.lengths;
   if (lengths.empty())
     lengths = device.is_cuda() ? std::vector<int64_t>{16656, 104100} : std::vector<int64_t>{4164};

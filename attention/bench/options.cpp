@@ -32,6 +32,11 @@ void check_names(const std::string& name, const std::vector<std::string>& values
 
 }  // namespace
 
+bool wants_group(const AttentionBenchOptions& options, const std::string& group) {
+  if (options.groups.empty()) return options.lengths.empty() || group == "lengths";
+  return std::ranges::find(options.groups, group) != options.groups.end();
+}
+
 AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector<std::string>>& given) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   AttentionBenchOptions options;

@@ -41,6 +41,10 @@ struct AttentionBenchOptions {
   std::string device = "auto", json;
 };
 
+/// Whether this group of rows is asked for: by its name, or by none, where all are but with lengths only
+/// `lengths`.
+bool wants_group(const AttentionBenchOptions& options, const std::string& group);
+
 /// The options from their values by name. Throws std::invalid_argument naming option and value.
 AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector<std::string>>& given);
 

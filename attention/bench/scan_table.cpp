@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 
 #include "attention/bench/attempt.h"
@@ -68,10 +67,7 @@ std::string text_of(const ordered_json& row) {
 
 ordered_json scan_table(const AttentionBenchOptions& options, at::Device device, const Print& print) {
   ordered_json rows = ordered_json::array();
-  const bool wanted = options.groups.empty()
-                          ? options.lengths.empty()
-                          : std::ranges::find(options.groups, "scan") != options.groups.end();
-  if (!wanted) return rows;
+  if (!wants_group(options, "scan")) return rows;
   std::vector<int64_t> lengths = options.lengths;
   if (lengths.empty()) {
     const int64_t most = device.is_cuda() ? 416400 : 8192;

@@ -145,23 +145,19 @@ std::vector<int64_t> packed_lengths() {
 }
 
 std::vector<Case> cases_of(const AttentionBenchOptions& options, at::Device device) {
-  auto wanted = [&](const char* group) {
-    if (options.groups.empty()) return options.lengths.empty() || std::string(group) == "lengths";
-    return std::ranges::find(options.groups, group) != options.groups.end();
-  };
   const int64_t heads = options.heads.value_or(16);
   std::vector<Case> cases;
   std::vector<int64_t> lengths = options.lengths;
   if (lengths.empty())
     lengths = device.is_cuda() ? std::vector<int64_t>{1041, 4164, 16656, 104100, 416400}
                                : std::vector<int64_t>{256, 1041, 4164};
-  if (wanted("lengths")) {
+  if (wants_group(options, "lengths")) {
     for (int64_t n : lengths) cases.push_back({"lengths", {n}, heads});
   }
-  if (wanted("one-head")) {
+  if (wants_group(options, "one-head")) {
     for (int64_t n : {1024, 4096, 16384}) cases.push_back({"one-head", {n}, 1});
   }
-  if (wanted("packed")) cases.push_back({"packed", packed_lengths(), heads});
+  if (wants_group(options, "packed")) cases.push_back({"packed", packed_lengths(), heads});
   return cases;
 }
 
