@@ -12,7 +12,7 @@ from torch import Tensor
 from .config import Config
 
 PART_BYTES = 15 << 20
-AUXILIARY = "auxiliary."
+MODEL = "model."  # begins the names of what is exported; the others are of training alone
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -71,7 +71,7 @@ def read_snapshot(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 
 def model_weights(objective: dict[str, Tensor]) -> dict[str, Tensor]:
     """The network's tensors by their official names, without what only training needs."""
-    return {k.removeprefix("model."): v for k, v in objective.items() if not k.startswith(AUXILIARY)}
+    return {k.removeprefix(MODEL): v for k, v in objective.items() if k.startswith(MODEL)}
 
 
 def export(folder: Path, target: Path) -> None:

@@ -91,6 +91,12 @@ def auxiliary_loss(found: Tensor, points: Tensor, valid: Tensor) -> Tensor:
     return ((found - points).abs().sum(-1) * weight).sum() / valid.sum().clamp_min(1)
 
 
+def sighting_loss(found: Tensor, positions: Tensor, seen: Tensor) -> Tensor:
+    """Positions [F,Q,4,2] in the first image that a linear map reads off patch tokens."""
+    weight = seen.float()
+    return ((found - positions).abs().sum(-1) * weight).sum() / weight.sum().clamp_min(1)
+
+
 def match_loss(queries: Tensor, keys: Tensor, matches: Matches) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the first heads' attention towards the patch that shows the same surface.
 

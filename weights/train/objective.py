@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from .aggregator import Layers, Projection
 from .dpt_head import DptHead
 from .layers import Block
-from .losses import auxiliary_loss, depth_loss, match_loss, pair_loss, point_loss, pose_loss
+from .losses import auxiliary_loss, depth_loss, match_loss, pair_loss, point_loss, pose_loss, sighting_loss
 from .model import Vggt
 from .settings import Settings
-from .targets import Targets, by_patch, find_matches, make_targets, sampled
+from .targets import Targets, by_patch, find_matches, in_first_view, make_targets, sampled
 
 
 @dataclasses.dataclass
@@ -27,16 +27,17 @@ class Draw:
         return Draw(self.frames.to(device), self.points, self.keys.to(device))
 
 
-class PointReader(nn.Sequential):
-    """A linear map of the patch tokens to the points [B,S,Q,4,3] of their four samples."""
+class Reader(nn.Sequential):
+    """A linear map of the patch tokens to vectors [B,S,Q,4,D] for their four samples."""
 
-    def __init__(self, dim: int, special: int):
-        super().__init__(nn.LayerNorm(2 * dim), nn.Linear(2 * dim, 12))
+    def __init__(self, dim: int, special: int, size: int):
+        super().__init__(nn.LayerNorm(2 * dim), nn.Linear(2 * dim, 4 * size))
+        nn.init.zeros_(self[1].weight)  # a fresh one does not disturb tokens that are good already
         self.special = special
 
     def forward(self, frame: Tensor, whole: Tensor) -> Tensor:  # each [B,S,P,C]
         tokens = torch.cat([frame[:, :, self.special :], whole[:, :, self.special :]], -1)
-        return super().forward(tokens).float().unflatten(-1, (4, 3))
+        return super().forward(tokens).float().unflatten(-1, (4, -1))
 
 
 class Objective(nn.Module):
@@ -45,7 +46,9 @@ class Objective(nn.Module):
         self.settings = settings
         self.model = Vggt(settings.model, settings.points).initialise()
         dim, special = settings.model.embed_dim, settings.model.special_tokens
-        self.auxiliary = nn.ModuleList(PointReader(dim, special) for _ in settings.loss.auxiliary_layers)
+        layers = settings.loss.auxiliary_layers
+        self.auxiliary = nn.ModuleList(Reader(dim, special, 3) for _ in layers)
+        self.sightings = nn.ModuleList(Reader(dim, special, 2) for _ in layers if settings.loss.sightings > 0)
         self.depth_loss, self.point_loss, self.match_loss = depth_loss, point_loss, match_loss
 
     def compile(self) -> None:
@@ -56,7 +59,7 @@ class Objective(nn.Module):
         for module in self.modules():
             if isinstance(module, (Block, DptHead)):
                 module.compile()
-            elif isinstance(module, (Projection, PointReader)):
+            elif isinstance(module, (Projection, Reader)):
                 module.compile(dynamic=True)
         for name in ("depth_loss", "point_loss", "match_loss"):
             setattr(self, name, torch.compile(getattr(self, name), dynamic=True))
@@ -73,10 +76,14 @@ class Objective(nn.Module):
             if match_weight is not None:
                 match, parts["match_hits"] = self._match(outputs.layers, targets, draw.keys)
                 total, parts["match"] = total + match_weight * match, match
-            auxiliary = self._auxiliary(outputs.layers, targets)
+            parts["auxiliary"] = self._auxiliary(outputs.layers, targets)
+            total = total + loss.auxiliary * parts["auxiliary"]
+            if loss.sightings > 0:
+                parts["sightings"] = self._sightings(outputs.layers, targets)
+                total = total + loss.sightings * parts["sightings"]
         pose, pose_parts = pose_loss(outputs.poses, targets.pose)
-        parts |= pose_parts | {"auxiliary": auxiliary}
-        total = total + loss.pose * pose + loss.auxiliary * auxiliary
+        parts |= pose_parts
+        total = total + loss.pose * pose
         if loss.pairs > 0:
             parts["pairs"] = pair_loss(outputs.poses[-1], targets.pose)
             total = total + loss.pairs * parts["pairs"]
@@ -107,12 +114,25 @@ class Objective(nn.Module):
         return total, hits
 
     def _auxiliary(self, layers: Layers, targets: Targets) -> Tensor:
-        config = self.settings.model
-        points = by_patch(sampled(targets.points, config.patch_size).movedim(-1, 2))  # [B,S,3,Q,4]
-        points = points.movedim(2, -1).flatten(0, 1)  # [B·S,Q,4,3]
-        valid = by_patch(sampled(targets.valid, config.patch_size)).flatten(0, 1)  # [B·S,Q,4]
+        patch = self.settings.model.patch_size
+        points, valid = _of_patches(sampled(targets.points, patch)), _of_patches(sampled(targets.valid, patch))
         total = targets.pose.new_zeros(())
         for i, reader in zip(self.settings.loss.auxiliary_layers, self.auxiliary):
             found = reader(*layers.tokens[i]).flatten(0, 1)  # [B·S,Q,4,3]
             total = total + auxiliary_loss(found, points, valid)
         return total
+
+    def _sightings(self, layers: Layers, targets: Targets) -> Tensor:
+        positions, seen = map(_of_patches, in_first_view(targets, self.settings.model.patch_size))
+        total = targets.pose.new_zeros(())
+        for i, reader in zip(self.settings.loss.auxiliary_layers, self.sightings):
+            found = reader(*layers.tokens[i]).flatten(0, 1)  # [B·S,Q,4,2]
+            total = total + sighting_loss(found, positions, seen)
+        return total
+
+
+def _of_patches(x: Tensor) -> Tensor:
+    """Samples [B,S,h,w] or [B,S,h,w,D] to [B·S,Q,4] or [B·S,Q,4,D]."""
+    if x.ndim == 4:
+        return by_patch(x).flatten(0, 1)
+    return by_patch(x.movedim(-1, 2)).movedim(2, -1).flatten(0, 1)

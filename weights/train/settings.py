@@ -29,6 +29,7 @@ class Loss:
     depth: float = 1.0
     points: float = 0.5
     auxiliary: float = 1.0
+    sightings: float = 0.0  # where patches are seen in the first frame
     auxiliary_layers: tuple[int, ...] = (2, 3)
     match: float = 0.3
     match_layers: tuple[int, ...] = (1, 2)  # global blocks

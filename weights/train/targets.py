@@ -64,6 +64,21 @@ def make_targets(batch, patch: int) -> Targets:
     )
 
 
+def in_first_view(targets: Targets, patch: int) -> tuple[Tensor, Tensor]:
+    """Where the first camera would see each frame's sampled points, hidden or not.
+
+    Positions [B,S,h,w,2] from the middle of its image, in halves of the longer side, and which are within it, or
+    nearly: [B,S,h,w] bool.
+    """
+    H, W = targets.depth.shape[2:]
+    points, half = sampled(targets.points, patch), max(H, W) / 2
+    focal = targets.intrinsic[:, 0].diagonal(dim1=-2, dim2=-1)[:, None, None, None, :2] / half  # [B,1,1,1,2]
+    position = focal * points[..., :2] / points[..., 2:].clamp_min(1e-3)
+    limit = position.new_tensor([W / 2, H / 2]) * (1.2 / half)
+    inside = (position.abs() < limit).all(-1) & (points[..., 2] > 0.02)
+    return position, inside & sampled(targets.valid, patch)
+
+
 @dataclasses.dataclass
 class Matches:
     """Where each patch's four sampled points are seen in one other frame per head."""

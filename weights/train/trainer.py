@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .data import Batches
 from .evaluate import Case, evaluate
-from .files import model_weights, read_snapshot, write_checkpoint, write_snapshot
+from .files import MODEL, read_snapshot, write_checkpoint, write_snapshot
 from .gradients import Gradients
 from .log import Log
 from .objective import Objective
@@ -57,11 +57,15 @@ class Trainer:
     def restart(self, snapshot: Path) -> None:
         """Takes weights and average from a snapshot; optimiser, clock and scenes begin anew.
 
+        So do the parts of training alone that the snapshot's run had not.
+
         Give the run another `data.seed` than the one it goes on from had.
         """
         weights, average = read_snapshot(snapshot)
-        self.objective.load_state_dict(weights)
-        self.optimisers.take_average(average)
+        own = self.objective.state_dict()
+        anew = {k: v for k, v in own.items() if not k.startswith(MODEL)}
+        for take, given in ((self.objective.load_state_dict, weights), (self.optimisers.take_average, average)):
+            take(anew | {k: v for k, v in given.items() if k.startswith(MODEL) or k in own})
 
     def resume(self) -> bool:
         """Goes on from the checkpoint, if there is one: the same run to the last bit, but for its clock."""
@@ -93,9 +97,9 @@ class Trainer:
         return self.clock.seconds / (60 * schedule.minutes)
 
     def rate(self) -> float:
-        """Of the full learning rates: a linear start, then a cosine to 0."""
+        """Of the full learning rates: a linear start, then linearly to 0."""
         warm = min(1.0, (self.step + 1) / self.settings.schedule.warmup_steps)
-        return warm * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
+        return warm * (1 - min(self.progress, 1.0))
 
     def match_weight(self) -> float:
         loss = self.settings.loss
