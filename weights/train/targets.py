@@ -74,8 +74,8 @@ def in_first_view(targets: Targets, patch: int) -> tuple[Tensor, Tensor]:
     points, half = sampled(targets.points, patch), max(H, W) / 2
     focal = targets.intrinsic[:, 0].diagonal(dim1=-2, dim2=-1)[:, None, None, None, :2] / half  # [B,1,1,1,2]
     position = focal * points[..., :2] / points[..., 2:].clamp_min(1e-3)
-    limit = position.new_tensor([W / 2, H / 2]) * (1.2 / half)
-    inside = (position.abs() < limit).all(-1) & (points[..., 2] > 0.02)
+    across, down = position.abs().unbind(-1)
+    inside = (across < 0.6 * W / half) & (down < 0.6 * H / half) & (points[..., 2] > 0.02)
     return position, inside & sampled(targets.valid, patch)
 
 
