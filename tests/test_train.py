@@ -20,6 +20,7 @@ from train.files import model_weights, read_snapshot
 from train.judge import judge
 from train.model import Vggt
 from train.processes import Processes
+from train.targets import in_first_view, make_targets, sampled
 from train.trainer import Trainer
 
 TINY = Path(train.__file__).parent / "configs" / "tiny.yaml"
@@ -38,6 +39,27 @@ def start(out: Path, *changes: str) -> subprocess.Popen:
 def last_loss(out: Path) -> float:
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return [line["loss"] for line in lines if "loss" in line][-1]
+
+
+def check_sightings() -> None:
+    """Where the first camera sees the points: its own at their pixels, another frame's by the true camera, and where
+    its depth agrees they are indeed seen there."""
+    H, W, patch = 56, 84, 14
+    batch = render(draw(VALIDATION.start, 0, 4, 3, size=(H, W)))
+    targets = make_targets(batch, patch)
+    position, seen = in_first_view(targets, patch)
+    pixel = position * (max(H, W) / 2) + torch.tensor([W / 2, H / 2])
+    own = torch.stack(torch.meshgrid(*(torch.arange(patch // 4, n, patch // 2) for n in (W, H)), indexing="xy"), -1)
+    assert torch.equal(seen[:, 0], sampled(targets.valid, patch)[:, 0])
+    assert (pixel[:, 0] - own)[seen[:, 0]].abs().max() < 1e-3
+    depth = sampled(targets.points, patch)[:, 1:, ..., 2]
+    nearest = pixel[:, 1:].round().long()
+    inside = ((nearest >= 0) & (nearest < torch.tensor([W, H]))).all(-1) & seen[:, 1:]
+    u, v = nearest.clamp_min(0).minimum(torch.tensor([W - 1, H - 1])).unbind(-1)
+    there = targets.depth[:, 0].flatten(1).gather(1, (v * W + u).flatten(1)).view_as(depth)
+    agree = ((there - depth).abs() < 0.07 * depth) & inside
+    print(f"of {int(inside.sum())} points in view, {int(agree.sum())} seen")
+    assert agree.sum() > 0.3 * inside.sum() > 50
 
 
 def check_learning(folder: Path) -> None:
@@ -108,6 +130,7 @@ def main() -> None:
     program, folder = sys.argv[1], Path(sys.argv[2])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    check_sightings()
     check_learning(folder)
     check_resume(folder)
     check_export(program, folder)
