@@ -86,6 +86,19 @@ def check_resume(folder: Path) -> None:
         assert all(torch.equal(straight[name], other[name]) for name in straight)
 
 
+def check_restart(folder: Path) -> None:
+    """Another run takes the model as it was, whether or not both have the same parts that only training needs."""
+    alone, last = Processes.join("cpu"), folder / "seeing"
+    for name, weight in (("without", 0.0), ("with", 1.0)):
+        other = Trainer(settings.read(TINY, [f"loss.sightings={weight}"]), alone, folder / name, None)
+        other.restart(last)
+        for given, taken in zip(read_snapshot(last), (other.objective, other.optimisers.average)):
+            model = model_weights(taken.state_dict())
+            assert all(torch.equal(model[k], tensor) for k, tensor in model_weights(given).items())
+        other.save()
+        last = folder / name
+
+
 def run(*command: object) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
@@ -133,6 +146,7 @@ def main() -> None:
     check_sightings()
     check_learning(folder)
     check_resume(folder)
+    check_restart(folder)
     check_export(program, folder)
     check_judge(program, folder)
 

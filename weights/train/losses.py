@@ -85,16 +85,9 @@ def point_loss(raw: Tensor, points: Tensor, valid: Tensor, sky: float) -> tuple[
     return _confident(error, raw[:, 3], valid, sky), _mean(error, valid)
 
 
-def auxiliary_loss(found: Tensor, points: Tensor, valid: Tensor) -> Tensor:
-    """Points [F,Q,4,3] that a linear map reads off patch tokens; far ones count less."""
-    weight = valid.float() / (0.3 + points.norm(dim=-1))
-    return ((found - points).abs().sum(-1) * weight).sum() / valid.sum().clamp_min(1)
-
-
-def sighting_loss(found: Tensor, positions: Tensor, seen: Tensor) -> Tensor:
-    """Positions [F,Q,4,2] in the first image that a linear map reads off patch tokens."""
-    weight = seen.float()
-    return ((found - positions).abs().sum(-1) * weight).sum() / weight.sum().clamp_min(1)
+def reading_loss(found: Tensor, truth: Tensor, weight: Tensor, valid: Tensor) -> Tensor:
+    """Vectors [F,Q,4,D] that a linear map reads off patch tokens; the weight [F,Q,4] is 0 where not valid."""
+    return ((found - truth).abs().sum(-1) * weight).sum() / valid.sum().clamp_min(1)
 
 
 def match_loss(queries: Tensor, keys: Tensor, matches: Matches) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .aggregator import Layers, Projection
 from .dpt_head import DptHead
 from .layers import Block
-from .losses import auxiliary_loss, depth_loss, match_loss, pair_loss, point_loss, pose_loss, sighting_loss
+from .losses import depth_loss, match_loss, pair_loss, point_loss, pose_loss, reading_loss
 from .model import Vggt
 from .settings import Settings
 from .targets import Targets, by_patch, find_matches, in_first_view, make_targets, sampled
@@ -114,20 +114,22 @@ class Objective(nn.Module):
         return total, hits
 
     def _auxiliary(self, layers: Layers, targets: Targets) -> Tensor:
+        """Points in the first camera's frame; far ones count less."""
         patch = self.settings.model.patch_size
         points, valid = _of_patches(sampled(targets.points, patch)), _of_patches(sampled(targets.valid, patch))
-        total = targets.pose.new_zeros(())
-        for i, reader in zip(self.settings.loss.auxiliary_layers, self.auxiliary):
-            found = reader(*layers.tokens[i]).flatten(0, 1)  # [B·S,Q,4,3]
-            total = total + auxiliary_loss(found, points, valid)
-        return total
+        weight = valid.float() / (0.3 + points.norm(dim=-1))
+        return self._read(self.auxiliary, layers, points, weight, valid)
 
     def _sightings(self, layers: Layers, targets: Targets) -> Tensor:
         positions, seen = map(_of_patches, in_first_view(targets, self.settings.model.patch_size))
-        total = targets.pose.new_zeros(())
-        for i, reader in zip(self.settings.loss.auxiliary_layers, self.sightings):
-            found = reader(*layers.tokens[i]).flatten(0, 1)  # [B·S,Q,4,2]
-            total = total + sighting_loss(found, positions, seen)
+        return self._read(self.sightings, layers, positions, seen.float(), seen)
+
+    def _read(
+        self, readers: nn.ModuleList, layers: Layers, truth: Tensor, weight: Tensor, valid: Tensor
+    ) -> Tensor:
+        total = truth.new_zeros(())
+        for i, reader in zip(self.settings.loss.auxiliary_layers, readers):
+            total = total + reading_loss(reader(*layers.tokens[i]).flatten(0, 1), truth, weight, valid)
         return total
 
 

@@ -57,15 +57,18 @@ class Trainer:
     def restart(self, snapshot: Path) -> None:
         """Takes weights and average from a snapshot; optimiser, clock and scenes begin anew.
 
-        So do the parts of training alone that the snapshot's run had not.
-
-        Give the run another `data.seed` than the one it goes on from had.
+        So do parts that only training needs, where the snapshot's run had none; its own that this run lacks are
+        left. Give the run another `data.seed` than the one it goes on from had.
         """
-        weights, average = read_snapshot(snapshot)
         own = self.objective.state_dict()
         anew = {k: v for k, v in own.items() if not k.startswith(MODEL)}
-        for take, given in ((self.objective.load_state_dict, weights), (self.optimisers.take_average, average)):
-            take(anew | {k: v for k, v in given.items() if k.startswith(MODEL) or k in own})
+
+        def taken(given: dict[str, Tensor]) -> dict[str, Tensor]:
+            return anew | {k: v for k, v in given.items() if k.startswith(MODEL) or k in own}
+
+        weights, average = read_snapshot(snapshot)
+        self.objective.load_state_dict(taken(weights))
+        self.optimisers.take_average(taken(average))
 
     def resume(self) -> bool:
         """Goes on from the checkpoint, if there is one: the same run to the last bit, but for its clock."""
