@@ -29,9 +29,9 @@ struct TrajectoryError {
 /// Where these lie on a line or in a point, the cameras' rotations decide on the rest.
 Eigen::Matrix4d align(const std::vector<PosePair>& poses);
 
-/// Over all scenes, each of at least 2 poses in the order of the frames. A pair that truly did not move has no direction error; one that
-/// only in the result did not move is 90 degrees off. Throws std::invalid_argument for positions too large to
-/// multiply.
+/// Over all scenes, each of at least 2 poses in the order of the frames. A pair that truly did not move has
+/// no direction error; one that only in the result did not move is 90 degrees off. Throws
+/// std::invalid_argument for positions too large to multiply.
 TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes);
 
 }  // namespace vggt

@@ -32,8 +32,7 @@ TEST_F(CliTest, AttentionIsTimedBesideLibTorchs) {
 TEST_F(CliTest, PackedSequencesLeanAndScansHaveRows) {
   const Outcome outcome =
       run("bench attention --device cpu --groups packed lean scan --lengths 40 300 --heads 1 --repeat 1 "
-          "--seconds 1 "
-          "--json b.json");
+          "--seconds 1 --json b.json");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const json bench = parse_strictly(path("b.json"));
   for (const json& row : bench["rows"]) {
@@ -55,8 +54,7 @@ TEST_F(CliTest, PackedSequencesLeanAndScansHaveRows) {
 TEST_F(CliTest, WhatDoesNotFitIntoMemoryIsARowOfItsOwn) {
   const Outcome outcome =
       run("bench attention --device cpu --groups scan --lengths 40 2000000000 --heads 4096 --repeat 1 "
-          "--seconds 1 "
-          "--json b.json");
+          "--seconds 1 --json b.json");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const json scan = parse_strictly(path("b.json"))["scan"];
   ASSERT_EQ(scan.size(), 6u);

@@ -82,8 +82,7 @@ ordered_json lean_table(const AttentionBenchOptions& options, at::Device device,
     lengths = device.is_cuda() ? std::vector<int64_t>{16656, 104100} : std::vector<int64_t>{4164};
   print(
       "\nlean: keys and values streamed from host memory, eta at a time. overlap: 1 - wait/total. ratio: "
-      "time "
-      "of one call\nover all keys on the device over this one's.\n");
+      "time of one call\nover all keys on the device over this one's.\n");
   print(formatted("%-5s %4s %8s %8s %10s %10s %10s %10s %7s %6s %9s %9s\n", "type", "A", "N", "eta",
                   "total ms", "copy", "compute", "wait", "overlap", "ratio", "error", "extra MB"));
   for (const std::string& type : types_of(options, device)) {
