@@ -62,6 +62,26 @@ def check_sightings() -> None:
     assert agree.sum() > 0.3 * inside.sum() > 50
 
 
+def check_resizing() -> None:
+    """Depth and cameras of a resized batch are those of the scene at that size."""
+    parameters = draw(VALIDATION.start, 0, 4, 2, size=(56, 84))
+    batch = render(parameters).resized((98, 168))
+    focal = 12  # of a camera's row, in pixels
+    parameters["cameras"][..., focal] *= 2
+    parameters["size"] = parameters["size"] * 2
+    larger = render(parameters)  # 112×168: across it is the same
+    assert batch.images.shape == (4, 2, 3, 98, 168) and batch.points().shape == (4, 2, 98, 168, 3)
+    assert torch.equal(batch.intrinsic[..., 0, :], larger.intrinsic[..., 0, :])
+    assert torch.allclose(batch.intrinsic[..., 1, :], larger.intrinsic[..., 1, :] * (98 / 112))
+    rows = ((torch.arange(98) + 0.5) * 112 / 98).long()
+    both = batch.valid & larger.valid[..., rows, :]
+    error = ((batch.depth / larger.depth[..., rows, :]).log().abs())[both]
+    print(f"resized depth: median difference {error.median():.4f}")
+    assert error.median() < 0.02 and both.sum() > 0.9 * batch.valid.sum()
+    colour = (batch.images - larger.images[..., rows, :]).abs().mean()
+    assert colour < 0.05, colour
+
+
 def check_learning(folder: Path) -> None:
     runs = {"seeing": start(folder / "seeing"), "blank": start(folder / "blank", "data.blank=true")}
     for name, run in runs.items():
@@ -129,7 +149,7 @@ def check_judge(program: str, folder: Path) -> None:
     weights = read_snapshot(folder / "seeing")[1]
     model = Vggt(Config.read(folder / "config.json"), points=True).eval()
     model.load_state_dict({n: t.half().float() for n, t in model_weights(weights).items()})
-    case = Case((56, 56), 3, 4, seed=TEST.start)
+    case = Case((70, 84), 3, 4, seed=TEST.start)  # the model's own size is 42×56
     found = judge(Path(program), folder / "tiny.ts", case, False, ["--device", "cpu", "--precision", "fp32"])
     expected = evaluate(model, case, Processes.join("cpu"))
     names = {"auc_30": "auc30", "median_rotation_deg": "rotation_deg", "abs_rel": "absrel", "delta_1": "delta"}
@@ -144,6 +164,7 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     check_sightings()
+    check_resizing()
     check_learning(folder)
     check_resume(folder)
     check_restart(folder)

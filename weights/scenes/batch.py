@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .cameras import draw_cameras, draw_view
@@ -46,6 +47,20 @@ class Batch:
         rotation, translation = self.extrinsic[..., :3], self.extrinsic[..., 3]
         points = (in_camera - translation[:, :, None, None]).flatten(2, 3) @ rotation  # [B,S,H·W,3]
         return points.unflatten(2, (height, width))
+
+    def resized(self, size: tuple[int, int]) -> "Batch":
+        """At another (H, W): images as the program resizes them (bicubic), depth that of the nearest pixel."""
+        height, width = self.depth.shape[-2:]
+        if size == (height, width):
+            return self
+        images = F.interpolate(self.images.float().flatten(0, 1), size, mode="bicubic", antialias=True).clamp(0, 1)
+        rows, columns = (((torch.arange(n, device=images.device) + 0.5) * old // n).long()
+                         for n, old in zip(size, (height, width)))
+        across, down, last = self.intrinsic.unbind(-2)
+        intrinsic = torch.stack([across * (size[1] / width), down * (size[0] / height), last], -2)
+        return Batch(images.to(self.images.dtype).unflatten(0, self.depth.shape[:2]),
+                     self.depth[..., rows[:, None], columns], self.valid[..., rows[:, None], columns],
+                     self.extrinsic, intrinsic)
 
 
 @cache

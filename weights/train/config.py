@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import zipfile
 from pathlib import Path
 
 
@@ -27,13 +28,34 @@ class Config:
     def special_tokens(self) -> int:
         return 1 + self.num_register_tokens
 
+    def fitted(self, size: tuple[int, int]) -> tuple[int, int]:
+        """(H, W) of an image as the network sees it by default: its longer side is `input_width`."""
+        scale = self.input_width / max(size) / self.patch_size
+        height, width = (max(1, round(n * scale)) * self.patch_size for n in size)
+        return height, width
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> "Config":
         """The config of a config.json; its keys for heads that are not built here are left out."""
+        return cls._parse(path.read_text())
+
+    @classmethod
+    def of_weights(cls, path: Path) -> "Config":
+        """That in a TorchScript archive, or the config.json beside other weights; without either VGGT-1B's sizes."""
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                for name in archive.namelist():
+                    if name.endswith("/extra/config.json"):
+                        return cls._parse(archive.read(name).decode())
+        beside = path.with_name("config.json")
+        return cls.read(beside) if beside.exists() else cls(img_size=518, input_width=518)
+
+    @classmethod
+    def _parse(cls, text: str) -> "Config":
         known = {field.name for field in dataclasses.fields(cls)}
-        values = {key: value for key, value in json.loads(path.read_text()).items() if key in known}
+        values = {key: value for key, value in json.loads(text).items() if key in known}
         values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         return cls(**({"input_width": values["img_size"]} | values))

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from .objective import Draw
 from .processes import Processes
-from .settings import Settings, parse_size
+from .settings import Settings, parse_sizes
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    size: tuple[int, int]  # H, W
+    rendered: tuple[int, int]  # H, W
+    size: tuple[int, int]  # to which images are resized
     frames: int
     scenes: int
 
@@ -26,9 +27,9 @@ def shapes(settings: Settings) -> dict[Shape, float]:
     data, found = settings.data, {}
     unit = math.lcm(*data.frames)
     for text, a in data.sizes.items():
-        size = parse_size(text)
+        rendered, size = parse_sizes(text)
         total = unit * max(1, round(data.pixels / (unit * size[0] * size[1])))
-        found |= {Shape(size, frames, total // frames): a * b for frames, b in data.frames.items()}
+        found |= {Shape(rendered, size, frames, total // frames): a * b for frames, b in data.frames.items()}
     return found
 
 
@@ -80,7 +81,7 @@ class Batches:
 
         def draw() -> dict[str, Tensor]:
             count = shape.scenes * data.group
-            return scenes.draw(data.seed, first, count, shape.frames, size=shape.size, device=device)
+            return scenes.draw(data.seed, first, count, shape.frames, size=shape.rendered, device=device)
 
         if self.stream is None:
             return draw(), None

@@ -17,7 +17,7 @@ THRESHOLDS = (5, 15, 30)
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Which scenes: `first` numbers them within the range of the seed."""
+    """Which scenes. Frames of `size` are resized to what the network sees by default."""
 
     size: tuple[int, int] = (168, 224)
     frames: int = 8
@@ -58,7 +58,7 @@ def _measure(model: Vggt, case: Case, first: int, count: int, device: torch.devi
     parameters = draw(
         case.seed, first, count, case.frames, size=case.size, device=device, path=case.path
     )
-    batch = render(parameters, samples=2)
+    batch = render(parameters, samples=2).resized(model.config.fitted(case.size))
     outputs = model(batch.images)
     rotation, direction = pair_errors(activate_pose(outputs.poses[-1]), batch.extrinsic)
     depth = activate_depth(outputs.depth)[0].view_as(batch.depth)

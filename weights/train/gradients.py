@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .data import Shape
 from .objective import Draw, Objective
 from .processes import Processes
 from .settings import Settings
@@ -32,31 +33,31 @@ class Gradients:
         for p, part in zip(params, self.buffer.split([p.numel() for p in params])):
             p.grad = part.view_as(p)
         self.records = settings.compile and processes.device.type == "cuda"
-        self.recordings: dict[object, Recording] = {}
+        self.recordings: dict[tuple[Shape, bool], Recording] = {}
         self.pool = torch.cuda.graph_pool_handle() if self.records else None
         self.match_weight = torch.zeros((), device=processes.device)
 
-    def is_new(self, shape: object, matching: bool) -> bool:
+    def is_new(self, shape: Shape, matching: bool) -> bool:
         """Whether the next call will record."""
         return self.records and (shape, matching) not in self.recordings
 
-    def __call__(self, shape: object, parameters: dict[str, Tensor], draw: Draw, match_weight: float) -> dict:
+    def __call__(self, shape: Shape, parameters: dict[str, Tensor], draw: Draw, match_weight: float) -> dict:
         """Leaves the gradients of a batch, drawn as `scenes` draws it, in the buffer; returns the loss's parts."""
         matching = match_weight > 0
         self.match_weight.fill_(match_weight)
         if not self.records:
-            parts = self._compute(parameters, draw.to(self.processes.device), matching)
+            parts = self._compute(shape, parameters, draw.to(self.processes.device), matching)
         else:
             if self.is_new(shape, matching):
-                self.recordings[shape, matching] = self._record(parameters, draw, matching)
+                self.recordings[shape, matching] = self._record(shape, parameters, draw, matching)
             parts = self._replay(self.recordings[shape, matching], parameters, draw)
         if self.processes.count > 1:
             dist.all_reduce(self.buffer)
             self.buffer /= self.processes.count
         return parts
 
-    def _compute(self, parameters: dict[str, Tensor], draw: Draw, matching: bool) -> dict[str, Tensor]:
-        batch = scenes.render(parameters, samples=self.settings.data.samples)
+    def _compute(self, shape: Shape, parameters: dict[str, Tensor], draw: Draw, matching: bool) -> dict[str, Tensor]:
+        batch = scenes.render(parameters, samples=self.settings.data.samples).resized(shape.size)
         if self.settings.data.blank:
             batch.images = torch.full_like(batch.images, 0.5)
         self.buffer.zero_()
@@ -64,18 +65,20 @@ class Gradients:
         loss.backward()
         return parts
 
-    def _record(self, parameters: dict[str, Tensor], draw: Draw, matching: bool) -> Recording:
+    def _record(
+        self, shape: Shape, parameters: dict[str, Tensor], draw: Draw, matching: bool
+    ) -> Recording:
         given = {name: table.clone() for name, table in parameters.items()}
         draw = draw.to(self.processes.device)
         now, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(now)
         with torch.cuda.stream(side):
-            self._compute(given, draw, matching)  # compiles, and fills caches
+            self._compute(shape, given, draw, matching)  # compiles, and fills caches
         now.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         # NCCL's watchdog asks for events from a thread of its own.
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-            parts = self._compute(given, draw, matching)
+            parts = self._compute(shape, given, draw, matching)
         return Recording(graph, given, draw, parts)
 
     @staticmethod

@@ -9,16 +9,18 @@ import scenes
 import torch
 from safetensors.torch import save_file
 
+from .config import Config
 from .evaluate import Case
 
 
-def _write_scene(case: Case, number: int, shuffle: bool, frames: Path, truth: Path) -> None:
+def _write_scene(case: Case, config: Config, number: int, shuffle: bool, frames: Path, truth: Path) -> None:
     parameters = scenes.draw(case.seed, number, 1, case.frames, size=case.size, path=case.path)
     batch = scenes.render(parameters, samples=2)
     order = torch.arange(case.frames)
     if shuffle:
         order = torch.randperm(case.frames, generator=torch.Generator().manual_seed(number))
-    save_file({"images": batch.images[0, order].float().contiguous()}, frames)
+    images = batch.resized(config.fitted(case.size)).images
+    save_file({"images": images[0, order].float().contiguous()}, frames)
     true = {"extrinsic": batch.extrinsic, "intrinsic": batch.intrinsic, "depth": batch.depth}
     save_file({name: tensor[0, order].contiguous() for name, tensor in true.items()}, truth)
 
@@ -35,10 +37,10 @@ def judge(program: Path, weights: Path, case: Case, shuffle: bool, options: list
     Throws ValueError with the program's message where it fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        results, truths = [], []
+        config, results, truths = Config.of_weights(weights), [], []
         for number in range(case.scenes):
             frames, truth, result = (Path(folder) / f"{number}-{k}.safetensors" for k in ("frames", "true", "found"))
-            _write_scene(case, number, shuffle, frames, truth)
+            _write_scene(case, config, number, shuffle, frames, truth)
             _run(program, "--frames", frames, "--weights", weights, "--heads", "camera,depth",
                  "--save-predictions", result, *options)
             frames.unlink()

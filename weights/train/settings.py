@@ -13,7 +13,7 @@ from .config import Config
 @dataclasses.dataclass(frozen=True)
 class Data:
     seed: int = 0  # of scenes.TRAIN
-    sizes: dict[str, float] = dataclasses.field(default_factory=lambda: {"168x224": 1.0})  # HxW: weight
+    sizes: dict[str, float] = dataclasses.field(default_factory=lambda: {"168x224": 1.0})  # HxW[>HxW]: weight
     frames: dict[int, float] = dataclasses.field(default_factory=lambda: {8: 1.0})  # per scene: weight
     pixels: int = 19267584  # a step and GPU renders about as many (512 frames of 168×224)
     group: int = 4  # steps of one shape whose scenes are drawn together: drawing is bound by launches
@@ -143,3 +143,9 @@ def parse_size(text: str) -> tuple[int, int]:
     """(H, W) of "HxW"."""
     height, width = text.split("x")
     return int(height), int(width)
+
+
+def parse_sizes(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The size to render and the one to resize to, of "HxW>HxW"; one alone is both."""
+    rendered, _, size = text.partition(">")
+    return parse_size(rendered), parse_size(size or rendered)
