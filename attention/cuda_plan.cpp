@@ -166,14 +166,12 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
 namespace {
 
 /// What `automatic` stands for: the fastest that keeps the type's accuracy. Half by mma.sync has two thirds
-/// of FlashAttention's speed, and the many short sequences of the tracker are not worth preparing.
-AttentionVariant automatic(CudaElement type, const CudaSizes& sizes, const CudaDevice& device) {
+/// of FlashAttention's speed.
+AttentionVariant automatic(CudaElement type, int64_t dim, const CudaDevice& device) {
   using enum AttentionVariant;
-  constexpr int64_t kShort = 256;
-  if (std::min(sizes.queries, sizes.keys) < kShort) return sdpa;
   for (AttentionVariant variant : {half, split, strict}) {
     if (variant == half && !device.wgmma) continue;
-    if (variant_refusal(variant, type, sizes.dim, device).empty()) return variant;
+    if (variant_refusal(variant, type, dim, device).empty()) return variant;
   }
   return sdpa;
 }
@@ -183,7 +181,7 @@ AttentionVariant automatic(CudaElement type, const CudaSizes& sizes, const CudaD
 CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const CudaSizes& sizes,
                           const CudaDevice& device) {
   CudaPlan plan;
-  plan.variant = variant == AttentionVariant::automatic ? automatic(type, sizes, device) : variant;
+  plan.variant = variant == AttentionVariant::automatic ? automatic(type, sizes.dim, device) : variant;
   // The time of a block for a key tile, by count of its instructions; the second pass reads and writes at
   // some 3 TB/s.
   constexpr double kMergeBytes = 3e12 / 2;

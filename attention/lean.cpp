@@ -14,18 +14,44 @@ AttentionOptions chunk_options(const AttentionOptions& options, int64_t first, i
   return part;
 }
 
+/// So many rows of a chunk's state are held at a time: enough to fill any GPU.
+constexpr int64_t kRows = 1 << 16;
+
+int64_t queries_at_once(const at::Tensor& q, const AttentionOptions& options) {
+  if (options.q_offsets.defined()) return q.size(2);  // packed sequences go together
+  const int64_t heads = std::max<int64_t>(1, q.size(0) * q.size(1));
+  return std::max<int64_t>(kRows / heads / 256, 1) * 256;  // whole tiles
+}
+
+/// Merges the states over one chunk into `state`, or makes them the state, if there is none yet.
+void take_chunk(AttentionResult& state, const at::Tensor& q, const KeyValue& chunk,
+                const AttentionOptions& options) {
+  const int64_t queries = q.size(2), step = queries_at_once(q, options);
+  const bool first = !state.m.defined();
+  if (first && queries <= step) {
+    state = attention(q, chunk.k, chunk.v, options);
+    return;
+  }
+  if (first) state = empty_result(q, AttentionWant::state);
+  for (int64_t i = 0; i < queries; i += step) {
+    const int64_t count = std::min(step, queries - i);
+    const AttentionResult part = attention(q.narrow(2, i, count), chunk.k, chunk.v, options);
+    AttentionResult rows;
+    for (auto member : {&AttentionResult::m, &AttentionResult::s, &AttentionResult::w}) {
+      rows.*member = (state.*member).narrow(2, i, count);
+      if (first) (rows.*member).copy_(part.*member);
+    }
+    if (!first) merge_into(rows, part);
+  }
+}
+
 template <class Keys>
 AttentionResult attend(const at::Tensor& q, const KeyChunks& all, Keys& keys, const AttentionOptions& options,
                        LeanTimes* times) {
   AttentionResult state;
   for (int64_t i = 0; i < all.count(); ++i) {
     const KeyValue chunk = keys.begin_chunk(i);
-    AttentionResult part = attention(q, chunk.k, chunk.v, chunk_options(options, all.first(i), all.size(i)));
-    if (i == 0) {
-      state = std::move(part);
-    } else {
-      merge_into(state, part);
-    }
+    take_chunk(state, q, chunk, chunk_options(options, all.first(i), all.size(i)));
     keys.end_chunk(i);
   }
   if (options.want != AttentionWant::state) {

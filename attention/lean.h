@@ -17,9 +17,9 @@ struct LeanTimes {
 
 /// attention() with least memory on q's device: over `eta` keys at a time, whose states are merged as they
 /// come. q [B,A,Nq,D]; k and v [B,A,Nk,D] on q's device, or on the CPU for a q on a GPU. Held there: two
-/// chunks of k and v, the state so far and that of a chunk. Copies from pinned memory overlap best. Any
-/// options, packed sequences too. Returns when the host's k and v have been read; with `times`, when all is
-/// done. Throws c10::Error as attention() does, and for eta < 1.
+/// chunks of k and v, the state so far, and that of some queries over a chunk (of all in packed sequences).
+/// Copies from pinned memory overlap best. Any options, packed sequences too. Returns when the host's k and v
+/// have been read; with `times`, when all is done. Throws c10::Error as attention() does, and for eta < 1.
 AttentionResult attention_lean(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t eta,
                                const AttentionOptions& options = {}, LeanTimes* times = nullptr);
 

@@ -62,7 +62,7 @@ void merge_into(AttentionResult& state, const AttentionResult& other) {
   const at::Tensor m = at::fmax(state.m, other.m);  // [B,A,N]
   const at::Tensor anchor = finite_anchor(m);
   const at::Tensor own = at::exp(state.m - anchor), others = at::exp(other.m - anchor);
-  state.m = m;
+  state.m.copy_(m);
   state.s.mul_(own).addcmul_(other.s, others);
   state.w.mul_(own.unsqueeze(-1)).addcmul_(other.w, others.unsqueeze(-1));
 }
@@ -70,7 +70,7 @@ void merge_into(AttentionResult& state, const AttentionResult& other) {
 AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b) {
   TORCH_CHECK(a.m.defined(), "merge_states: expected two states, got a result without m, s, w");
   AttentionResult both;
-  both.m = a.m;
+  both.m = a.m.clone();
   both.s = a.s.clone();
   both.w = empty_joinable(a.w.sizes(), a.w.options());  // [B,A,N,D]
   both.w.copy_(a.w);

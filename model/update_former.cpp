@@ -32,7 +32,10 @@ at::Tensor TrackAttention::operator()(const at::Tensor& x, const at::Tensor& con
         .permute({2, 0, 3, 1, 4});  // [parts,B,8,N,D]
   };
   const at::Tensor q = project(x, 0, 1)[0], kv = project(context, 1, 2);
-  return out_proj(vggt::attention(q, kv[0], kv[1]).out.transpose(1, 2).flatten(2));
+  AttentionOptions options;
+  // Thousands of sequences of some fifty frames, narrower than the kernels: not worth preparing.
+  if (q.is_cuda() && q.scalar_type() != at::kDouble) options.variant = AttentionVariant::sdpa;
+  return out_proj(vggt::attention(q, kv[0], kv[1], options).out.transpose(1, 2).flatten(2));
 }
 
 TrackBlock::TrackBlock(Binder& bind, const std::string& name, int64_t hidden, bool cross)

@@ -35,9 +35,9 @@ TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
   EXPECT_EQ(automatic(CudaElement::fp32, 128, ampere), AttentionVariant::split);
   EXPECT_EQ(automatic(CudaElement::fp32, 64, kTuring), AttentionVariant::strict);
   EXPECT_EQ(automatic(CudaElement::fp32, 256, hopper), AttentionVariant::sdpa);
-  const vggt::CudaSizes tracker{4608, 50, 50, 48};
-  EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, tracker, hopper).variant,
-            AttentionVariant::sdpa);
+  const vggt::CudaSizes cameras{16, 8, 8, 128};
+  EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, cameras, hopper).variant,
+            AttentionVariant::split);
   for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
     EXPECT_EQ(automatic(type, 64, hopper), AttentionVariant::half);
     EXPECT_EQ(automatic(type, 128, ampere), AttentionVariant::sdpa);

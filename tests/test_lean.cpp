@@ -81,6 +81,15 @@ TEST(Lean, OneChunkIsAttentionToTheBit) {
   EXPECT_TRUE(at::equal(got.out, finalise_state(state, at::kFloat).out));
 }
 
+TEST_P(LeanTypes, ManyQueriesGoSomeAfterTheOthers) {
+  const Qkv x = random_qkv(1, 3, 70'000, 40, 8, on(GetParam()));
+  for (auto want : {AttentionWant::output_lse, AttentionWant::state}) {
+    AttentionResult got = attention_lean(x.q, x.k, x.v, 13, ask(want));
+    if (want == AttentionWant::state) got = vggt::finalise_state(got, GetParam());
+    expect_exact(got, x, 13, "70000 queries");
+  }
+}
+
 TEST(Lean, PackedSequencesAreCutToo) {
   const std::vector<int64_t> qo{0, 3, 3, 40, 41, 100}, ko{0, 7, 20, 21, 21, kKeys};
   const Qkv x = random_qkv(1, 3, qo.back(), ko.back(), 16, on(at::kDouble));
@@ -237,6 +246,12 @@ TEST_P(LeanCuda, BuffersAreReusedInTurn) {
   EXPECT_GE(times.overlap_efficiency(), 0);
   EXPECT_LE(times.overlap_efficiency(), 1);
   EXPECT_EQ(times.copy_ms > 0, placed.k.is_cpu());
+}
+
+TEST_P(LeanCuda, ManyQueriesGoSomeAfterTheOthers) {
+  const Qkv x = random_qkv(1, 2, 70'000, 300, 64, on(at::kFloat)), placed = put(x);
+  const AttentionResult got = attention_lean(placed.q, placed.k, placed.v, 90);
+  EXPECT_LE(norm_error_of(got.out, exact(x).out), 2e-6);
 }
 
 TEST_P(LeanCuda, TheHostsMemoryIsReadOnReturn) {

@@ -98,7 +98,7 @@ TEST_P(Precisions, StaysCloseToFloat64) {
   }
 }
 
-/// The golden case's sequences are so short that `automatic` leaves them to LibTorch; these are not.
+/// The golden case's sequences are all shorter than a tile.
 TEST_P(Precisions, StaysCloseToFloat64OverLongSequences) {
   at::manual_seed(5);
   inputs_.golden["images"] = at::rand({4, 3, 112, 126});  // 8·9 + 5 tokens a frame
