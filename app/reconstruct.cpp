@@ -53,6 +53,10 @@ std::string model_text(const Setup& setup) {
          precision_name(setup.precision) + ", heads: " + heads_text(setup.heads.run);
 }
 
+std::string poses_text(const Setup& setup) {
+  return setup.refine_poses ? "camera head and point head, averaged" : "camera head";
+}
+
 void describe(const Options& options, const Setup& setup, Console& console) {
   check_writable(setup.outputs.all());
   const FrameSet frames = find_frames(options, setup, console);
@@ -60,11 +64,12 @@ void describe(const Options& options, const Setup& setup, Console& console) {
   for (const Frame& frame : frames.frames) console.detail("  " + frame.file);
   console.result("model:     " + setup.weights.path().string());
   console.result("heads:     " + heads_text(setup.heads.run));
+  if (setup.heads.run.camera) console.result("poses:     " + poses_text(setup));
   console.result("device:    " + device_name(setup.device));
   console.result("precision: " + precision_name(setup.precision));
   console.result(std::string("attention: ") + variant_name(setup.attention));
   const MemoryEstimate memory =
-      estimate_memory(setup.config, setup.heads.run, setup.precision,
+      estimate_memory(setup.config, setup.loaded_heads(), setup.precision,
                       static_cast<int64_t>(frames.frames.size()), frames.height, frames.width);
   console.result("memory:    " + memory_text(memory.weights, memory.work));
   for (const auto& path : setup.outputs.all()) {
@@ -121,6 +126,7 @@ Report make_report(const Options& options, const Setup& setup, const FrameSet& f
   report.device = device_name(setup.device);
   report.precision = precision_name(setup.precision);
   report.heads = heads_text(setup.heads.run);
+  if (setup.heads.run.camera) report.poses = poses_text(setup);
   report.notes = setup.heads.notes;
   report.warnings = console.warnings();
   report.network_width = frames.width;
@@ -189,7 +195,8 @@ void reconstruct(const Options& options, Console& console) {
   ModelLoader loader(setup.weights, setup.config,
                      {.device = setup.device,
                       .precision = setup.precision,
-                      .heads = setup.heads.run,
+                      .heads = setup.loaded_heads(),
+                      .refine_poses = setup.refine_poses,
                       .attention = setup.attention,
                       .tuner = tuned.tuner()});
   times.restart();

@@ -76,6 +76,7 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   json["device"] = report.device;
   json["precision"] = report.precision;
   json["heads"] = report.heads;
+  json["poses"] = report.poses;
   json["cloud_source"] = report.cloud_source;
   json["network_size"] = {{"width", report.network_width}, {"height", report.network_height}};
   json["frames"] = {{"count", report.frames_used.size()},

@@ -34,7 +34,7 @@ class StageTimes {
 /// What <name>.report.json says.
 struct Report {
   Options options;
-  std::string weights, device, precision, heads, cloud_source;
+  std::string weights, device, precision, heads, poses, cloud_source;
   std::vector<std::string> frames_used, frames_skipped, warnings, notes;
   int network_width = 0, network_height = 0;
   std::vector<FilterCount> filters;

@@ -36,6 +36,7 @@ void Results::save_predictions(const std::filesystem::path& place, const std::fi
 Sink Results::sink() {
   Sink sink;
   const Heads& heads = setup_.heads.run;
+  // Refined ones come after the others: the last are saved.
   if (heads.camera) sink.cameras = [this](const CameraPrediction& p) { take_cameras(p); };
   if (heads.depth) sink.depth = [this](const DensePrediction& p) { take_depth(p); };
   if (heads.points) sink.points = [this](const DensePrediction& p) { take_points(p); };
@@ -48,7 +49,13 @@ std::optional<BuiltScene> Results::scene() {
 }
 
 void Results::finish_predictions() {
-  if (predictions_) predictions_->close();
+  if (!predictions_) return;
+  if (setup_.heads.run.camera) {
+    save("pose_enc", 0, cameras_.pose_enc);
+    save("extrinsic", 0, cameras_.extrinsic);
+    save("intrinsic", 0, cameras_.intrinsic);
+  }
+  predictions_->close();
 }
 
 void Results::take_cameras(const CameraPrediction& p) {
@@ -57,9 +64,7 @@ void Results::take_cameras(const CameraPrediction& p) {
   views_ = views_from(pose.const_data_ptr<float>(), extrinsic.const_data_ptr<float>(),
                       intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()));
   if (builder_) builder_->set_views(views_);
-  save("pose_enc", 0, pose);
-  save("extrinsic", 0, extrinsic);
-  save("intrinsic", 0, intrinsic);
+  cameras_ = {pose, extrinsic, intrinsic};
   times_.count("scene");
 }
 

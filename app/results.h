@@ -38,6 +38,7 @@ class Results {
   const FrameSet& frames_;
   StageTimes& times_;
   std::vector<View> views_;
+  CameraPrediction cameras_;  // fp32
   std::optional<SceneBuilder> builder_;
   std::optional<PredictionsWriter> predictions_;
 };

@@ -8,6 +8,12 @@
 
 namespace vggt {
 
+Heads Setup::loaded_heads() const {
+  Heads loaded = heads.run;
+  loaded.points |= refine_poses;
+  return loaded;
+}
+
 Setup set_up(const Options& options) {
   OutputPaths outputs = plan_outputs(options.out, options.picture, options.save_predictions);
   if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
@@ -17,13 +23,15 @@ Setup set_up(const Options& options) {
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
   Config config = config_of(weights);
-  HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.names_cloud);
+  const Heads in_weights = heads_in(shapes_of(weights));
+  HeadChoice heads = choose_heads(options, in_weights, outputs.names_cloud);
+  const bool refine_poses = choose_refinement(options, heads.run, in_weights, config.refine_poses);
   check_model_options(config,
                       {.device = device, .precision = precision, .heads = heads.run, .attention = attention});
   QueryPoints queries =
       options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
-  return {std::move(outputs), device,           attention,         precision, std::move(weights),
-          std::move(config),  std::move(heads), std::move(queries)};
+  return {std::move(outputs), device,           attention,    precision,         std::move(weights),
+          std::move(config),  std::move(heads), refine_poses, std::move(queries)};
 }
 
 }  // namespace vggt

@@ -12,6 +12,9 @@ namespace vggt {
 
 /// What is settled before any work: everything that a wrong option or weight file can spoil.
 struct Setup {
+  /// The heads that are loaded: those whose results are wanted, and what refined poses need.
+  Heads loaded_heads() const;
+
   OutputPaths outputs;
   at::Device device = at::kCPU;
   AttentionVariant attention = AttentionVariant::automatic;
@@ -19,6 +22,7 @@ struct Setup {
   WeightFile weights;
   Config config;
   HeadChoice heads;
+  bool refine_poses = false;
   QueryPoints queries;
 };
 

@@ -111,6 +111,13 @@ class ConfigReader {
       fail(key + ": expected a positive number, got " + json_[key].dump());
   }
 
+  void boolean(const std::string& key, bool& field) {
+    known_.insert(key);
+    if (!json_.contains(key)) return;
+    if (!json_[key].is_boolean()) fail(key + ": expected true or false, got " + json_[key].dump());
+    field = json_[key].get<bool>();
+  }
+
   /// A key of the official repository's own config.json that says nothing new.
   void ignore(const std::string& key) { known_.insert(key); }
 
@@ -248,6 +255,7 @@ Config read_config(const std::optional<std::string>& config_json, const TensorSh
   read_heads(read, shapes, heads, config);
   config.input_width = config.img_size;
   read.integer("input_width", config.input_width, std::nullopt, false);
+  read.boolean("refine_poses", config.refine_poses);
   for (const char* key : {"enable_camera", "enable_depth", "enable_point", "enable_track"}) read.ignore(key);
   read.check_unknown();
   check(config, heads);
@@ -278,6 +286,7 @@ std::string config_to_json(const Config& config, const Heads& heads) {
     json["track_corr_levels"] = config.track_corr_levels;
   }
   json["input_width"] = config.input_width;
+  json["refine_poses"] = config.refine_poses;
   return json.dump(1) + "\n";
 }
 

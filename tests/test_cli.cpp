@@ -100,6 +100,16 @@ TEST_F(CliTest, SavesPredictionsThatPythonCanRead) {
   EXPECT_TRUE(std::all_of(images, images + 3 * 3 * 42 * 56, [](float v) { return v > 0 && v < 1; }));
 }
 
+TEST_F(CliTest, RefinedPosesNeedNotHaveThePointsAsked) {
+  const Outcome outcome = reconstruct(
+      "--frames frames --out o/ --save-predictions p.safetensors --heads camera,depth --refine-poses on");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json report = parse_strictly(path("o/scene.report.json"));
+  EXPECT_EQ(report["poses"], "camera head and point head, averaged");
+  EXPECT_EQ(report["heads"], "camera, depth");
+  EXPECT_EQ(text_of(path("p.safetensors")).find("world_points"), std::string::npos);
+}
+
 TEST_F(CliTest, PredictionsAreAsGoodAsTheirSource) {
   // Frames given as tensors come out as they went in, bit for bit.
   const std::string golden = (kFixtures / "golden/nano/frames2_42x56.safetensors").string();

@@ -57,6 +57,7 @@ Options unusual() {
   o.weights = "null";
   o.heads = {"camera", "tracks"};
   o.points = "head";
+  o.refine_poses = "off";
   o.query_points = "~";
   o.precision = "bf16";
   o.attention = "half";

@@ -23,6 +23,7 @@ class Config:
     dpt_out_channels: tuple[int, ...] = (32, 64, 96, 96)
     intermediate_layers: tuple[int, ...] = (0, 1, 2, 3)
     input_width: int = 224  # what the program makes of --width when it is not given
+    refine_poses: bool = False  # likewise of --refine-poses
 
     @property
     def special_tokens(self) -> int:
