@@ -14,7 +14,10 @@ constexpr int kIterations = 10, kFewest = 12;  // samples that settle a pose
 constexpr double kSamples = 2048;              // of a frame, about
 constexpr double kNearest = 0.05;              // of the scene's unit: what is nearer does not count
 constexpr double kInlier = 0.01;               // tangent of the angle at which a sample counts half
-constexpr double kFarthestTurn = 0.5;          // radians from the head's pose
+// What a fit must keep to: the turn from the head's pose in radians, the shift in the frame's median depths,
+// and the angle (its tangent) within which half of the weight is seen.
+constexpr double kFarthestTurn = 0.5, kFarthestShift = 0.25, kFit = 0.1;
+constexpr double kMostWeight = 20;  // of the median: one sample cannot decide
 // By measurement: with a third to a half the poses are best, with the fit alone worse than the head's.
 constexpr double kShareOfFit = 0.4;
 
@@ -33,6 +36,13 @@ struct Sample {
   double weight;
 };
 
+/// The middle one; sorts them in part. There is at least one.
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 /// On a grid over the frame: those with a finite point and confidence, weighted by what the confidence is
 /// above its least, 1.
 std::vector<Sample> take_samples(const double* points, const double* confidence, int64_t height,
@@ -42,7 +52,7 @@ std::vector<Sample> take_samples(const double* points, const double* confidence,
   const double down = 2 * std::tan(fov_h / 2) / static_cast<double>(height),
                across = 2 * std::tan(fov_w / 2) / static_cast<double>(width);
   std::vector<Sample> samples;
-  double total = 0;
+  std::vector<double> weights;
   for (int64_t y = step / 2; y < height; y += step) {
     for (int64_t x = step / 2; x < width; x += step) {
       const int64_t pixel = y * width + x;
@@ -51,9 +61,13 @@ std::vector<Sample> take_samples(const double* points, const double* confidence,
       const Eigen::Vector2d seen((static_cast<double>(x) - static_cast<double>(width) / 2) * across,
                                  (static_cast<double>(y) - static_cast<double>(height) / 2) * down);
       samples.push_back({point, seen, confidence[pixel] - 0.99});
-      total += samples.back().weight;
+      weights.push_back(samples.back().weight);
     }
   }
+  if (samples.empty()) return samples;
+  const double most = kMostWeight * median(weights);
+  double total = 0;
+  for (Sample& sample : samples) total += sample.weight = std::min(sample.weight, most);
   for (Sample& sample : samples) sample.weight /= total;
   return samples;
 }
@@ -88,12 +102,26 @@ bool improve(Pose& pose, const std::vector<Sample>& samples) {
   return true;
 }
 
-std::optional<Pose> fitted(const Pose& start, const std::vector<Sample>& samples) {
-  Pose pose = start;
+/// Whether the fit explains most of the points and is near the head's pose.
+bool holds(const Pose& fit, const Pose& head, const std::vector<Sample>& samples) {
+  double explained = 0;
+  std::vector<double> depths;
+  for (const Sample& sample : samples) {
+    const Eigen::Vector3d in_camera = fit.rotation * sample.point + fit.translation;
+    if (!(in_camera.z() > kNearest)) continue;
+    depths.push_back(in_camera.z());
+    if ((in_camera.head<2>() / in_camera.z() - sample.seen).norm() < kFit) explained += sample.weight;
+  }
+  return explained > 0.5 && fit.rotation.angularDistance(head.rotation) < kFarthestTurn &&
+         (fit.translation - head.translation).norm() < kFarthestShift * median(depths);
+}
+
+std::optional<Pose> fitted(const Pose& head, const std::vector<Sample>& samples) {
+  Pose pose = head;
   for (int i = 0; i < kIterations; ++i) {
     if (!improve(pose, samples)) return std::nullopt;
   }
-  return pose.rotation.angularDistance(start.rotation) < kFarthestTurn ? std::optional(pose) : std::nullopt;
+  return holds(pose, head, samples) ? std::optional(pose) : std::nullopt;
 }
 
 void refine(double* encoding, const double* points, const double* confidence, int64_t height, int64_t width) {

@@ -78,6 +78,8 @@ TEST(RefinePoses, WrongPointsCountLittle) {
   points.narrow(1, 10, 1).fill_(kInfinity);
   confidence.narrow(1, 12, 1).fill_(std::nan(""));
   confidence.narrow(1, 14, 1).fill_(kInfinity);
+  points.narrow(1, 16, 1).narrow(2, 30, 1) += 0.1;
+  confidence.narrow(1, 16, 1).narrow(2, 30, 1).fill_(1e6);  // one pixel, all too sure
   expect_refined(refine_poses(head, points, confidence), head, truth.pose, 2e-3);
 }
 
@@ -87,6 +89,15 @@ TEST(RefinePoses, WithoutAFitTheHeadsNumbersStay) {
   EXPECT_TRUE(at::equal(refine_poses(head, none, truth.confidence), head));
   EXPECT_TRUE(at::equal(refine_poses(head, at::zeros_like(truth.points), truth.confidence), head));
   EXPECT_TRUE(at::equal(refine_poses(head, -truth.points, truth.confidence), head)) << "far from the head's";
+  for (const double scale : {0.01, 1.0, 100.0}) {
+    const at::Tensor random = scale * at::randn_like(truth.points);
+    EXPECT_TRUE(at::equal(refine_poses(head, random, truth.confidence), head)) << scale;
+  }
+  at::Tensor few = -truth.points;  // behind the camera but for some
+  few.narrow(1, 20, 2).copy_(truth.points.narrow(1, 20, 2));
+  EXPECT_TRUE(at::equal(refine_poses(head, few, truth.confidence), head));
+  at::Tensor shifted = truth.points + 2;  // another place, seen from there as the true points are from here
+  EXPECT_TRUE(at::equal(refine_poses(head, shifted, truth.confidence), head));
   at::Tensor blind = head.clone();
   blind.narrow(1, 7, 2).zero_();
   blind.narrow(0, 1, 1).narrow(1, 3, 4).zero_();
@@ -98,6 +109,23 @@ TEST(RefinePoses, WithoutAFitTheHeadsNumbersStay) {
             0);
 }
 
+/// A patterned floor and a wall behind it, seen from three places side by side: [3,3,168,224].
+at::Tensor corridor() {
+  const at::Tensor y = (at::arange(168, at::kFloat).view({168, 1}) - 84) / 160,
+                   x = (at::arange(224, at::kFloat).view({1, 224}) - 112) / 160;
+  const at::Tensor z = at::where(y > 0.25, 1 / y.clamp_min(0.1), at::full({}, 4.0f)).expand({168, 224});
+  std::vector<at::Tensor> images;
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor across = x * z + 0.3 * i, down = y * z;
+    const auto pattern = [&](double a, double b, double c) {
+      const at::Tensor tile = ((across * a).floor() + (down * b).floor() + (z * c).floor()).remainder(2);
+      return 0.2 + 0.4 * tile + 0.2 * (0.5 + 0.5 * at::sin(7 * a * across + 5 * b * down + 6 * c * z));
+    };
+    images.push_back(at::stack({pattern(2, 2, 2), pattern(1.5, 2.5, 1.2), pattern(3, 1, 2.5)}));
+  }
+  return at::stack(images);
+}
+
 /// What the model that ships gives for three frames, in the order in which it comes.
 struct Network {
   explicit Network(bool refine) {
@@ -107,12 +135,6 @@ struct Network {
                      {.heads = {.camera = true, .depth = true, .points = true},
                       .refine_poses = refine,
                       .frames_per_chunk = 2});
-    at::manual_seed(1);
-    const at::Tensor coarse =
-        at::rand({1, 3, 12, 16});  // one picture, seen three times a little farther left
-    const at::Tensor wide = at::upsample_bilinear2d(coarse, {84, 132}, false);
-    std::vector<at::Tensor> images;
-    for (int64_t i = 0; i < 3; ++i) images.push_back(wide.narrow(3, 10 * i, 112));
     vggt::Sink sink;
     sink.cameras = [&](const vggt::CameraPrediction& p) {
       order += "c";
@@ -125,7 +147,7 @@ struct Network {
       points.push_back(p.world_points);
       confidence.push_back(p.world_points_conf);
     };
-    model.run(vggt::testing::provide(at::cat(images)), {}, sink);
+    model.run(vggt::testing::provide(corridor()), {}, sink);
   }
   std::string order;
   std::vector<at::Tensor> poses, points, confidence;

@@ -49,7 +49,11 @@ class Batch:
         return points.unflatten(2, (height, width))
 
     def resized(self, size: tuple[int, int]) -> "Batch":
-        """At another (H, W): images as the program resizes them (bicubic), depth that of the nearest pixel."""
+        """At another (H, W): images as the program resizes them (bicubic), depth that of the nearest pixel.
+
+        The principal point stays in the middle, as VGGT has it; by the pixels' middles it moves by half of what the
+        factor is above 1.
+        """
         height, width = self.depth.shape[-2:]
         if size == (height, width):
             return self

@@ -30,7 +30,7 @@ class Config:
         return 1 + self.num_register_tokens
 
     def fitted(self, size: tuple[int, int]) -> tuple[int, int]:
-        """(H, W) of an image as the network sees it by default: its longer side is `input_width`."""
+        """(H, W) of an image whose longer side becomes `input_width`: as by default, but upright ones uncropped."""
         scale = self.input_width / max(size) / self.patch_size
         height, width = (max(1, round(n * scale)) * self.patch_size for n in size)
         return height, width
@@ -58,5 +58,7 @@ class Config:
     def _parse(cls, text: str) -> "Config":
         known = {field.name for field in dataclasses.fields(cls)}
         values = {key: value for key, value in json.loads(text).items() if key in known}
+        if not {"input_width", "img_size"} & values.keys():
+            raise ValueError("config.json: without input_width and img_size the size of frames is not known")
         values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-        return cls(**({"input_width": values["img_size"]} | values))
+        return cls(**({"input_width": values.get("img_size")} | values))

@@ -15,7 +15,7 @@ class Data:
     seed: int = 0  # of scenes.TRAIN
     sizes: dict[str, float] = dataclasses.field(default_factory=lambda: {"168x224": 1.0})  # HxW[>HxW]: weight
     frames: dict[int, float] = dataclasses.field(default_factory=lambda: {8: 1.0})  # per scene: weight
-    pixels: int = 19267584  # a step and GPU renders about as many (512 frames of 168×224)
+    pixels: int = 19267584  # a step and GPU sees about as many (512 frames of 168×224)
     group: int = 4  # steps of one shape whose scenes are drawn together: drawing is bound by launches
     samples: int = 2  # per pixel
     scenes: int = 0  # if not 0: only so many, again and again
