@@ -73,7 +73,8 @@ void keep_valid(std::vector<FramePose>& poses) {
   std::erase_if(poses, [](const FramePose& pose) { return !pose.valid; });
 }
 
-/// The matched frames of all scenes; the fields of view are those of the frames for which both sides tell them.
+/// The matched frames of all scenes; the fields of view are those of the frames for which both sides tell
+/// them.
 struct MatchedPoses {
   std::vector<std::vector<PosePair>> scenes;
   std::vector<FovPair> fields_of_view;
@@ -201,8 +202,9 @@ EvalReport compare(const EvalCommand& command) {
     for (const std::string& what : report.left_out) found += (found.empty() ? "" : ", ") + what;
     throw std::invalid_argument("eval: nothing to compare: there is only the " + found);
   }
-  report.scenes = static_cast<int>(std::max({poses.scenes.size(), report.depth ? inputs.result.depth.size() : 0,
-                                             report.cloud ? inputs.result.clouds.size() : 0}));
+  report.scenes =
+      static_cast<int>(std::max({poses.scenes.size(), report.depth ? inputs.result.depth.size() : 0,
+                                 report.cloud ? inputs.result.clouds.size() : 0}));
   return report;
 }
 

@@ -73,12 +73,9 @@ void visit_options(SomeOptions& o, Visit&& visit) {
         o.heads);
   visit(I{"points", kModel, "depth|head", "cloud from depth and cameras, or point head", {"depth", "head"}},
         o.points);
-  visit(I{"refine-poses",
-          kModel,
-          "R",
-          "auto|on|off: cameras from both heads, averaged",
-          {"auto", "on", "off"}},
-        o.refine_poses);
+  visit(
+      I{"refine-poses", kModel, "R", "auto|on|off: cameras from both heads, averaged", {"auto", "on", "off"}},
+      o.refine_poses);
   visit(I{"query-points", kModel, "CSV", "to track: x,y lines, network pixels of frame 0"}, o.query_points);
   visit(I{"precision",
           kModel,

@@ -37,9 +37,9 @@ struct TuneBudget {
 };
 
 /// The fastest of the plans, of which there is at least one. `time` runs a plan once and returns its
-/// milliseconds, infinity where it cannot run. The first run of each, which loads its kernel, is not compared,
-/// and takes of the budget what a later run does; where it takes three budgets, nothing more is measured. A
-/// plan is not begun where as many runs as it takes would no longer fit.
+/// milliseconds, infinity where it cannot run. The first run of each, which loads its kernel, is not
+/// compared, and takes of the budget what a later run does; where it takes three budgets, nothing more is
+/// measured. A plan is not begun where as many runs as it takes would no longer fit.
 CudaPlan fastest_plan(const std::vector<CudaPlan>& plans, const std::function<double(const CudaPlan&)>& time,
                       const TuneBudget& budget = {});
 
