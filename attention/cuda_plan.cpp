@@ -165,12 +165,10 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
 
 namespace {
 
-/// What `automatic` stands for: the fastest that keeps the type's accuracy. Half by mma.sync has two thirds
-/// of FlashAttention's speed.
+/// What `automatic` stands for: of our kernels the fastest that keeps the type's accuracy.
 AttentionVariant automatic(CudaElement type, int64_t dim, const CudaDevice& device) {
   using enum AttentionVariant;
   for (AttentionVariant variant : {half, split, strict}) {
-    if (variant == half && !device.wgmma) continue;
     if (variant_refusal(variant, type, dim, device).empty()) return variant;
   }
   return sdpa;
