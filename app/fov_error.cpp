@@ -5,7 +5,7 @@
 #include <numbers>
 #include <span>
 
-#include "app/median.h"
+#include "model/median.h"
 
 namespace vggt {
 

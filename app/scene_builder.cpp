@@ -7,7 +7,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "app/median.h"
+#include "model/median.h"
 
 namespace vggt {
 namespace {

@@ -5,7 +5,10 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <vector>
+
+#include "model/median.h"
 
 namespace vggt {
 namespace {
@@ -36,13 +39,6 @@ struct Sample {
   double weight;
 };
 
-/// The middle one; sorts them in part. There is at least one.
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// On a grid over the frame: those with a finite point and confidence, weighted by what the confidence is
 /// above its least, 1.
 std::vector<Sample> take_samples(const double* points, const double* confidence, int64_t height,
@@ -65,7 +61,7 @@ std::vector<Sample> take_samples(const double* points, const double* confidence,
     }
   }
   if (samples.empty()) return samples;
-  const double most = kMostWeight * median(weights);
+  const double most = kMostWeight * median(std::span(weights));
   double total = 0;
   for (Sample& sample : samples) total += sample.weight = std::min(sample.weight, most);
   for (Sample& sample : samples) sample.weight /= total;
@@ -113,7 +109,7 @@ bool holds(const Pose& fit, const Pose& head, const std::vector<Sample>& samples
     if ((in_camera.head<2>() / in_camera.z() - sample.seen).norm() < kFit) explained += sample.weight;
   }
   return explained > 0.5 && fit.rotation.angularDistance(head.rotation) < kFarthestTurn &&
-         (fit.translation - head.translation).norm() < kFarthestShift * median(depths);
+         (fit.translation - head.translation).norm() < kFarthestShift * median(std::span(depths));
 }
 
 std::optional<Pose> fitted(const Pose& head, const std::vector<Sample>& samples) {
