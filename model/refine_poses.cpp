@@ -39,23 +39,40 @@ struct Sample {
   double weight;
 };
 
-/// On a grid over the frame: those with a finite point and confidence, weighted by what the confidence is
-/// above its least, 1.
-std::vector<Sample> take_samples(const double* points, const double* confidence, int64_t height,
-                                 int64_t width, double fov_h, double fov_w) {
-  const double area = static_cast<double>(height) * static_cast<double>(width);
-  const auto step = std::max<int64_t>(1, std::llround(std::sqrt(area / kSamples)));
-  const double down = 2 * std::tan(fov_h / 2) / static_cast<double>(height),
-               across = 2 * std::tan(fov_w / 2) / static_cast<double>(width);
+/// Every step-th pixel of a frame, from step / 2 on.
+struct Grid {
+  Grid(int64_t height_, int64_t width_)
+      : height(height_),
+        width(width_),
+        step(std::max<int64_t>(1, std::llround(std::sqrt(static_cast<double>(height) *
+                                                         static_cast<double>(width) / kSamples)))) {}
+
+  /// [F,H,W,...] to [F,h,w,...] in double.
+  at::Tensor of(const at::Tensor& maps) const {
+    return maps.slice(1, step / 2, std::nullopt, step)
+        .slice(2, step / 2, std::nullopt, step)
+        .to(at::kDouble)
+        .contiguous();
+  }
+
+  int64_t height, width, step;
+};
+
+/// Of a frame's points and confidence on the grid: those with a finite point and confidence, weighted by what
+/// the confidence is above its least, 1.
+std::vector<Sample> take_samples(const double* points, const double* confidence, const Grid& grid,
+                                 double fov_h, double fov_w) {
+  const auto height = static_cast<double>(grid.height), width = static_cast<double>(grid.width);
+  const double down = 2 * std::tan(fov_h / 2) / height, across = 2 * std::tan(fov_w / 2) / width;
   std::vector<Sample> samples;
   std::vector<double> weights;
-  for (int64_t y = step / 2; y < height; y += step) {
-    for (int64_t x = step / 2; x < width; x += step) {
-      const int64_t pixel = y * width + x;
+  int64_t pixel = 0;
+  for (int64_t y = grid.step / 2; y < grid.height; y += grid.step) {
+    for (int64_t x = grid.step / 2; x < grid.width; x += grid.step, ++pixel) {
       const Eigen::Map<const Eigen::Vector3d> point(points + 3 * pixel);
       if (!point.allFinite() || !(confidence[pixel] >= 1) || !std::isfinite(confidence[pixel])) continue;
-      const Eigen::Vector2d seen((static_cast<double>(x) - static_cast<double>(width) / 2) * across,
-                                 (static_cast<double>(y) - static_cast<double>(height) / 2) * down);
+      const Eigen::Vector2d seen((static_cast<double>(x) - width / 2) * across,
+                                 (static_cast<double>(y) - height / 2) * down);
       samples.push_back({point, seen, confidence[pixel] - 0.99});
       weights.push_back(samples.back().weight);
     }
@@ -120,7 +137,7 @@ std::optional<Pose> fitted(const Pose& head, const std::vector<Sample>& samples)
   return holds(pose, head, samples) ? std::optional(pose) : std::nullopt;
 }
 
-void refine(double* encoding, const double* points, const double* confidence, int64_t height, int64_t width) {
+void refine(double* encoding, const double* points, const double* confidence, const Grid& grid) {
   const Eigen::Map<const Eigen::Matrix<double, 9, 1>> given(encoding);
   const double fov_h = given[7], fov_w = given[8];
   Pose head{Eigen::Quaterniond(given[6], given[3], given[4], given[5]), given.head<3>()};
@@ -128,7 +145,7 @@ void refine(double* encoding, const double* points, const double* confidence, in
                       std::max(fov_h, fov_w) < std::numbers::pi;
   if (!usable) return;
   head.rotation.normalize();
-  const std::optional<Pose> fit = fitted(head, take_samples(points, confidence, height, width, fov_h, fov_w));
+  const std::optional<Pose> fit = fitted(head, take_samples(points, confidence, grid, fov_h, fov_w));
   if (!fit) return;
   const Eigen::Quaterniond rotation = head.rotation.slerp(kShareOfFit, fit->rotation);
   const Eigen::Vector3d translation = (1 - kShareOfFit) * head.translation + kShareOfFit * fit->translation;
@@ -143,13 +160,13 @@ at::Tensor refine_poses(const at::Tensor& pose_enc, const at::Tensor& points, co
                   pose_enc.dim() == 2 && pose_enc.size(0) == points.size(0) && pose_enc.size(1) == 9,
               "refine_poses: expected [F,9], [F,H,W,3], [F,H,W], got ", pose_enc.sizes(), ", ",
               points.sizes(), ", ", confidence.sizes());
-  const int64_t F = points.size(0), H = points.size(1), W = points.size(2);
+  const Grid grid(points.size(1), points.size(2));
+  const at::Tensor sampled = grid.of(points), confident = grid.of(confidence);  // [F,h,w,3], [F,h,w]
   at::Tensor poses = pose_enc.to(at::kDouble, false, /*copy=*/true).contiguous();
+  const int64_t F = poses.size(0), count = confident.size(1) * confident.size(2);
   for (int64_t f = 0; f < F; ++f) {
-    const at::Tensor own = points[f].to(at::kDouble).contiguous(),  // [H,W,3]
-        confident = confidence[f].to(at::kDouble).contiguous();     // [H,W]
-    refine(poses.data_ptr<double>() + 9 * f, own.const_data_ptr<double>(), confident.const_data_ptr<double>(),
-           H, W);
+    refine(poses.data_ptr<double>() + 9 * f, sampled.const_data_ptr<double>() + 3 * count * f,
+           confident.const_data_ptr<double>() + count * f, grid);
   }
   return poses.to(pose_enc.scalar_type());
 }
