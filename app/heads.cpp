@@ -62,6 +62,15 @@ bool choose_refinement(const Options& options, const Heads& run, const Heads& in
   return possible && (options.refine_poses == "on" || (options.refine_poses == "auto" && by_default));
 }
 
+bool choose_adjustment(const Options& options, const Heads& run, bool by_default) {
+  const bool possible = run.camera && run.depth;
+  if (options.bundle_adjust == "on" && !possible) {
+    throw std::invalid_argument(
+        "bundle-adjust: needs the heads camera and depth (running: " + heads_text(run) + ")");
+  }
+  return possible && (options.bundle_adjust == "on" || (options.bundle_adjust == "auto" && by_default));
+}
+
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud) {
   if (options.points == "head" && !in_weights.points) {
     throw std::invalid_argument(

@@ -54,7 +54,8 @@ std::string model_text(const Setup& setup) {
 }
 
 std::string poses_text(const Setup& setup) {
-  return setup.refine_poses ? "camera head and point head, averaged" : "camera head";
+  const std::string heads = setup.refine_poses ? "camera head and point head, averaged" : "camera head";
+  return heads + (setup.bundle_adjust ? ", then adjusted to the images" : "");
 }
 
 void describe(const Options& options, const Setup& setup, Console& console) {
@@ -210,6 +211,7 @@ void reconstruct(const Options& options, Console& console) {
   if (const auto& path = setup.outputs.predictions) results.save_predictions(files.staged(*path), *path);
   run_network(model, setup, frames, results, times, console);
   tuned.save();
+  results.adjust(console);
   warn_of_lost_frames(frames, results.views(), console);
   const std::optional<BuiltScene> scene = filtered_scene(options, results, times, console);
 

@@ -1,5 +1,10 @@
 #include "app/results.h"
 
+#include <Eigen/Geometry>
+#include <algorithm>
+#include <cmath>
+
+#include "app/adjust_scene.h"
 #include "app/frame_input.h"
 #include "app/stop.h"
 
@@ -8,6 +13,26 @@ namespace {
 
 at::Tensor fp32(const at::Tensor& values) {
   return values.to(at::kCPU, at::kFloat).contiguous();
+}
+
+/// The network's arrays of these views; those of views that are not valid stay.
+CameraPrediction predicted(const std::vector<View>& views, const CameraPrediction& given) {
+  CameraPrediction result = {given.pose_enc.clone(), given.extrinsic.clone(), given.intrinsic.clone()};
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (!views[i].valid) continue;
+    float* pose = result.pose_enc.data_ptr<float>() + 9 * i;
+    float* extrinsic = result.extrinsic.data_ptr<float>() + 12 * i;
+    float* intrinsic = result.intrinsic.data_ptr<float>() + 9 * i;
+    const Eigen::Matrix<double, 3, 4> camera = views[i].cam_from_world.topRows<3>();
+    const Eigen::Quaterniond turn(Eigen::Matrix3d(camera.leftCols<3>()));
+    Eigen::Map<Eigen::Vector3f>{pose} = camera.col(3).cast<float>();
+    Eigen::Map<Eigen::Vector4f>{pose + 3} = turn.coeffs().cast<float>();  // xyzw
+    pose[7] = static_cast<float>(2 * std::atan(views[i].k(1, 2) / views[i].k(1, 1)));
+    pose[8] = static_cast<float>(2 * std::atan(views[i].k(0, 2) / views[i].k(0, 0)));
+    Eigen::Map<Eigen::Matrix<float, 3, 4, Eigen::RowMajor>>{extrinsic} = camera.cast<float>();
+    Eigen::Map<Eigen::Matrix<float, 3, 3, Eigen::RowMajor>>{intrinsic} = views[i].k.cast<float>();
+  }
+  return result;
 }
 
 }  // namespace
@@ -60,21 +85,65 @@ void Results::finish_predictions() {
 
 void Results::take_cameras(const CameraPrediction& p) {
   times_.count("camera_head");
-  const at::Tensor pose = fp32(p.pose_enc), extrinsic = fp32(p.extrinsic), intrinsic = fp32(p.intrinsic);
-  views_ = views_from(pose.const_data_ptr<float>(), extrinsic.const_data_ptr<float>(),
-                      intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()));
-  if (builder_) builder_->set_views(views_);
-  cameras_ = {pose, extrinsic, intrinsic};
+  set_cameras({fp32(p.pose_enc), fp32(p.extrinsic), fp32(p.intrinsic)});
   times_.count("scene");
+}
+
+void Results::set_cameras(const CameraPrediction& fp32) {
+  views_ = views_from(fp32.pose_enc.const_data_ptr<float>(), fp32.extrinsic.const_data_ptr<float>(),
+                      fp32.intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()));
+  if (builder_) builder_->set_views(views_);
+  cameras_ = fp32;
 }
 
 void Results::take_depth(const DensePrediction& p) {
   times_.count("depth_head");
-  const at::Tensor depth = fp32(p.depth), conf = fp32(p.depth_conf);  // [F,H,W]
-  save("depth", p.first_frame, depth);
-  save("depth_conf", p.first_frame, conf);
-  if (setup_.heads.cloud == CloudSource::depth) add(p.first_frame, &depth, nullptr, conf);
+  DensePrediction chunk;
+  chunk.first_frame = p.first_frame;
+  chunk.depth = fp32(p.depth);  // [F,H,W]
+  chunk.depth_conf = fp32(p.depth_conf);
+  if (setup_.bundle_adjust) {
+    held_.push_back(std::move(chunk));
+  } else {
+    hand_on_depth(chunk);
+  }
   times_.count("scene");
+}
+
+void Results::hand_on_depth(const DensePrediction& chunk) {
+  save("depth", chunk.first_frame, chunk.depth);
+  save("depth_conf", chunk.first_frame, chunk.depth_conf);
+  if (setup_.heads.cloud == CloudSource::depth)
+    add(chunk.first_frame, &chunk.depth, nullptr, chunk.depth_conf);
+}
+
+void Results::adjust(Console& console) {
+  if (!setup_.bundle_adjust) return;
+  times_.restart();
+  MatchInput input;
+  input.width = frames_.width;
+  input.height = frames_.height;
+  input.frames = frame_views(frames_);
+  for (const DensePrediction& chunk : held_) {
+    for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
+      input.depth.push_back(chunk.depth[i].const_data_ptr<float>());
+    }
+  }
+  const AdjustedScene adjusted = adjust_scene(
+      input, views_, [&](int done, int total) { console.progress("adjustment", "pairs", done, total); });
+  if (adjusted.changed) {
+    set_cameras(predicted(adjusted.views, cameras_));
+    for (DensePrediction& chunk : held_) {
+      for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
+        const std::vector<float>& depth = adjusted.depth[static_cast<std::size_t>(chunk.first_frame + i)];
+        std::ranges::copy(depth, chunk.depth[i].data_ptr<float>());
+      }
+    }
+  }
+  for (const DensePrediction& chunk : held_) hand_on_depth(chunk);
+  held_.clear();
+  console.info("cameras and depth " + adjusted.summary);
+  times_.count("adjustment");
 }
 
 void Results::take_points(const DensePrediction& p) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/console.h"
 #include "app/predictions.h"
 #include "app/report.h"
 #include "app/scene_builder.h"
@@ -20,6 +21,8 @@ class Results {
   /// Starts the predictions file at `place`, with the images; errors name `final_path`.
   void save_predictions(const std::filesystem::path& place, const std::filesystem::path& final_path);
   Sink sink();
+  /// After the network: fits cameras and depth to the images, if that is asked for, and hands them on.
+  void adjust(Console& console);
 
   const std::vector<View>& views() const { return views_; }
   /// The scene, if one is to be made.
@@ -28,7 +31,9 @@ class Results {
 
  private:
   void take_cameras(const CameraPrediction& p);
+  void set_cameras(const CameraPrediction& fp32);
   void take_depth(const DensePrediction& p);
+  void hand_on_depth(const DensePrediction& chunk);
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
@@ -38,7 +43,8 @@ class Results {
   const FrameSet& frames_;
   StageTimes& times_;
   std::vector<View> views_;
-  CameraPrediction cameras_;  // fp32
+  CameraPrediction cameras_;           // fp32
+  std::vector<DensePrediction> held_;  // depth that waits for the adjustment, chunks of frames in order
   std::optional<SceneBuilder> builder_;
   std::optional<PredictionsWriter> predictions_;
 };

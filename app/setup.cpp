@@ -26,12 +26,13 @@ Setup set_up(const Options& options) {
   const Heads in_weights = heads_in(shapes_of(weights));
   HeadChoice heads = choose_heads(options, in_weights, outputs.names_cloud);
   const bool refine_poses = choose_refinement(options, heads.run, in_weights, config.refine_poses);
+  const bool bundle_adjust = choose_adjustment(options, heads.run, config.bundle_adjust);
   check_model_options(config,
                       {.device = device, .precision = precision, .heads = heads.run, .attention = attention});
   QueryPoints queries =
       options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
-  return {std::move(outputs), device,           attention,    precision,         std::move(weights),
-          std::move(config),  std::move(heads), refine_poses, std::move(queries)};
+  return {std::move(outputs), device,           attention,    precision,     std::move(weights),
+          std::move(config),  std::move(heads), refine_poses, bundle_adjust, std::move(queries)};
 }
 
 }  // namespace vggt

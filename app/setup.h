@@ -22,7 +22,7 @@ struct Setup {
   WeightFile weights;
   Config config;
   HeadChoice heads;
-  bool refine_poses = false;
+  bool refine_poses = false, bundle_adjust = false;
   QueryPoints queries;
 };
 

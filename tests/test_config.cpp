@@ -39,13 +39,15 @@ TEST(Config, TheTensorsTellAllButTheLayers) {
   EXPECT_EQ(config.track_corr_levels, 2);
   EXPECT_EQ(config.input_width, 56);
   EXPECT_FALSE(config.refine_poses);
+  EXPECT_FALSE(config.bundle_adjust);
   expect_refused("{}", "a config.json with intermediate_layers is needed");
 }
 
 TEST(Config, AConfigAloneIsEnough) {
   const Config config =
-      read_config(R"({"intermediate_layers": [0, 0, 1, 1], "refine_poses": true})", small_shapes(kAllHeads));
+      read_config(R"({"intermediate_layers": [0, 0, 1, 1], "refine_poses": true, "bundle_adjust": true})", small_shapes(kAllHeads));
   EXPECT_TRUE(config.refine_poses);
+  EXPECT_TRUE(config.bundle_adjust);
   const std::string text = config_to_json(config, heads_in(small_shapes(kAllHeads)));
   EXPECT_EQ(config_to_json(read_config(text, {}), heads_in(small_shapes(kAllHeads))), text);
   expect_refused(R"({"depth": 2})", "patch_size is missing", kNoTensors);

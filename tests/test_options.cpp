@@ -58,6 +58,7 @@ Options unusual() {
   o.heads = {"camera", "tracks"};
   o.points = "head";
   o.refine_poses = "off";
+  o.bundle_adjust = "on";
   o.query_points = "~";
   o.precision = "bf16";
   o.attention = "half";

@@ -24,6 +24,7 @@ class Config:
     intermediate_layers: tuple[int, ...] = (0, 1, 2, 3)
     input_width: int = 224  # what the program makes of --width when it is not given
     refine_poses: bool = False  # likewise of --refine-poses
+    bundle_adjust: bool = False  # and of --bundle-adjust
 
     @property
     def special_tokens(self) -> int:

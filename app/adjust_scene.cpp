@@ -1,0 +1,122 @@
+#include "app/adjust_scene.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+#include "app/bundle_adjustment.h"
+#include "app/depth_correction.h"
+#include "app/stop.h"
+#include "model/median.h"
+
+namespace vggt {
+namespace {
+
+constexpr std::size_t kMostFrames = 512;  // the adjustment's matrix is dense
+constexpr std::size_t kFewToTwice = 64;   // more frames are matched once
+constexpr std::size_t kFewestSightings = 30;
+constexpr double kOneFocal = 0.1;     // logarithm: focal lengths that differ less are one
+constexpr double kDepthOfTwo = 0.15;  // log_depth's prior where two frames leave much open
+
+/// Of all valid views: medians of both focal lengths, and whether most are near them.
+struct CommonFocal {
+  Eigen::Vector2d focal;
+  bool common;
+};
+
+CommonFocal common_focal(const std::vector<View>& views) {
+  std::vector<double> across, down, apart;
+  for (const View& view : views) {
+    if (!view.valid) continue;
+    across.push_back(std::log(view.k(0, 0)));
+    down.push_back(std::log(view.k(1, 1)));
+  }
+  const Eigen::Vector2d middle(median(std::span(across)), median(std::span(down)));
+  for (const View& view : views) {
+    if (!view.valid) continue;
+    apart.push_back(std::max(std::abs(std::log(view.k(0, 0)) - middle.x()),
+                             std::abs(std::log(view.k(1, 1)) - middle.y())));
+  }
+  std::ranges::sort(apart);
+  return {middle.array().exp(), apart[(apart.size() - 1) * 9 / 10] < kOneFocal};
+}
+
+Bundle bundle_of(const std::vector<View>& views, const std::vector<Anchor>& anchors) {
+  Bundle bundle;
+  bool first = true;
+  for (const View& view : views) {
+    BundleCamera camera;
+    camera.free = view.valid && !first;
+    if (view.valid) {
+      first = false;
+      camera.rotation = view.cam_from_world.topLeftCorner<3, 3>();
+      camera.translation = view.cam_from_world.topRightCorner<3, 1>();
+      camera.focal = view.k.diagonal().head<2>();
+    }
+    bundle.cameras.push_back(camera);
+  }
+  bundle.anchors = anchors;
+  return bundle;
+}
+
+std::vector<View> views_of(const Bundle& bundle, std::vector<View> views) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (!views[i].valid) continue;
+    const BundleCamera& camera = bundle.cameras[i];
+    views[i].cam_from_world.topLeftCorner<3, 3>() = camera.rotation;
+    views[i].cam_from_world.topRightCorner<3, 1>() = camera.translation;
+    views[i].k(0, 0) = camera.focal.x() * std::exp(bundle.log_focal);
+    views[i].k(1, 1) = camera.focal.y() * std::exp(bundle.log_focal);
+  }
+  return views;
+}
+
+}  // namespace
+
+AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& views,
+                           const std::function<void(int done, int total)>& progress) {
+  AdjustedScene result;
+  const auto valid = std::ranges::count_if(views, &View::valid);
+  if (valid < 2 || views.size() > kMostFrames) {
+    result.summary = valid < 2 ? "not adjusted: one frame"
+                               : "not adjusted: more than " + std::to_string(kMostFrames) + " frames";
+    return result;
+  }
+  std::vector<View> given = views;
+  if (const CommonFocal focal = common_focal(views); focal.common) {
+    for (View& view : given) view.k.diagonal().head<2>() = focal.focal;
+  }
+  const ImageMatcher matcher(input);
+  std::vector<double> before;
+  for (const Anchor& anchor : matcher.anchors()) before.push_back(anchor.log_depth);
+  BundlePriors priors;
+  if (valid == 2) priors.log_depth = kDepthOfTwo;
+
+  const Bundle start = bundle_of(given, matcher.anchors());
+  const std::vector<std::pair<int, int>> pairs = matcher.pairs(given);
+  Bundle bundle = start;
+  result.views = given;
+  const int rounds = views.size() <= kFewToTwice ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<Sighting> sightings = matcher.match(result.views, pairs, progress);
+    if (sightings.size() < kFewestSightings) break;
+    check_stop();
+    bundle = start;
+    bundle.sightings = std::move(sightings);
+    adjust_bundle(bundle, priors);
+    result.views = views_of(bundle, given);
+    result.changed = true;
+  }
+  if (!result.changed) {
+    result.summary = "not adjusted: too few matches between frames";
+    return result;
+  }
+  check_stop();
+  result.depth = correct_depth(input, bundle, before, result.views, pairs);
+  result.summary = "adjusted to " + std::to_string(bundle.sightings.size()) + " matches in " +
+                   std::to_string(pairs.size()) + " pairs of frames";
+  return result;
+}
+
+}  // namespace vggt

@@ -1,0 +1,25 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "app/image_matches.h"
+
+namespace vggt {
+
+/// What became of cameras and depth maps, and one line about it.
+struct AdjustedScene {
+  bool changed = false;  // false: too little to go by, views and depth are as they were
+  std::vector<View> views;
+  std::vector<std::vector<float>> depth;  // of each frame [H,W]; empty where nothing changed
+  std::string summary;
+};
+
+/// Fits the network's cameras and depth to what the images show: matches between frames that see the same
+/// (image_matches.h), then a bundle adjustment, twice; depth maps follow (depth_correction.h). Where the
+/// network's focal lengths are nearly equal, all frames get one. The first camera stays. progress(done,
+/// total) counts pairs of frames, from the calling thread. Throws Stopped.
+AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& views,
+                           const std::function<void(int done, int total)>& progress = {});
+
+}  // namespace vggt

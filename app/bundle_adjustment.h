@@ -1,0 +1,53 @@
+#pragma once
+#include <Eigen/Core>
+#include <vector>
+
+namespace vggt {
+
+/// A camera whose pose the adjustment may change, if it is free.
+struct BundleCamera {
+  Eigen::Matrix3d rotation = Eigen::Matrix3d::Identity();  // camera from world, OpenCV axes
+  Eigen::Vector3d translation = Eigen::Vector3d::Zero();
+  Eigen::Vector2d focal = Eigen::Vector2d::Ones();  // pixels, before the common correction
+  bool free = true;
+};
+
+/// A pixel of a frame, from the principal point, and the logarithm of its depth.
+struct Anchor {
+  int frame = 0;
+  Eigen::Vector2d pixel;
+  double log_depth = 0;
+};
+
+/// Where another frame shows an anchor, from the principal point.
+struct Sighting {
+  int anchor = 0, frame = 0;
+  Eigen::Vector2d pixel;
+};
+
+/// What is adjusted. Sightings are ordered by their anchors, each of which has at most one in a frame.
+struct Bundle {
+  std::vector<BundleCamera> cameras;
+  double log_focal = 0;  // a correction of all focal lengths together: focal * exp(log_focal)
+  std::vector<Anchor> anchors;
+  std::vector<Sighting> sightings;
+};
+
+/// How far the given values are to be trusted: standard deviations, beside 1 pixel for a sighting.
+struct BundlePriors {
+  double rotation = 0.05;    // radians
+  double translation = 0.1;  // of the anchors' median depth
+  double log_depth = 0.3;
+  double log_focal = 0.1;
+};
+
+/// Bundle adjustment: poses, depths of anchors and the common focal length that best explain the sightings
+/// (Cauchy's function of the distance in pixels) without leaving what was given. Levenberg-Marquardt; the
+/// depths are eliminated by Schur's complement, what remains (6 unknowns a free camera) is dense.
+void adjust_bundle(Bundle& bundle, const BundlePriors& priors);
+
+/// Of each anchor how well its sightings fix the logarithm of its depth: the sum of
+/// (d pixel / d log_depth)^2 / (1 + error^2). 0 without sightings.
+std::vector<double> depth_information(const Bundle& bundle);
+
+}  // namespace vggt
