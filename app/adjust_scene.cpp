@@ -16,30 +16,24 @@ namespace {
 constexpr std::size_t kMostFrames = 512;  // the adjustment's matrix is dense
 constexpr std::size_t kFewToTwice = 64;   // more frames are matched once
 constexpr std::size_t kFewestSightings = 30;
-constexpr double kOneFocal = 0.1;     // logarithm: focal lengths that differ less are one
+constexpr double kOneFocal = 0.2;     // logarithm: focal lengths nearer to the median are it
 constexpr double kDepthOfTwo = 0.15;  // log_depth's prior where two frames leave much open
 
-/// Of all valid views: medians of both focal lengths, and whether most are near them.
-struct CommonFocal {
-  Eigen::Vector2d focal;
-  bool common;
-};
-
-CommonFocal common_focal(const std::vector<View>& views) {
-  std::vector<double> across, down, apart;
+/// Both focal lengths of most cameras, the medians of the valid ones, for all that are near them.
+std::vector<View> with_common_focal(std::vector<View> views) {
+  std::vector<double> across, down;
   for (const View& view : views) {
     if (!view.valid) continue;
-    across.push_back(std::log(view.k(0, 0)));
-    down.push_back(std::log(view.k(1, 1)));
+    across.push_back(view.k(0, 0));
+    down.push_back(view.k(1, 1));
   }
   const Eigen::Vector2d middle(median(std::span(across)), median(std::span(down)));
-  for (const View& view : views) {
-    if (!view.valid) continue;
-    apart.push_back(std::max(std::abs(std::log(view.k(0, 0)) - middle.x()),
-                             std::abs(std::log(view.k(1, 1)) - middle.y())));
+  for (View& view : views) {
+    auto focal = view.k.diagonal().head<2>();
+    const Eigen::Array2d apart = (focal.array() / middle.array()).log().abs();
+    if (view.valid && apart.maxCoeff() < kOneFocal) focal = middle;
   }
-  std::ranges::sort(apart);
-  return {middle.array().exp(), apart[(apart.size() - 1) * 9 / 10] < kOneFocal};
+  return views;
 }
 
 Bundle bundle_of(const std::vector<View>& views, const std::vector<Anchor>& anchors) {
@@ -83,10 +77,7 @@ AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& vie
                                : "not adjusted: more than " + std::to_string(kMostFrames) + " frames";
     return result;
   }
-  std::vector<View> given = views;
-  if (const CommonFocal focal = common_focal(views); focal.common) {
-    for (View& view : given) view.k.diagonal().head<2>() = focal.focal;
-  }
+  const std::vector<View> given = with_common_focal(views);
   const ImageMatcher matcher(input);
   std::vector<double> before;
   for (const Anchor& anchor : matcher.anchors()) before.push_back(anchor.log_depth);

@@ -16,8 +16,8 @@ struct AdjustedScene {
 };
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same
-/// (image_matches.h), then a bundle adjustment, twice; depth maps follow (depth_correction.h). Where the
-/// network's focal lengths are nearly equal, all frames get one. The first camera stays. progress(done,
+/// (image_matches.h), then a bundle adjustment, twice; depth maps follow (depth_correction.h). Frames
+/// whose focal lengths are near the median get that one. The first camera stays. progress(done,
 /// total) counts pairs of frames, from the calling thread. Throws Stopped.
 AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& views,
                            const std::function<void(int done, int total)>& progress = {});
