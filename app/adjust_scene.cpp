@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <opencv2/core/utility.hpp>
+#include <set>
 #include <span>
 
 #include "app/bundle_adjustment.h"
@@ -66,6 +67,16 @@ std::vector<View> views_of(const Bundle& bundle, std::vector<View> views) {
   return views;
 }
 
+/// The pairs of frames that have sightings.
+std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle) {
+  std::set<std::pair<int, int>> pairs;
+  for (const Sighting& sighting : bundle.sightings) {
+    pairs.insert(
+        std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame));
+  }
+  return {pairs.begin(), pairs.end()};
+}
+
 }  // namespace
 
 AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& views,
@@ -78,6 +89,7 @@ AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& vie
     return result;
   }
   const std::vector<View> given = with_common_focal(views);
+  if (input.threads > 0) cv::setNumThreads(input.threads);
   const ImageMatcher matcher(input);
   std::vector<double> before;
   for (const Anchor& anchor : matcher.anchors()) before.push_back(anchor.log_depth);
@@ -104,9 +116,10 @@ AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& vie
     return result;
   }
   check_stop();
-  result.depth = correct_depth(input, bundle, before, result.views, pairs);
+  const std::vector<std::pair<int, int>> matched = matched_pairs(bundle);
+  result.depth = correct_depth(input, bundle, before, result.views, matched);
   result.summary = "adjusted to " + std::to_string(bundle.sightings.size()) + " matches in " +
-                   std::to_string(pairs.size()) + " pairs of frames";
+                   std::to_string(matched.size()) + " pairs of frames";
   return result;
 }
 

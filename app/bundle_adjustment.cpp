@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "app/stop.h"
 #include "model/median.h"
 
 namespace vggt {
@@ -237,6 +238,7 @@ class Adjustment {
   }
 
   Bundle step(double damping) const {
+    check_stop();
     Eigen::MatrixXd reduced = hessian_;
     Eigen::VectorXd right = gradient_;
     reduced.diagonal() *= 1 + damping;

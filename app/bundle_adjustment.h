@@ -44,6 +44,7 @@ struct BundlePriors {
 /// Bundle adjustment: poses, depths of anchors and the common focal length that best explain the sightings
 /// (Cauchy's function of the distance in pixels) without leaving what was given. Levenberg-Marquardt; the
 /// depths are eliminated by Schur's complement, what remains (6 unknowns a free camera) is dense.
+/// Throws Stopped.
 void adjust_bundle(Bundle& bundle, const BundlePriors& priors);
 
 /// Of each anchor how well its sightings fix the logarithm of its depth: the sum of

@@ -64,28 +64,22 @@ bool usable(float depth) {
 }
 
 /// Adds to sums and weights what another frame says of the logarithm of a frame's depth.
-void add_neighbour(const std::vector<float>& depth, const std::vector<float>& neighbour,
-                   const PixelTransfer& transfer, int height, int width, std::vector<float>& sums,
-                   std::vector<float>& weights) {
+void add_neighbour(const MatchInput& input, const std::vector<float>& depth, const FrameView& there,
+                   const std::vector<float>& depth_there, const PixelTransfer& transfer,
+                   std::vector<float>& sums, std::vector<float>& weights) {
+  const auto low_x = static_cast<float>(there.begin_x), high_x = static_cast<float>(there.end_x - 1),
+             low_y = static_cast<float>(there.begin_y), high_y = static_cast<float>(there.end_y - 1);
   std::size_t pixel = 0;
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x, ++pixel) {
+  for (int y = 0; y < input.height; ++y) {
+    for (int x = 0; x < input.width; ++x, ++pixel) {
       if (!usable(depth[pixel])) continue;
       const Eigen::Vector3f seen = transfer(static_cast<float>(x), static_cast<float>(y), depth[pixel]);
       if (!(seen.z() > 0)) continue;
       const float there_x = seen.x() / seen.z(), there_y = seen.y() / seen.z();
-      if (!(there_x >= 0 && there_y >= 0 && there_x < static_cast<float>(width - 1) &&
-            there_y < static_cast<float>(height - 1)))
-        continue;
-      const int column = static_cast<int>(there_x), row = static_cast<int>(there_y);
-      const float right = there_x - static_cast<float>(column), down = there_y - static_cast<float>(row);
-      const float* upper =
-          neighbour.data() + static_cast<std::size_t>(row) * static_cast<std::size_t>(width) + column;
-      const float* lower = upper + width;
-      const float there = (1 - down) * ((1 - right) * upper[0] + right * upper[1]) +
-                          down * ((1 - right) * lower[0] + right * lower[1]);
-      if (!usable(there)) continue;
-      const float difference = std::log(there / seen.z()), share = difference / kAgreement;
+      if (!(there_x >= low_x && there_y >= low_y && there_x < high_x && there_y < high_y)) continue;
+      const float found = interpolated(depth_there.data(), input.height, input.width, there_x, there_y);
+      if (!usable(found)) continue;
+      const float difference = std::log(found / seen.z()), share = difference / kAgreement;
       const float weight = kNeighbourWeight * std::exp(-share * share);
       sums[pixel] += weight * difference;
       weights[pixel] += weight;
@@ -99,7 +93,7 @@ std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bun
                                               const std::vector<double>& before,
                                               const std::vector<View>& views,
                                               const std::vector<std::pair<int, int>>& pairs) {
-  const std::vector<cv::Mat> fields = corrections(input, bundle, before);
+  std::vector<cv::Mat> fields = corrections(input, bundle, before);
   const std::size_t pixels = static_cast<std::size_t>(input.height) * static_cast<std::size_t>(input.width);
   std::vector<std::vector<float>> bent(fields.size()), result(fields.size());
   std::vector<std::vector<int>> partners(fields.size());
@@ -111,6 +105,7 @@ std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bun
     bent[f].assign(input.depth[f], input.depth[f] + pixels);
     const float* field = fields[f].ptr<float>();
     for (std::size_t i = 0; i < pixels; ++i) bent[f][i] *= std::exp(field[i]);
+    fields[f].release();
   }
   check_stop();
   cv::parallel_for_({0, static_cast<int>(fields.size())}, [&](const cv::Range& range) {
@@ -118,7 +113,7 @@ std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bun
       std::vector<float> sums(pixels, 0), weights(pixels, 1);
       for (const int partner : partners[f]) {
         const auto other = static_cast<std::size_t>(partner);
-        add_neighbour(bent[f], bent[other], PixelTransfer(views[f], views[other]), input.height, input.width,
+        add_neighbour(input, bent[f], input.frames[other], bent[other], PixelTransfer(views[f], views[other]),
                       sums, weights);
       }
       result[f] = bent[f];

@@ -62,13 +62,18 @@ bool choose_refinement(const Options& options, const Heads& run, const Heads& in
   return possible && (options.refine_poses == "on" || (options.refine_poses == "auto" && by_default));
 }
 
-bool choose_adjustment(const Options& options, const Heads& run, bool by_default) {
-  const bool possible = run.camera && run.depth;
-  if (options.bundle_adjust == "on" && !possible) {
-    throw std::invalid_argument(
-        "bundle-adjust: needs the heads camera and depth (running: " + heads_text(run) + ")");
+bool choose_adjustment(const Options& options, HeadChoice& heads, bool by_default) {
+  const bool possible = heads.run.camera && heads.run.depth, stays = heads.cloud == CloudSource::point_head;
+  if (options.bundle_adjust != "on") {
+    return options.bundle_adjust == "auto" && by_default && possible && !stays;
   }
-  return possible && (options.bundle_adjust == "on" || (options.bundle_adjust == "auto" && by_default));
+  if (!possible) {
+    throw std::invalid_argument(
+        "bundle-adjust: needs the heads camera and depth (running: " + heads_text(heads.run) + ")");
+  }
+  if (stays)
+    heads.notes.emplace_back("bundle-adjust: cameras and depth are adjusted, the point head's cloud is not");
+  return true;
 }
 
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud) {

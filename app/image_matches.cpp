@@ -62,7 +62,7 @@ cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth) {
   const cv::Mat around = cv::Mat::ones(7, 7, CV_8U);
   cv::erode(depth, nearest, around);
   cv::dilate(depth, farthest, around);
-  strength.setTo(0, ~(nearest > 0));  // no depth, also where it is not a number
+  strength.setTo(0, ~(nearest > 0));
   cv::Mat weakened;
   strength.convertTo(weakened, CV_32F, kAtEdge);
   weakened.copyTo(strength, farthest > kEdge * nearest);
@@ -70,12 +70,7 @@ cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth) {
 }
 
 float bilinear(const cv::Mat& map, float x, float y) {
-  const int column = std::clamp(static_cast<int>(x), 0, map.cols - 2),
-            row = std::clamp(static_cast<int>(y), 0, map.rows - 2);
-  const float right = x - static_cast<float>(column), down = y - static_cast<float>(row);
-  const float *upper = map.ptr<float>(row) + column, *lower = map.ptr<float>(row + 1) + column;
-  return (1 - down) * ((1 - right) * upper[0] + right * upper[1]) +
-         down * ((1 - right) * lower[0] + right * lower[1]);
+  return interpolated(map.ptr<float>(), map.rows, map.cols, x, y);
 }
 
 /// Normalised cross-correlation of two square patches of 8-bit images; -1 where one leaves its image.
@@ -126,6 +121,7 @@ ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std
         if (!(best > 0)) continue;
         place += cell.tl();
         const double depth = images_->depth.back().at<float>(place);
+        if (!(depth > 0 && std::isfinite(depth))) continue;
         anchors_.push_back(
             {static_cast<int>(f), Eigen::Vector2d(place.x, place.y) - centre, std::log(depth)});
       }

@@ -1,6 +1,8 @@
 #pragma once
 #include <Eigen/Core>
 #include <Eigen/LU>
+#include <algorithm>
+#include <cstddef>
 
 #include "app/scene_builder.h"
 
@@ -24,5 +26,16 @@ class PixelTransfer {
   Eigen::Matrix3f turn_;
   Eigen::Vector3f shift_;
 };
+
+/// Bilinear interpolation in a map [height,width], of at least 2x2, within which x, y lie.
+inline float interpolated(const float* map, int height, int width, float x, float y) {
+  const int column = std::clamp(static_cast<int>(x), 0, width - 2),
+            row = std::clamp(static_cast<int>(y), 0, height - 2);
+  const float right = x - static_cast<float>(column), down = y - static_cast<float>(row);
+  const float* upper = map + static_cast<std::ptrdiff_t>(row) * width + column;
+  const float* lower = upper + width;
+  return (1 - down) * ((1 - right) * upper[0] + right * upper[1]) +
+         down * ((1 - right) * lower[0] + right * lower[1]);
+}
 
 }  // namespace vggt

@@ -54,8 +54,7 @@ std::string model_text(const Setup& setup) {
 }
 
 std::string poses_text(const Setup& setup) {
-  const std::string heads = setup.refine_poses ? "camera head and point head, averaged" : "camera head";
-  return heads + (setup.bundle_adjust ? ", then adjusted to the images" : "");
+  return setup.refine_poses ? "camera head and point head, averaged" : "camera head";
 }
 
 void describe(const Options& options, const Setup& setup, Console& console) {
@@ -65,7 +64,10 @@ void describe(const Options& options, const Setup& setup, Console& console) {
   for (const Frame& frame : frames.frames) console.detail("  " + frame.file);
   console.result("model:     " + setup.weights.path().string());
   console.result("heads:     " + heads_text(setup.heads.run));
-  if (setup.heads.run.camera) console.result("poses:     " + poses_text(setup));
+  if (setup.heads.run.camera) {
+    console.result("poses:     " + poses_text(setup) +
+                   (setup.bundle_adjust ? ", then adjusted to the images" : ""));
+  }
   console.result("device:    " + device_name(setup.device));
   console.result("precision: " + precision_name(setup.precision));
   console.result(std::string("attention: ") + variant_name(setup.attention));
@@ -120,14 +122,14 @@ void warn_of_lost_frames(const FrameSet& frames, const std::vector<View>& views,
 }
 
 Report make_report(const Options& options, const Setup& setup, const FrameSet& frames,
-                   const BuiltScene* scene, const Console& console) {
+                   const BuiltScene* scene, const std::string& adjustment, const Console& console) {
   Report report;
   report.options = options;
   report.weights = setup.weights.path().string();
   report.device = device_name(setup.device);
   report.precision = precision_name(setup.precision);
   report.heads = heads_text(setup.heads.run);
-  if (setup.heads.run.camera) report.poses = poses_text(setup);
+  if (setup.heads.run.camera) report.poses = poses_text(setup) + adjustment;
   report.notes = setup.heads.notes;
   report.warnings = console.warnings();
   report.network_width = frames.width;
@@ -211,7 +213,13 @@ void reconstruct(const Options& options, Console& console) {
   if (const auto& path = setup.outputs.predictions) results.save_predictions(files.staged(*path), *path);
   run_network(model, setup, frames, results, times, console);
   tuned.save();
-  results.adjust(console);
+  std::string adjustment;
+  if (setup.bundle_adjust) {
+    const AdjustedScene adjusted = results.adjust(console);
+    const std::string line = "cameras and depth " + adjusted.summary;
+    adjusted.changed || options.bundle_adjust == "auto" ? console.info(line) : console.warn(line);
+    adjustment = ", " + adjusted.summary;
+  }
   warn_of_lost_frames(frames, results.views(), console);
   const std::optional<BuiltScene> scene = filtered_scene(options, results, times, console);
 
@@ -219,7 +227,7 @@ void reconstruct(const Options& options, Console& console) {
   results.finish_predictions();
   times.count("write");
   if (setup.outputs.report) {
-    Report report = make_report(options, setup, frames, scene ? &*scene : nullptr, console);
+    Report report = make_report(options, setup, frames, scene ? &*scene : nullptr, adjustment, console);
     report.stage_seconds = times.stages();
     report.total_seconds = times.total();
     files.write(*setup.outputs.report, [&](const auto& place) { write_report(place, report); });

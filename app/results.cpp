@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/adjust_scene.h"
 #include "app/frame_input.h"
 #include "app/stop.h"
 
@@ -38,7 +37,7 @@ CameraPrediction predicted(const std::vector<View>& views, const CameraPredictio
 }  // namespace
 
 Results::Results(const Options& options, const Setup& setup, const FrameSet& frames, StageTimes& times)
-    : setup_(setup), frames_(frames), times_(times) {
+    : options_(options), setup_(setup), frames_(frames), times_(times) {
   if (setup.heads.cloud == CloudSource::none) return;
   const SceneOptions scene = {options.conf_percentile, options.conf_threshold, options.mask_black,
                               options.mask_white, options.depth_edge};
@@ -117,19 +116,19 @@ void Results::hand_on_depth(const DensePrediction& chunk) {
     add(chunk.first_frame, &chunk.depth, nullptr, chunk.depth_conf);
 }
 
-void Results::adjust(Console& console) {
-  if (!setup_.bundle_adjust) return;
+AdjustedScene Results::adjust(Console& console) {
   times_.restart();
   MatchInput input;
   input.width = frames_.width;
   input.height = frames_.height;
   input.frames = frame_views(frames_);
+  input.threads = static_cast<int>(options_.threads);
   for (const DensePrediction& chunk : held_) {
     for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
       input.depth.push_back(chunk.depth[i].const_data_ptr<float>());
     }
   }
-  const AdjustedScene adjusted = adjust_scene(
+  AdjustedScene adjusted = adjust_scene(
       input, views_, [&](int done, int total) { console.progress("adjustment", "pairs", done, total); });
   if (adjusted.changed) {
     set_cameras(predicted(adjusted.views, cameras_));
@@ -142,8 +141,8 @@ void Results::adjust(Console& console) {
   }
   for (const DensePrediction& chunk : held_) hand_on_depth(chunk);
   held_.clear();
-  console.info("cameras and depth " + adjusted.summary);
   times_.count("adjustment");
+  return adjusted;
 }
 
 void Results::take_points(const DensePrediction& p) {

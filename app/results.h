@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/adjust_scene.h"
 #include "app/console.h"
 #include "app/predictions.h"
 #include "app/report.h"
@@ -21,8 +22,8 @@ class Results {
   /// Starts the predictions file at `place`, with the images; errors name `final_path`.
   void save_predictions(const std::filesystem::path& place, const std::filesystem::path& final_path);
   Sink sink();
-  /// After the network: fits cameras and depth to the images, if that is asked for, and hands them on.
-  void adjust(Console& console);
+  /// After the network, where set-up says so: fits cameras and depth to the images, and hands them on.
+  AdjustedScene adjust(Console& console);
 
   const std::vector<View>& views() const { return views_; }
   /// The scene, if one is to be made.
@@ -39,6 +40,7 @@ class Results {
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
 
+  const Options& options_;
   const Setup& setup_;
   const FrameSet& frames_;
   StageTimes& times_;

@@ -26,7 +26,7 @@ Setup set_up(const Options& options) {
   const Heads in_weights = heads_in(shapes_of(weights));
   HeadChoice heads = choose_heads(options, in_weights, outputs.names_cloud);
   const bool refine_poses = choose_refinement(options, heads.run, in_weights, config.refine_poses);
-  const bool bundle_adjust = choose_adjustment(options, heads.run, config.bundle_adjust);
+  const bool bundle_adjust = choose_adjustment(options, heads, config.bundle_adjust);
   check_model_options(config,
                       {.device = device, .precision = precision, .heads = heads.run, .attention = attention});
   QueryPoints queries =

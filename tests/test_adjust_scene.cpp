@@ -214,13 +214,16 @@ TEST(AdjustScene, BadDepthIsNeitherUsedNorSpread) {
   const float bad[] = {std::nanf(""), std::numeric_limits<float>::infinity(), 0, -1};
   for (std::size_t f = 0; f < scene.depth.size(); ++f) {
     for (std::size_t i = 0; i < kPixels; i += 97) scene.depth[f][i] = bad[(i / 97) % 4];
+    for (int y = 40; y < 80; ++y) {  // whole patches, too
+      std::fill_n(scene.depth[f].begin() + y * kWidth + 30, 36, bad[f % 4]);
+    }
   }
   const AdjustedScene result = adjust_scene(scene.input(), beside(truth.views));
   ASSERT_TRUE(result.changed);
   EXPECT_LT(pose_errors(result.views, truth.views).turn, 0.4);
   for (std::size_t f = 0; f < scene.depth.size(); ++f) {
     for (std::size_t i = 0; i < kPixels; ++i) {
-      const bool was_bad = i % 97 == 0;
+      const bool was_bad = !(scene.depth[f][i] > 0 && std::isfinite(scene.depth[f][i]));
       ASSERT_TRUE(was_bad || (std::isfinite(result.depth[f][i]) && result.depth[f][i] > 0)) << i;
     }
   }

@@ -110,6 +110,37 @@ TEST_F(CliTest, RefinedPosesNeedNotHaveThePointsAsked) {
   EXPECT_EQ(text_of(path("p.safetensors")).find("world_points"), std::string::npos);
 }
 
+TEST_F(CliTest, SaysWhatBecameOfAnAdjustment) {
+  const Outcome outcome = reconstruct("--frames frames --max-frames 1 --out o/ --bundle-adjust on");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: cameras and depth not adjusted: one frame"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(parse_strictly(path("o/scene.report.json"))["poses"], "camera head, not adjusted: one frame");
+  const Outcome points =
+      reconstruct("--frames frames --out h/ --points head --heads camera,depth,points --bundle-adjust on");
+  ASSERT_EQ(points.code, 0) << points.err;
+  EXPECT_NE(points.err.find("the point head's cloud is not"), std::string::npos) << points.err;
+}
+
+TEST_F(CliTest, TheShippedModelReconstructsTheExample) {
+  const std::string example = "'" VGGT_SOURCE_DIR "/examples/room";
+  const auto error = [&](const std::string& options) {
+    const Outcome done = run("--device cpu --frames " + example +
+                             "' --out o/ --save-predictions p.safetensors --heads camera,depth" + options);
+    EXPECT_EQ(done.code, 0) << done.err;
+    const Outcome compared = run("eval --result o/scene.cameras.json p.safetensors --truth " + example +
+                                 "/transforms.json' " + example + "/depth' --json e.json");
+    EXPECT_EQ(compared.code, 0) << compared.err;
+    return parse_strictly(path("e.json"));
+  };
+  const json adjusted = error(""), plain = error(" --bundle-adjust off");
+  EXPECT_GT(adjusted["auc_5"], 0.95);
+  EXPECT_LT(adjusted["depth"]["abs_rel"], 0.02);
+  EXPECT_LT(plain["auc_5"], 0.9);
+  EXPECT_LT(adjusted["ate_rmse"], 0.4 * plain["ate_rmse"].get<double>());
+  EXPECT_LT(adjusted["depth"]["abs_rel"], 0.9 * plain["depth"]["abs_rel"].get<double>());
+}
+
 TEST_F(CliTest, PredictionsAreAsGoodAsTheirSource) {
   // Frames given as tensors come out as they went in, bit for bit.
   const std::string golden = (kFixtures / "golden/nano/frames2_42x56.safetensors").string();

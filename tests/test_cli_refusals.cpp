@@ -75,6 +75,8 @@ TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
   expect_refusal(run(small + "--points head"), "point head");
   expect_refusal(run(small + "--refine-poses on"), "refine-poses: needs the head camera");
   expect_refusal(reconstruct("--frames frames --out out/ --heads points --refine-poses on"), "refine-poses");
+  expect_refusal(reconstruct("--frames frames --out out/ --heads camera,points --bundle-adjust on"),
+                 "bundle-adjust: needs the heads camera and depth");
   write(dir_ / "q.csv", "1,1\n");
   expect_refusal(run(small + "--query-points q.csv"), "'tracks'");
   expect_no_outputs();
