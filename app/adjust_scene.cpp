@@ -14,8 +14,7 @@
 namespace vggt {
 namespace {
 
-constexpr std::size_t kMostFrames = 512;  // the adjustment's matrix is dense
-constexpr std::size_t kFewToTwice = 64;   // more frames are matched once
+constexpr std::size_t kFewToTwice = 64;  // more frames are matched once
 constexpr std::size_t kFewestSightings = 30;
 constexpr double kOneFocal = 0.2;     // logarithm: focal lengths nearer to the median are it
 constexpr double kDepthOfTwo = 0.15;  // log_depth's prior where two frames leave much open
@@ -83,9 +82,9 @@ AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& vie
                            const std::function<void(int done, int total)>& progress) {
   AdjustedScene result;
   const auto valid = std::ranges::count_if(views, &View::valid);
-  if (valid < 2 || views.size() > kMostFrames) {
+  if (valid < 2 || views.size() > kMostAdjusted) {
     result.summary = valid < 2 ? "not adjusted: one frame"
-                               : "not adjusted: more than " + std::to_string(kMostFrames) + " frames";
+                               : "not adjusted: more than " + std::to_string(kMostAdjusted) + " frames";
     return result;
   }
   const std::vector<View> given = with_common_focal(views);

@@ -7,6 +7,8 @@
 
 namespace vggt {
 
+constexpr std::size_t kMostAdjusted = 512;  // frames: the adjustment's matrix is dense
+
 /// What became of cameras and depth maps, and one line about it.
 struct AdjustedScene {
   bool changed = false;  // false: too little to go by, views and depth are as they were
@@ -15,7 +17,8 @@ struct AdjustedScene {
   std::string summary;
 };
 
-/// Fits the network's cameras and depth to what the images show: matches between frames that see the same
+/// Leaves scenes of more than kMostAdjusted frames as they are, without a look at their depth. Else it
+/// fits the network's cameras and depth to what the images show: matches between frames that see the same
 /// (image_matches.h), then a bundle adjustment, twice; depth maps follow (depth_correction.h). Frames
 /// whose focal lengths are near the median get that one. The first camera stays. progress(done,
 /// total) counts pairs of frames, from the calling thread. Throws Stopped.

@@ -101,7 +101,7 @@ void Results::take_depth(const DensePrediction& p) {
   chunk.first_frame = p.first_frame;
   chunk.depth = fp32(p.depth);  // [F,H,W]
   chunk.depth_conf = fp32(p.depth_conf);
-  if (setup_.bundle_adjust) {
+  if (setup_.bundle_adjust && frames_.frames.size() <= kMostAdjusted) {
     held_.push_back(std::move(chunk));
   } else {
     hand_on_depth(chunk);

@@ -193,6 +193,15 @@ TEST(AdjustScene, OneFrameIsNotAdjusted) {
   EXPECT_FALSE(adjust_scene(scene.input(), scene.views).changed);
 }
 
+TEST(AdjustScene, TooManyFramesAreLeftAsTheyAre) {
+  const Scene scene;
+  const MatchInput without_depth{kWidth, kHeight, std::vector<FrameView>(kMostAdjusted + 1), {}};
+  const AdjustedScene result =
+      adjust_scene(without_depth, std::vector<View>(kMostAdjusted + 1, scene.views[0]));
+  EXPECT_FALSE(result.changed);
+  EXPECT_NE(result.summary.find("more than 512 frames"), std::string::npos) << result.summary;
+}
+
 TEST(AdjustScene, LeavesOutCamerasThatAreNotValid) {
   const Scene truth, scene = bent_scene();
   std::vector<View> given = beside(truth.views);
