@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "app/stop.h"
 #include "model/median.h"
@@ -118,10 +119,10 @@ class Adjustment {
       double after = before;
       bool accepted = false;
       for (int attempt = 0; attempt < kTries && !accepted; ++attempt) {
-        const Bundle changed = step(damping);
+        Bundle changed = step(damping);
         after = cost(changed, scale);
         accepted = after <= before;  // false for what is not a number
-        if (accepted) bundle_ = changed;
+        if (accepted) bundle_ = std::move(changed);
         damping = accepted ? std::max(damping / 5, kLeastDamping) : damping * 10;
       }
       const bool settled = !accepted || before - after < kConverged * before;

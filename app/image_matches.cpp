@@ -11,13 +11,14 @@
 namespace vggt {
 namespace {
 
-constexpr int kCell = 16, kBorder = 6;          // pixels: one anchor a cell, none at the image's border
-constexpr int kFewestVisible = 15;              // anchors that a pair must share to be tried
-constexpr int kFewestMatches = 30;              // sightings of a pair, both ways together
-constexpr std::size_t kPartners = 8;            // of a frame
-constexpr double kLeastOverlap = 0.25;          // share of a frame's anchors that a partner must see
-constexpr float kSameDepth = 0.3F;              // logarithm: a greater difference means hidden
-constexpr float kNearest = 0.05F;               // depth of the network's unit
+constexpr int kCell = 16, kBorder = 6;               // pixels: one anchor a cell, none at the image's border
+constexpr int kVisibleMargin = 4, kMatchMargin = 2;  // pixels from a partner's border
+constexpr int kFewestVisible = 15;                   // anchors that a pair must share to be tried
+constexpr int kFewestMatches = 30;                   // sightings of a pair, both ways together
+constexpr std::size_t kPartners = 8;                 // of a frame
+constexpr double kLeastOverlap = 0.25;               // share of a frame's anchors that a partner must see
+constexpr float kSameDepth = 0.3F;                   // logarithm: a greater difference means hidden
+constexpr float kNearest = 0.05F;                    // depth of the network's unit
 constexpr float kEdge = 1.2F, kAtEdge = 0.05F;  // depths over 7 pixels that differ by more weaken a corner
 constexpr double kLocalSigma = 5, kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
 constexpr int kWindow = 21, kLevels = 1, kSteps = 20;                // Lucas-Kanade
@@ -73,6 +74,18 @@ float bilinear(const cv::Mat& map, float x, float y) {
   return interpolated(map.ptr<float>(), map.rows, map.cols, x, y);
 }
 
+/// An anchor's pixel in the image [height,width].
+cv::Point2f place_of(const Anchor& anchor, int height, int width) {
+  return {static_cast<float>(anchor.pixel.x() + width / 2.0),
+          static_cast<float>(anchor.pixel.y() + height / 2.0)};
+}
+
+/// Whether a pixel lies within what shows the image, so many pixels from its border.
+bool within(const FrameView& frame, float x, float y, int margin) {
+  return x > static_cast<float>(frame.begin_x + margin) && x < static_cast<float>(frame.end_x - 1 - margin) &&
+         y > static_cast<float>(frame.begin_y + margin) && y < static_cast<float>(frame.end_y - 1 - margin);
+}
+
 /// Normalised cross-correlation of two square patches of 8-bit images; -1 where one leaves its image.
 float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
   constexpr int kSide = 2 * kCorrelationRadius + 1;
@@ -107,12 +120,12 @@ ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std
     images_->normalised.push_back(normalised(gray));
     images_->depth.push_back(map_of(input.depth[f], height, width));
     const cv::Mat strength = corner_strength(gray, images_->depth.back());
+    const cv::Rect wanted(frame.begin_x + kBorder, frame.begin_y + kBorder,
+                          frame.end_x - frame.begin_x - 2 * kBorder,
+                          frame.end_y - frame.begin_y - 2 * kBorder);
     first_.push_back(static_cast<int>(anchors_.size()));
     for (int y = 0; y + kCell <= height; y += kCell) {
       for (int x = 0; x + kCell <= width; x += kCell) {
-        const cv::Rect wanted(frame.begin_x + kBorder, frame.begin_y + kBorder,
-                              frame.end_x - frame.begin_x - 2 * kBorder,
-                              frame.end_y - frame.begin_y - 2 * kBorder);
         const cv::Rect cell = cv::Rect(x, y, kCell, kCell) & wanted;
         if (cell.empty()) continue;
         double best = 0;
@@ -137,17 +150,14 @@ std::vector<int> ImageMatcher::visible(const std::vector<View>& views, int from,
   const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
   const PixelTransfer transfer(views[f], views[t]);
   const FrameView& target = input_.frames[t];
-  const auto low_x = static_cast<float>(target.begin_x + 4), high_x = static_cast<float>(target.end_x - 5),
-             low_y = static_cast<float>(target.begin_y + 4), high_y = static_cast<float>(target.end_y - 5);
   std::vector<int> found;
   for (int i = first_[f]; i < first_[f + 1]; ++i) {
     const Anchor& anchor = anchors_[static_cast<std::size_t>(i)];
-    const auto x = static_cast<float>(anchor.pixel.x() + input_.width / 2.0),
-               y = static_cast<float>(anchor.pixel.y() + input_.height / 2.0);
-    const Eigen::Vector3f seen = transfer(x, y, static_cast<float>(std::exp(anchor.log_depth)));
+    const cv::Point2f at = place_of(anchor, input_.height, input_.width);
+    const Eigen::Vector3f seen = transfer(at.x, at.y, static_cast<float>(std::exp(anchor.log_depth)));
     if (!(seen.z() > kNearest)) continue;
     const float there_x = seen.x() / seen.z(), there_y = seen.y() / seen.z();
-    if (!(there_x > low_x && there_x < high_x && there_y > low_y && there_y < high_y)) continue;
+    if (!within(target, there_x, there_y, kVisibleMargin)) continue;
     if (std::abs(std::log(bilinear(images_->depth[t], there_x, there_y) / seen.z())) < kSameDepth)
       found.push_back(i);
   }
@@ -156,19 +166,19 @@ std::vector<int> ImageMatcher::visible(const std::vector<View>& views, int from,
 
 std::vector<std::pair<int, int>> ImageMatcher::pairs(const std::vector<View>& views) const {
   const int count = static_cast<int>(views.size());
+  const double share = views.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
   std::vector<std::pair<int, int>> chosen;
   for (int from = 0; from < count; ++from) {
     check_stop();
     const auto f = static_cast<std::size_t>(from);
     if (!views[f].valid) continue;
-    const auto least = std::max<std::size_t>(
-        kFewestVisible, static_cast<std::size_t>(kLeastOverlap * (first_[f + 1] - first_[f])));
+    const auto least =
+        std::max<std::size_t>(kFewestVisible, static_cast<std::size_t>(share * (first_[f + 1] - first_[f])));
     std::vector<std::pair<std::size_t, int>> partners;  // anchors seen, frame
     for (int to = 0; to < count; ++to) {
       if (to == from || !views[static_cast<std::size_t>(to)].valid) continue;
       const std::size_t seen = visible(views, from, to).size();
-      if (seen >= (count <= static_cast<int>(kPartners) + 1 ? kFewestVisible : least))
-        partners.emplace_back(seen, to);
+      if (seen >= least) partners.emplace_back(seen, to);
     }
     std::ranges::sort(partners, std::greater());
     const std::size_t taken = std::min(kPartners, partners.size());
@@ -204,9 +214,7 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, in
 
   std::vector<cv::Point2f> at;
   for (const int i : wanted) {
-    const Eigen::Vector2d& pixel = anchors_[static_cast<std::size_t>(i)].pixel;
-    at.emplace_back(static_cast<float>(pixel.x() + input_.width / 2.0),
-                    static_cast<float>(pixel.y() + input_.height / 2.0));
+    at.push_back(place_of(anchors_[static_cast<std::size_t>(i)], input_.height, input_.width));
   }
   const cv::TermCriteria enough(cv::TermCriteria::COUNT | cv::TermCriteria::EPS, kSteps, 0.01);
   const auto follow = [&](const cv::Mat& a, const cv::Mat& b, const std::vector<cv::Point2f>& start) {
@@ -237,10 +245,8 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, in
     const auto across = static_cast<float>(cv::norm(mapped(p + cv::Point2f(2, 0)) - seen) / 2),
                down = static_cast<float>(cv::norm(mapped(p + cv::Point2f(0, 2)) - seen) / 2);
     const bool steady = std::max(across, down) < kMostZoom && std::min(across, down) > kLeastZoom;
-    const bool inside =
-        seen.x > static_cast<float>(target.begin_x + 2) && seen.x < static_cast<float>(target.end_x - 3) &&
-        seen.y > static_cast<float>(target.begin_y + 2) && seen.y < static_cast<float>(target.end_y - 3);
-    if (!steady || !inside || !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
+    if (!steady || !within(target, seen.x, seen.y, kMatchMargin) ||
+        !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
       continue;
     sightings.push_back(
         {wanted[i], to, Eigen::Vector2d(seen.x - input_.width / 2.0, seen.y - input_.height / 2.0)});
