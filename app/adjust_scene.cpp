@@ -8,8 +8,8 @@
 
 #include "app/bundle_adjustment.h"
 #include "app/depth_correction.h"
+#include "app/median.h"
 #include "app/stop.h"
-#include "model/median.h"
 
 namespace vggt {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "app/median.h"
 #include "app/stop.h"
-#include "model/median.h"
 
 namespace vggt {
 namespace {

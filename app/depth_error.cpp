@@ -6,8 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "app/median.h"
 #include "io/byte_reader.h"
-#include "model/median.h"
 
 namespace vggt {
 namespace {

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <span>
 
-#include "model/median.h"
+#include "app/median.h"
 
 namespace vggt {
 

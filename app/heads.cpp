@@ -52,16 +52,6 @@ std::string heads_text(const Heads& heads) {
   return text.empty() ? "none" : text;
 }
 
-bool choose_refinement(const Options& options, const Heads& run, const Heads& in_weights, bool by_default) {
-  const bool possible = run.camera && in_weights.points;
-  if (options.refine_poses == "on" && !possible) {
-    throw std::invalid_argument(
-        "refine-poses: needs the head camera to run (running: " + heads_text(run) +
-        "), and the head points in the weights (they have: " + heads_text(in_weights) + ")");
-  }
-  return possible && (options.refine_poses == "on" || (options.refine_poses == "auto" && by_default));
-}
-
 bool choose_adjustment(const Options& options, HeadChoice& heads, bool by_default) {
   const bool possible = heads.run.camera && heads.run.depth, stays = heads.cloud == CloudSource::point_head;
   if (options.bundle_adjust != "on") {

@@ -20,9 +20,6 @@ struct HeadChoice {
 /// the heads cannot give.
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud);
 
-/// Whether the camera head's poses are averaged with those that fit the point head's points, which then runs
-/// whether or not it is in `run`. Throws std::invalid_argument where that is asked for and a head is missing.
-bool choose_refinement(const Options& options, const Heads& run, const Heads& in_weights, bool by_default);
 /// Whether cameras and depth are adjusted to the images: as --bundle-adjust says, else as the weights'
 /// config.json, if the cloud would follow. A note says where it does not. Throws std::invalid_argument for
 /// "on" without its heads.

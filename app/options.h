@@ -20,7 +20,7 @@ struct Options {
 
   std::string weights;
   std::vector<std::string> heads;
-  std::string points = "depth", refine_poses = "auto", bundle_adjust = "auto";
+  std::string points = "depth", bundle_adjust = "auto";
   std::string query_points;
   std::string precision = "auto", attention = "auto", device = "auto";
   bool no_autotune = false;
@@ -73,9 +73,6 @@ void visit_options(SomeOptions& o, Visit&& visit) {
         o.heads);
   visit(I{"points", kModel, "depth|head", "cloud from depth and cameras, or point head", {"depth", "head"}},
         o.points);
-  visit(
-      I{"refine-poses", kModel, "R", "auto|on|off: cameras from both heads, averaged", {"auto", "on", "off"}},
-      o.refine_poses);
   visit(
       I{"bundle-adjust", kModel, "R", "auto|on|off: fit cameras and depth to images", {"auto", "on", "off"}},
       o.bundle_adjust);

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <span>
 
+#include "app/median.h"
 #include "app/picture_view.h"
-#include "model/median.h"
 
 namespace vggt {
 namespace {

@@ -53,10 +53,6 @@ std::string model_text(const Setup& setup) {
          precision_name(setup.precision) + ", heads: " + heads_text(setup.heads.run);
 }
 
-std::string poses_text(const Setup& setup) {
-  return setup.refine_poses ? "camera head and point head, averaged" : "camera head";
-}
-
 void describe(const Options& options, const Setup& setup, Console& console) {
   check_writable(setup.outputs.all());
   const FrameSet frames = find_frames(options, setup, console);
@@ -65,14 +61,14 @@ void describe(const Options& options, const Setup& setup, Console& console) {
   console.result("model:     " + setup.weights.path().string());
   console.result("heads:     " + heads_text(setup.heads.run));
   if (setup.heads.run.camera) {
-    console.result("poses:     " + poses_text(setup) +
+    console.result(std::string("poses:     camera head") +
                    (setup.bundle_adjust ? ", then adjusted to the images" : ""));
   }
   console.result("device:    " + device_name(setup.device));
   console.result("precision: " + precision_name(setup.precision));
   console.result(std::string("attention: ") + variant_name(setup.attention));
   const MemoryEstimate memory =
-      estimate_memory(setup.config, setup.loaded_heads(), setup.precision,
+      estimate_memory(setup.config, setup.heads.run, setup.precision,
                       static_cast<int64_t>(frames.frames.size()), frames.height, frames.width);
   console.result("memory:    " + memory_text(memory.weights, memory.work));
   for (const auto& path : setup.outputs.all()) {
@@ -129,7 +125,7 @@ Report make_report(const Options& options, const Setup& setup, const FrameSet& f
   report.device = device_name(setup.device);
   report.precision = precision_name(setup.precision);
   report.heads = heads_text(setup.heads.run);
-  if (setup.heads.run.camera) report.poses = poses_text(setup) + adjustment;
+  if (setup.heads.run.camera) report.poses = "camera head" + adjustment;
   report.notes = setup.heads.notes;
   report.warnings = console.warnings();
   report.network_width = frames.width;
@@ -198,8 +194,7 @@ void reconstruct(const Options& options, Console& console) {
   ModelLoader loader(setup.weights, setup.config,
                      {.device = setup.device,
                       .precision = setup.precision,
-                      .heads = setup.loaded_heads(),
-                      .refine_poses = setup.refine_poses,
+                      .heads = setup.heads.run,
                       .attention = setup.attention,
                       .tuner = tuned.tuner()});
   times.restart();

@@ -60,7 +60,6 @@ void Results::save_predictions(const std::filesystem::path& place, const std::fi
 Sink Results::sink() {
   Sink sink;
   const Heads& heads = setup_.heads.run;
-  // Refined ones come after the points: the last are saved, and a cloud of points is filtered by the first.
   if (heads.camera) sink.cameras = [this](const CameraPrediction& p) { take_cameras(p); };
   if (heads.depth) sink.depth = [this](const DensePrediction& p) { take_depth(p); };
   if (heads.points) sink.points = [this](const DensePrediction& p) { take_points(p); };

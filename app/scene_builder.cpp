@@ -7,7 +7,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "model/median.h"
+#include "app/median.h"
 
 namespace vggt {
 namespace {

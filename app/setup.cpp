@@ -8,12 +8,6 @@
 
 namespace vggt {
 
-Heads Setup::loaded_heads() const {
-  Heads loaded = heads.run;
-  loaded.points |= refine_poses;
-  return loaded;
-}
-
 Setup set_up(const Options& options) {
   OutputPaths outputs = plan_outputs(options.out, options.picture, options.save_predictions);
   if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
@@ -23,16 +17,14 @@ Setup set_up(const Options& options) {
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
   Config config = config_of(weights);
-  const Heads in_weights = heads_in(shapes_of(weights));
-  HeadChoice heads = choose_heads(options, in_weights, outputs.names_cloud);
-  const bool refine_poses = choose_refinement(options, heads.run, in_weights, config.refine_poses);
+  HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.names_cloud);
   const bool bundle_adjust = choose_adjustment(options, heads, config.bundle_adjust);
   check_model_options(config,
                       {.device = device, .precision = precision, .heads = heads.run, .attention = attention});
   QueryPoints queries =
       options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
-  return {std::move(outputs), device,           attention,    precision,     std::move(weights),
-          std::move(config),  std::move(heads), refine_poses, bundle_adjust, std::move(queries)};
+  return {std::move(outputs), device,           attention,     precision,         std::move(weights),
+          std::move(config),  std::move(heads), bundle_adjust, std::move(queries)};
 }
 
 }  // namespace vggt

@@ -12,9 +12,6 @@ namespace vggt {
 
 /// What is settled before any work: everything that a wrong option or weight file can spoil.
 struct Setup {
-  /// The heads that are loaded: those whose results are wanted, and what refined poses need.
-  Heads loaded_heads() const;
-
   OutputPaths outputs;
   at::Device device = at::kCPU;
   AttentionVariant attention = AttentionVariant::automatic;
@@ -22,7 +19,7 @@ struct Setup {
   WeightFile weights;
   Config config;
   HeadChoice heads;
-  bool refine_poses = false, bundle_adjust = false;
+  bool bundle_adjust = false;
   QueryPoints queries;
 };
 

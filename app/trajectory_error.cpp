@@ -9,8 +9,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "app/median.h"
 #include "app/stop.h"
-#include "model/median.h"
 
 namespace vggt {
 namespace {

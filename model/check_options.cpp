@@ -70,8 +70,6 @@ void check_attention([[maybe_unused]] const Config& config, const ModelOptions& 
 void check_model_options(const Config& config, const ModelOptions& options) {
   check_precision(options);
   check_attention(config, options);
-  if (options.refine_poses && !(options.heads.camera && options.heads.points))
-    fail("refine-poses: needs the heads camera and points");
 }
 
 }  // namespace vggt

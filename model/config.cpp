@@ -255,7 +255,6 @@ Config read_config(const std::optional<std::string>& config_json, const TensorSh
   read_heads(read, shapes, heads, config);
   config.input_width = config.img_size;
   read.integer("input_width", config.input_width, std::nullopt, false);
-  read.boolean("refine_poses", config.refine_poses);
   read.boolean("bundle_adjust", config.bundle_adjust);
   for (const char* key : {"enable_camera", "enable_depth", "enable_point", "enable_track"}) read.ignore(key);
   read.check_unknown();
@@ -287,7 +286,6 @@ std::string config_to_json(const Config& config, const Heads& heads) {
     json["track_corr_levels"] = config.track_corr_levels;
   }
   json["input_width"] = config.input_width;
-  json["refine_poses"] = config.refine_poses;
   json["bundle_adjust"] = config.bundle_adjust;
   return json.dump(1) + "\n";
 }

@@ -33,7 +33,6 @@ struct Config {
   int64_t track_depth = 6;
   int64_t track_corr_levels = 7;
   int64_t input_width = 518;   // default of --width
-  bool refine_poses = false;   // default of --refine-poses
   bool bundle_adjust = false;  // default of --bundle-adjust
 
   int64_t special_tokens() const { return 1 + num_register_tokens; }

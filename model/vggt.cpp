@@ -13,7 +13,6 @@
 #include "model/aggregator.h"
 #include "model/camera_head.h"
 #include "model/dpt_head.h"
-#include "model/refine_poses.h"
 #include "model/track_head.h"
 
 namespace vggt {
@@ -123,12 +122,8 @@ struct Vggt::Network {
   std::vector<int64_t> picks() const;
   int64_t embed_chunk(const FrameProvider& frames) const;
   int64_t dense_chunk(const FrameProvider& frames) const;
-  using TakeDense = std::function<void(const DensePrediction&)>;
   void run_dense(const DptHead& head, bool is_depth, const LayerTokens& layers, const FrameProvider& frames,
-                 const TakeDense& take, const Observer& observer) const;
-  /// Gives the cameras to the sink, refined too if asked for; then the points have been given as well.
-  void run_cameras(const LayerTokens& layers, const FrameProvider& frames, const Sink& sink,
-                   const Observer& observer) const;
+                 const Sink& sink, const Observer& observer) const;
   void run_tracks(const LayerTokens& layers, const FrameProvider& frames, const at::Tensor& query_points,
                   const Sink& sink, const Observer& observer) const;
 
@@ -179,8 +174,7 @@ int64_t Vggt::Network::dense_chunk(const FrameProvider& frames) const {
 }
 
 void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const LayerTokens& layers,
-                              const FrameProvider& frames, const TakeDense& take,
-                              const Observer& observer) const {
+                              const FrameProvider& frames, const Sink& sink, const Observer& observer) const {
   const int64_t S = frames.frames, chunk = dense_chunk(frames);
   const std::string stage = is_depth ? "depth_head" : "point_head";
   for (int64_t first = 0; first < S; first += chunk) {
@@ -192,29 +186,10 @@ void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const LayerTok
     prediction.first_frame = first;
     (is_depth ? prediction.depth : prediction.world_points) = to_cpu(output.values);
     (is_depth ? prediction.depth_conf : prediction.world_points_conf) = to_cpu(output.confidence);
+    const auto& take = is_depth ? sink.depth : sink.points;
     if (take) take(prediction);
   }
   report_progress(observer, stage, S, S);
-}
-
-void Vggt::Network::run_cameras(const LayerTokens& layers, const FrameProvider& frames, const Sink& sink,
-                                const Observer& observer) const {
-  const auto give = [&](const at::Tensor& pose) {
-    const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
-    if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
-  };
-  const at::Tensor pose = to_cpu(camera_head->forward(layers.at(config.depth - 1), observer));  // [S,9]
-  give(pose);
-  if (!options.refine_poses) return;
-  at::Tensor refined = at::empty_like(pose);
-  const auto refine = [&](const DensePrediction& points) {
-    const int64_t first = points.first_frame, count = points.world_points.size(0);
-    refined.narrow(0, first, count)
-        .copy_(refine_poses(pose.narrow(0, first, count), points.world_points, points.world_points_conf));
-    if (sink.points) sink.points(points);
-  };
-  run_dense(*point_head, false, layers, frames, refine, observer);
-  give(refined);
 }
 
 void Vggt::Network::run_tracks(const LayerTokens& layers, const FrameProvider& frames,
@@ -283,10 +258,13 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   const c10::InferenceMode guard;
   const Tf32Guard tf32(net.options.precision);
   LayerTokens layers = net.aggregator->forward(frames, net.picks(), net.embed_chunk(frames), observer);
-  if (net.camera_head) net.run_cameras(layers, frames, sink, observer);
-  if (net.depth_head) net.run_dense(*net.depth_head, true, layers, frames, sink.depth, observer);
-  if (net.point_head && !net.options.refine_poses)
-    net.run_dense(*net.point_head, false, layers, frames, sink.points, observer);
+  if (net.camera_head) {
+    const at::Tensor pose = to_cpu(net.camera_head->forward(layers.at(net.config.depth - 1), observer));
+    const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
+    if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
+  }
+  if (net.depth_head) net.run_dense(*net.depth_head, true, layers, frames, sink, observer);
+  if (net.point_head) net.run_dense(*net.point_head, false, layers, frames, sink, observer);
   if (with_tracks) net.run_tracks(layers, frames, query_points, sink, observer);
 }
 

@@ -19,8 +19,7 @@ enum class Precision { fp64, fp32, tf32, bf16, fp16 };
 struct ModelOptions {
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
-  Heads heads;                // which heads to load and run
-  bool refine_poses = false;  // poses by camera and point head together (refine_poses.h); needs both
+  Heads heads;  // which heads to load and run
   int64_t frames_per_chunk =
       0;  // frames that patch embedding and dense heads take at once; 0: chosen by size
   /// Of frame, global, DINOv2 and camera attention. Another than automatic: on CUDA only; half does not
@@ -30,7 +29,7 @@ struct ModelOptions {
 };
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this
-/// architecture, cannot have, and for refine_poses without its heads. Loads nothing.
+/// architecture, cannot have. Loads nothing.
 void check_model_options(const Config& config, const ModelOptions& options);
 
 /// Cameras of all frames, on the CPU in fp32 (fp64 in a float64 run).
@@ -55,7 +54,6 @@ struct TrackPrediction {
 };
 
 /// Who takes the results, each called as soon as they exist: cameras once, dense heads chunk after chunk.
-/// With refine_poses the points come before the depth, and the cameras a second time between them, refined.
 struct Sink {
   std::function<void(const CameraPrediction&)> cameras;
   std::function<void(const DensePrediction&)> depth;

@@ -100,16 +100,6 @@ TEST_F(CliTest, SavesPredictionsThatPythonCanRead) {
   EXPECT_TRUE(std::all_of(images, images + 3 * 3 * 42 * 56, [](float v) { return v > 0 && v < 1; }));
 }
 
-TEST_F(CliTest, RefinedPosesNeedNotHaveThePointsAsked) {
-  const Outcome outcome = reconstruct(
-      "--frames frames --out o/ --save-predictions p.safetensors --heads camera,depth --refine-poses on");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const json report = parse_strictly(path("o/scene.report.json"));
-  EXPECT_EQ(report["poses"], "camera head and point head, averaged");
-  EXPECT_EQ(report["heads"], "camera, depth");
-  EXPECT_EQ(text_of(path("p.safetensors")).find("world_points"), std::string::npos);
-}
-
 TEST_F(CliTest, SaysWhatBecameOfAnAdjustment) {
   const Outcome outcome = reconstruct("--frames frames --max-frames 1 --out o/ --bundle-adjust on");
   ASSERT_EQ(outcome.code, 0) << outcome.err;

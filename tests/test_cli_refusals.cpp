@@ -73,8 +73,6 @@ TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
   const std::string small = "--device cpu --frames frames --out out/ --weights few.safetensors ";
   expect_refusal(run(small + "--heads camera,points"), "'points'");
   expect_refusal(run(small + "--points head"), "point head");
-  expect_refusal(run(small + "--refine-poses on"), "refine-poses: needs the head camera");
-  expect_refusal(reconstruct("--frames frames --out out/ --heads points --refine-poses on"), "refine-poses");
   expect_refusal(reconstruct("--frames frames --out out/ --heads camera,points --bundle-adjust on"),
                  "bundle-adjust: needs the heads camera and depth");
   write(dir_ / "q.csv", "1,1\n");

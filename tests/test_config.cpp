@@ -38,15 +38,13 @@ TEST(Config, TheTensorsTellAllButTheLayers) {
   EXPECT_EQ(config.dpt_features, 32);
   EXPECT_EQ(config.track_corr_levels, 2);
   EXPECT_EQ(config.input_width, 56);
-  EXPECT_FALSE(config.refine_poses);
   EXPECT_FALSE(config.bundle_adjust);
   expect_refused("{}", "a config.json with intermediate_layers is needed");
 }
 
 TEST(Config, AConfigAloneIsEnough) {
   const Config config =
-      read_config(R"({"intermediate_layers": [0, 0, 1, 1], "refine_poses": true, "bundle_adjust": true})", small_shapes(kAllHeads));
-  EXPECT_TRUE(config.refine_poses);
+      read_config(R"({"intermediate_layers": [0, 0, 1, 1], "bundle_adjust": true})", small_shapes(kAllHeads));
   EXPECT_TRUE(config.bundle_adjust);
   const std::string text = config_to_json(config, heads_in(small_shapes(kAllHeads)));
   EXPECT_EQ(config_to_json(read_config(text, {}), heads_in(small_shapes(kAllHeads))), text);
@@ -63,7 +61,7 @@ TEST(Config, IsRefusedWithItsKey) {
   expect_refused("{" + layers + R"(, "rope_freq": 0})", "rope_freq: expected a positive number");
   expect_refused("{" + layers + R"(, "rope_freq": 1e999})", "not valid JSON");
   expect_refused("{" + layers + R"(, "input_width": 57})", "input_width must be a multiple");
-  expect_refused("{" + layers + R"(, "refine_poses": 1})", "refine_poses: expected true or false");
+  expect_refused("{" + layers + R"(, "bundle_adjust": 1})", "bundle_adjust: expected true or false");
   expect_refused("{" + layers + R"(, "camera_num_heads": 3})", "camera_num_heads");
   expect_refused("{" + layers + R"(, "depht": 2})", "unknown key 'depht'");
   expect_refused("{" + layers + R"(, "depth": 2, "depth": 2})", "the key 'depth' is there twice");

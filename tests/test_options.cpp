@@ -57,7 +57,6 @@ Options unusual() {
   o.weights = "null";
   o.heads = {"camera", "tracks"};
   o.points = "head";
-  o.refine_poses = "off";
   o.bundle_adjust = "on";
   o.query_points = "~";
   o.precision = "bf16";

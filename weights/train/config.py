@@ -23,8 +23,7 @@ class Config:
     dpt_out_channels: tuple[int, ...] = (32, 64, 96, 96)
     intermediate_layers: tuple[int, ...] = (0, 1, 2, 3)
     input_width: int = 224  # what the program makes of --width when it is not given
-    refine_poses: bool = False  # likewise of --refine-poses
-    bundle_adjust: bool = False  # and of --bundle-adjust
+    bundle_adjust: bool = False  # likewise of --bundle-adjust
 
     @property
     def special_tokens(self) -> int:
