@@ -17,8 +17,8 @@ using Vector6d = Eigen::Matrix<double, 6, 1>;
 using Matrix26d = Eigen::Matrix<double, 2, 6>;
 
 constexpr int kIterations = 15, kTries = 5;
-// Cauchy's scale in pixels: it falls from the first to the last value, so that what is far off counts at
-// first.
+// Cauchy's scale in standard deviations: it falls from the first to the last value, so that what is far off
+// counts at first.
 constexpr double kFirstScale = 4, kScaleFactor = 0.6, kLastScale = 1;
 constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
 constexpr double kNearest = 0.02;  // of the network's unit: an anchor nearer to a camera is behind it
@@ -47,7 +47,7 @@ Eigen::Vector3d rotation_vector(const Eigen::Matrix3d& rotation) {
 struct Seen {
   Eigen::Matrix3d turn;  // sighting's camera from the anchor's
   Eigen::Vector3d in_anchor, in_camera;
-  Eigen::Vector2d normal, error;  // on the plane z = 1; pixels
+  Eigen::Vector2d normal, error;  // on the plane z = 1; whitened
   bool in_front;
 };
 
@@ -70,20 +70,22 @@ Seen see(const Bundle& bundle, const Sighting& sighting) {
   seen.in_camera = seen.turn * (seen.in_anchor - from.translation) + to.translation;
   seen.in_front = seen.in_camera.z() > kNearest;
   seen.normal = seen.in_camera.head<2>() / (seen.in_front ? seen.in_camera.z() : 1);
-  seen.error = zoom * seen.normal.cwiseProduct(to.focal) - sighting.pixel;
+  seen.error = sighting.whitening * (zoom * seen.normal.cwiseProduct(to.focal) - sighting.pixel);
   return seen;
 }
 
-Slopes slopes_of(const Seen& seen, const Eigen::Vector2d& focal) {
+Slopes slopes_of(const Seen& seen, const Eigen::Vector2d& focal, const Eigen::Matrix2d& whitening) {
   const double inverse = 1 / seen.in_camera.z();
   Eigen::Matrix<double, 2, 3> by_point;
   by_point << focal.x() * inverse, 0, -focal.x() * inverse * seen.normal.x(),  //
       0, focal.y() * inverse, -focal.y() * inverse * seen.normal.y();
+  by_point = (whitening * by_point).eval();
   const Eigen::Matrix<double, 2, 3> by_anchor = by_point * seen.turn;
   Slopes slopes;
   slopes.camera << by_point, -by_point * skew(seen.in_camera);
   slopes.anchor << -by_anchor, by_anchor * skew(seen.in_anchor);
-  slopes.focal = seen.normal.cwiseProduct(focal) - by_anchor.leftCols<2>() * seen.in_anchor.head<2>();
+  slopes.focal =
+      whitening * seen.normal.cwiseProduct(focal) - by_anchor.leftCols<2>() * seen.in_anchor.head<2>();
   slopes.depth = by_anchor * seen.in_anchor;
   return slopes;
 }
@@ -182,7 +184,7 @@ class Adjustment {
       const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
       const auto to = static_cast<std::size_t>(sighting.frame),
                  anchor = static_cast<std::size_t>(sighting.anchor);
-      const Slopes by = slopes_of(seen, zoom * bundle_.cameras[to].focal);
+      const Slopes by = slopes_of(seen, zoom * bundle_.cameras[to].focal, sighting.whitening);
       const int row = offsets_[to], own = offsets_[static_cast<std::size_t>(bundle_.anchors[anchor].frame)];
       add_product(row, row, weight, by.camera, by.camera);
       add_product(own, own, weight, by.anchor, by.anchor);
@@ -306,7 +308,8 @@ std::vector<double> depth_information(const Bundle& bundle) {
   for (const Sighting& sighting : bundle.sightings) {
     const Seen seen = see(bundle, sighting);
     if (!seen.in_front) continue;
-    const Slopes by = slopes_of(seen, zoom * bundle.cameras[static_cast<std::size_t>(sighting.frame)].focal);
+    const BundleCamera& to = bundle.cameras[static_cast<std::size_t>(sighting.frame)];
+    const Slopes by = slopes_of(seen, zoom * to.focal, sighting.whitening);
     information[static_cast<std::size_t>(sighting.anchor)] +=
         by.depth.squaredNorm() / (1 + seen.error.squaredNorm());
   }

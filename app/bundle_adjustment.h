@@ -23,6 +23,8 @@ struct Anchor {
 struct Sighting {
   int anchor = 0, frame = 0;
   Eigen::Vector2d pixel;
+  /// Turns a distance in pixels into standard deviations: the inverse of the covariance's Cholesky factor.
+  Eigen::Matrix2d whitening = Eigen::Matrix2d::Identity();
 };
 
 /// What is adjusted. Sightings are ordered by their anchors, each of which has at most one in a frame.
@@ -33,7 +35,7 @@ struct Bundle {
   std::vector<Sighting> sightings;
 };
 
-/// How far the given values are to be trusted: standard deviations, beside 1 pixel for a sighting.
+/// How far the given values are to be trusted: standard deviations.
 struct BundlePriors {
   double rotation = 0.05;    // radians
   double translation = 0.1;  // of the anchors' median depth
@@ -42,13 +44,13 @@ struct BundlePriors {
 };
 
 /// Bundle adjustment: poses, depths of anchors and the common focal length that best explain the sightings
-/// (Cauchy's function of the distance in pixels) without leaving what was given. Levenberg-Marquardt; the
+/// (Cauchy's function of the whitened distance) without leaving what was given. Levenberg-Marquardt; the
 /// depths are eliminated by Schur's complement, what remains (6 unknowns a free camera) is dense.
 /// Throws Stopped.
 void adjust_bundle(Bundle& bundle, const BundlePriors& priors);
 
 /// Of each anchor how well its sightings fix the logarithm of its depth: the sum of
-/// (d pixel / d log_depth)^2 / (1 + error^2). 0 without sightings.
+/// (d error / d log_depth)^2 / (1 + error^2), errors whitened. 0 without sightings.
 std::vector<double> depth_information(const Bundle& bundle);
 
 }  // namespace vggt

@@ -1,5 +1,7 @@
 #include "app/image_matches.h"
 
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <opencv2/imgproc.hpp>
@@ -14,23 +16,28 @@ namespace {
 constexpr int kCell = 16, kBorder = 6;               // pixels: one anchor a cell, none at the image's border
 constexpr int kVisibleMargin = 4, kMatchMargin = 2;  // pixels from a partner's border
 constexpr int kFewestVisible = 15;                   // anchors that a pair must share to be tried
-constexpr int kFewestMatches = 30;                   // sightings of a pair, both ways together
+constexpr int kFewestMatches = 15;                   // sightings of a pair, both ways together
 constexpr std::size_t kPartners = 8;                 // of a frame
 constexpr double kLeastOverlap = 0.25;               // share of a frame's anchors that a partner must see
 constexpr float kSameDepth = 0.3F;                   // logarithm: a greater difference means hidden
 constexpr float kNearest = 0.05F;                    // depth of the network's unit
 constexpr float kEdge = 1.2F, kAtEdge = 0.05F;  // depths over 7 pixels that differ by more weaken a corner
+constexpr double kNoiseSigma = 1.5;             // pixels of blur against noise
 constexpr double kLocalSigma = 5, kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
 constexpr int kWindow = 21, kLevels = 1, kSteps = 20;                // Lucas-Kanade
 constexpr float kFarthest = 25, kRoundTrip = 0.7F;                   // pixels
 constexpr float kLeastCorrelation = 0.7F;
 constexpr int kCorrelationRadius = 4;
 constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
+constexpr double kNoiseArea = 20;                   // pixels whose noise, after the blur, is one
+constexpr double kLeastError = 0.3;                 // pixels, of a match however clear the image
+constexpr double kLeastSlope = 1e-3;                // mean square, of the normalised image
 constexpr int kPairsAtOnce = 32;
 
 /// Differences from the local mean over the local deviation: exposure and shading do not matter.
-cv::Mat normalised(const cv::Mat& gray) {
+cv::Mat normalised(cv::Mat gray) {
   cv::Mat mean, square, result;
+  cv::GaussianBlur(gray, gray, {}, kNoiseSigma);
   cv::GaussianBlur(gray, mean, {}, kLocalSigma);
   cv::GaussianBlur(gray.mul(gray), square, {}, kLocalSigma);
   cv::Mat deviation = cv::max(square - mean.mul(mean), 0) + kLocalNoise * kLocalNoise;
@@ -48,6 +55,40 @@ cv::Mat gray_of(const FrameView& frame, int height, int width) {
                            0.114F * static_cast<float>(frame.rgb[2 * plane + i]);
   }
   return gray;
+}
+
+/// Means over each pixel's window of the products of slopes: xx, xy, yy.
+cv::Mat structure_of(const cv::Mat& image) {
+  cv::Mat across, down, result;
+  cv::Sobel(image, across, CV_32F, 1, 0, 3, 1.0 / 8);
+  cv::Sobel(image, down, CV_32F, 0, 1, 3, 1.0 / 8);
+  const std::vector<cv::Mat> products = {across.mul(across), across.mul(down), down.mul(down)};
+  cv::merge(products, result);
+  cv::boxFilter(result, result, -1, {kWindow, kWindow});
+  return result;
+}
+
+/// Variance of the difference of two windows.
+double difference(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
+  cv::Mat patch_a, patch_b;
+  cv::getRectSubPix(a, {kWindow, kWindow}, at_a, patch_a, CV_32F);
+  cv::getRectSubPix(b, {kWindow, kWindow}, at_b, patch_b, CV_32F);
+  cv::Scalar mean, deviation;
+  cv::meanStdDev(patch_a - patch_b, mean, deviation);
+  return deviation[0] * deviation[0];
+}
+
+/// The whitening of a match: what least squares say of a window with this structure and noise [variance], in
+/// the other image, where pixels to the right and below become these vectors.
+Eigen::Matrix2d whitening_of(const cv::Vec3f& products, double noise, const cv::Point2f& right,
+                             const cv::Point2f& below) {
+  Eigen::Matrix2d structure, stretch;
+  structure << products[0] + kLeastSlope, products[1], products[1], products[2] + kLeastSlope;
+  stretch << right.x, below.x, right.y, below.y;
+  const double variance = noise * kNoiseArea / (kWindow * kWindow);
+  Eigen::Matrix2d covariance = stretch * (variance * structure.inverse()) * stretch.transpose();
+  covariance.diagonal().array() += kLeastError * kLeastError;
+  return covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity());
 }
 
 /// OpenCV reads from it only.
@@ -108,6 +149,7 @@ float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, c
 
 struct ImageMatcher::Images {
   std::vector<cv::Mat> normalised, depth;
+  std::vector<cv::Vec3f> structure;  // at the anchors
 };
 
 ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std::make_unique<Images>()) {
@@ -117,7 +159,8 @@ ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std
     check_stop();
     const FrameView& frame = input.frames[f];
     const cv::Mat gray = gray_of(frame, height, width);
-    images_->normalised.push_back(normalised(gray));
+    images_->normalised.push_back(normalised(gray.clone()));
+    const cv::Mat structure = structure_of(images_->normalised.back());
     images_->depth.push_back(map_of(input.depth[f], height, width));
     const cv::Mat strength = corner_strength(gray, images_->depth.back());
     const cv::Rect wanted(frame.begin_x + kBorder, frame.begin_y + kBorder,
@@ -137,6 +180,7 @@ ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std
         if (!(depth > 0 && std::isfinite(depth))) continue;
         anchors_.push_back(
             {static_cast<int>(f), Eigen::Vector2d(place.x, place.y) - centre, std::log(depth)});
+        images_->structure.push_back(structure.at<cv::Vec3f>(place));
       }
     }
   }
@@ -242,14 +286,17 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, in
                        p.y < static_cast<float>(input_.height - 4);
     if (!found) continue;
     const cv::Point2f seen = mapped(p);
-    const auto across = static_cast<float>(cv::norm(mapped(p + cv::Point2f(2, 0)) - seen) / 2),
-               down = static_cast<float>(cv::norm(mapped(p + cv::Point2f(0, 2)) - seen) / 2);
-    const bool steady = std::max(across, down) < kMostZoom && std::min(across, down) > kLeastZoom;
+    const cv::Point2f right = (mapped(p + cv::Point2f(2, 0)) - seen) / 2,
+                      below = (mapped(p + cv::Point2f(0, 2)) - seen) / 2;
+    const auto [least, most] = std::minmax({cv::norm(right), cv::norm(below)});
+    const bool steady = most < kMostZoom && least > kLeastZoom;
     if (!steady || !within(target, seen.x, seen.y, kMatchMargin) ||
         !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
       continue;
+    const double noise = difference(images_->normalised[f], at[i], warped, p);
     sightings.push_back(
-        {wanted[i], to, Eigen::Vector2d(seen.x - input_.width / 2.0, seen.y - input_.height / 2.0)});
+        {wanted[i], to, Eigen::Vector2d(seen.x - input_.width / 2.0, seen.y - input_.height / 2.0),
+         whitening_of(images_->structure[static_cast<std::size_t>(wanted[i])], noise, right, below)});
   }
   return sightings;
 }

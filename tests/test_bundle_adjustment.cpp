@@ -137,6 +137,28 @@ TEST(BundleAdjustment, WrongSightingsCountLittle) {
   EXPECT_LT(worst_turn(bundle, truth), 0.1 * worst_turn(beside(truth), truth));
 }
 
+TEST(BundleAdjustment, ASightingCountsAsFarAsItsWhiteningSays) {
+  const Bundle truth = exact_bundle();
+  Bundle trusting = beside(truth);
+  std::mt19937 random(8);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> angle(0, 3);
+  Bundle knowing = trusting;
+  for (std::size_t i = 0; i < knowing.sightings.size(); ++i) {
+    // Along one direction, each its own, a sighting is off by some pixels.
+    const Eigen::Rotation2Dd turn(angle(random));
+    const Eigen::Vector2d off = turn * Eigen::Vector2d(4 * normal(random), 0);
+    for (Bundle* bundle : {&trusting, &knowing}) bundle->sightings[i].pixel += off;
+    knowing.sightings[i].whitening =
+        Eigen::Vector2d(0.02, 5).asDiagonal() * turn.inverse().toRotationMatrix();
+  }
+  adjust_bundle(trusting, {});
+  adjust_bundle(knowing, {});
+  EXPECT_LT(worst_turn(knowing, truth), 2e-3);
+  EXPECT_LT(worst_turn(knowing, truth), 0.3 * worst_turn(trusting, truth));
+  EXPECT_LT(mean_depth_error(knowing, truth), 0.5 * mean_depth_error(trusting, truth));
+}
+
 TEST(BundleAdjustment, CamerasThatAreNotFreeStay) {
   const Bundle truth = exact_bundle();
   Bundle bundle = beside(truth);
@@ -183,7 +205,9 @@ TEST(BundleAdjustment, NothingToGoByChangesNothing) {
 }
 
 TEST(BundleAdjustment, InformationIsThatOfParallax) {
-  const Bundle truth = exact_bundle();
+  Bundle truth = exact_bundle();
+  const Eigen::Matrix2d whitening{{2, 0}, {0.5, 1}};
+  for (Sighting& sighting : truth.sightings) sighting.whitening = whitening;
   const std::vector<double> information = depth_information(truth);
   for (std::size_t n = 0; n < truth.anchors.size(); n += 17) {
     const Anchor& anchor = truth.anchors[n];
@@ -197,7 +221,7 @@ TEST(BundleAdjustment, InformationIsThatOfParallax) {
           (depth * anchor.pixel.cwiseQuotient(own.focal).homogeneous() - own.translation);
       const Eigen::Vector2d moved =
           project(truth.cameras[static_cast<std::size_t>(sighting.frame)], point) - sighting.pixel;
-      expected += moved.squaredNorm() / (step * step);
+      expected += (whitening * moved).squaredNorm() / (step * step);
     }
     EXPECT_NEAR(information[n], expected, 1e-3 * expected) << n;
   }
