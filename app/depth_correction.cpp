@@ -14,7 +14,7 @@ namespace {
 constexpr int kStep = 4;       // pixels: the correction is smooth
 constexpr double kReach = 24;  // pixels: deviation of the Gaussian by which anchors speak for others
 constexpr double kVariance =
-    0.0025;                        // of the logarithm of depth: what the maps are good for without sightings
+    0.0002;                        // of the logarithm of depth: what the maps are good for without sightings
 constexpr double kFarthest = 0.7;  // an anchor that moved more is not believed
 constexpr float kAgreement = 0.1F, kNeighbourWeight = 0.7F;  // of logarithms of two frames' depths
 
