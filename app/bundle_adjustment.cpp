@@ -48,6 +48,7 @@ struct Seen {
   Eigen::Matrix3d turn;  // sighting's camera from the anchor's
   Eigen::Vector3d in_anchor, in_camera;
   Eigen::Vector2d normal, error;  // on the plane z = 1; whitened
+  Eigen::Matrix2d scale;          // of the error by the normal
   bool in_front;
 };
 
@@ -70,22 +71,21 @@ Seen see(const Bundle& bundle, const Sighting& sighting) {
   seen.in_camera = seen.turn * (seen.in_anchor - from.translation) + to.translation;
   seen.in_front = seen.in_camera.z() > kNearest;
   seen.normal = seen.in_camera.head<2>() / (seen.in_front ? seen.in_camera.z() : 1);
-  seen.error = sighting.whitening * (zoom * seen.normal.cwiseProduct(to.focal) - sighting.pixel);
+  const Eigen::Vector2d focal = zoom * to.focal;
+  seen.error = sighting.whitening * (seen.normal.cwiseProduct(focal) - sighting.pixel);
+  seen.scale = sighting.whitening * focal.asDiagonal();
   return seen;
 }
 
-Slopes slopes_of(const Seen& seen, const Eigen::Vector2d& focal, const Eigen::Matrix2d& whitening) {
-  const double inverse = 1 / seen.in_camera.z();
+Slopes slopes_of(const Seen& seen) {
   Eigen::Matrix<double, 2, 3> by_point;
-  by_point << focal.x() * inverse, 0, -focal.x() * inverse * seen.normal.x(),  //
-      0, focal.y() * inverse, -focal.y() * inverse * seen.normal.y();
-  by_point = (whitening * by_point).eval();
+  by_point << seen.scale, -seen.scale * seen.normal;
+  by_point /= seen.in_camera.z();
   const Eigen::Matrix<double, 2, 3> by_anchor = by_point * seen.turn;
   Slopes slopes;
   slopes.camera << by_point, -by_point * skew(seen.in_camera);
   slopes.anchor << -by_anchor, by_anchor * skew(seen.in_anchor);
-  slopes.focal =
-      whitening * seen.normal.cwiseProduct(focal) - by_anchor.leftCols<2>() * seen.in_anchor.head<2>();
+  slopes.focal = seen.scale * seen.normal - by_anchor.leftCols<2>() * seen.in_anchor.head<2>();
   slopes.depth = by_anchor * seen.in_anchor;
   return slopes;
 }
@@ -176,7 +176,6 @@ class Adjustment {
     gradient_.setZero(unknowns_);
     sums_.assign(bundle_.anchors.size(), {});
     products_.assign(bundle_.sightings.size(), Vector6d::Zero());
-    const double zoom = std::exp(bundle_.log_focal);
     for (std::size_t i = 0; i < bundle_.sightings.size(); ++i) {
       const Sighting& sighting = bundle_.sightings[i];
       const Seen seen = see(bundle_, sighting);
@@ -184,7 +183,7 @@ class Adjustment {
       const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
       const auto to = static_cast<std::size_t>(sighting.frame),
                  anchor = static_cast<std::size_t>(sighting.anchor);
-      const Slopes by = slopes_of(seen, zoom * bundle_.cameras[to].focal, sighting.whitening);
+      const Slopes by = slopes_of(seen);
       const int row = offsets_[to], own = offsets_[static_cast<std::size_t>(bundle_.anchors[anchor].frame)];
       add_product(row, row, weight, by.camera, by.camera);
       add_product(own, own, weight, by.anchor, by.anchor);
@@ -304,12 +303,10 @@ void adjust_bundle(Bundle& bundle, const BundlePriors& priors) {
 
 std::vector<double> depth_information(const Bundle& bundle) {
   std::vector<double> information(bundle.anchors.size(), 0);
-  const double zoom = std::exp(bundle.log_focal);
   for (const Sighting& sighting : bundle.sightings) {
     const Seen seen = see(bundle, sighting);
     if (!seen.in_front) continue;
-    const BundleCamera& to = bundle.cameras[static_cast<std::size_t>(sighting.frame)];
-    const Slopes by = slopes_of(seen, zoom * to.focal, sighting.whitening);
+    const Slopes by = slopes_of(seen);
     information[static_cast<std::size_t>(sighting.anchor)] +=
         by.depth.squaredNorm() / (1 + seen.error.squaredNorm());
   }

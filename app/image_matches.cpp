@@ -35,14 +35,14 @@ constexpr double kLeastSlope = 1e-3;                // mean square, of the norma
 constexpr int kPairsAtOnce = 32;
 
 /// Differences from the local mean over the local deviation: exposure and shading do not matter.
-cv::Mat normalised(cv::Mat gray) {
-  cv::Mat mean, square, result;
-  cv::GaussianBlur(gray, gray, {}, kNoiseSigma);
-  cv::GaussianBlur(gray, mean, {}, kLocalSigma);
-  cv::GaussianBlur(gray.mul(gray), square, {}, kLocalSigma);
+cv::Mat normalised(const cv::Mat& gray) {
+  cv::Mat smooth, mean, square, result;
+  cv::GaussianBlur(gray, smooth, {}, kNoiseSigma);
+  cv::GaussianBlur(smooth, mean, {}, kLocalSigma);
+  cv::GaussianBlur(smooth.mul(smooth), square, {}, kLocalSigma);
   cv::Mat deviation = cv::max(square - mean.mul(mean), 0) + kLocalNoise * kLocalNoise;
   cv::sqrt(deviation, deviation);
-  cv::Mat((gray - mean) / deviation).convertTo(result, CV_8U, kLocalGain, 128);
+  cv::Mat((smooth - mean) / deviation).convertTo(result, CV_8U, kLocalGain, 128);
   return result;
 }
 
@@ -68,14 +68,12 @@ cv::Mat structure_of(const cv::Mat& image) {
   return result;
 }
 
-/// Variance of the difference of two windows.
-double difference(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
-  cv::Mat patch_a, patch_b;
-  cv::getRectSubPix(a, {kWindow, kWindow}, at_a, patch_a, CV_32F);
-  cv::getRectSubPix(b, {kWindow, kWindow}, at_b, patch_b, CV_32F);
-  cv::Scalar mean, deviation;
-  cv::meanStdDev(patch_a - patch_b, mean, deviation);
-  return deviation[0] * deviation[0];
+/// A square around a point between pixels, less its mean.
+cv::Mat patch_of(const cv::Mat& image, const cv::Point2f& at, int side) {
+  cv::Mat patch;
+  cv::getRectSubPix(image, {side, side}, at, patch, CV_32F);
+  patch -= cv::mean(patch);
+  return patch;
 }
 
 /// The whitening of a match: what least squares say of a window with this structure and noise [variance], in
@@ -136,11 +134,7 @@ float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, c
            p.y <= static_cast<float>(image.rows - 1 - kCorrelationRadius);
   };
   if (!inside(a, at_a) || !inside(b, at_b)) return -1;
-  cv::Mat patch_a, patch_b;
-  cv::getRectSubPix(a, {kSide, kSide}, at_a, patch_a, CV_32F);
-  cv::getRectSubPix(b, {kSide, kSide}, at_b, patch_b, CV_32F);
-  patch_a -= cv::mean(patch_a);
-  patch_b -= cv::mean(patch_b);
+  const cv::Mat patch_a = patch_of(a, at_a, kSide), patch_b = patch_of(b, at_b, kSide);
   return static_cast<float>(patch_a.dot(patch_b) /
                             std::sqrt(patch_a.dot(patch_a) * patch_b.dot(patch_b) + 1e-3));
 }
@@ -159,7 +153,7 @@ ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std
     check_stop();
     const FrameView& frame = input.frames[f];
     const cv::Mat gray = gray_of(frame, height, width);
-    images_->normalised.push_back(normalised(gray.clone()));
+    images_->normalised.push_back(normalised(gray));
     const cv::Mat structure = structure_of(images_->normalised.back());
     images_->depth.push_back(map_of(input.depth[f], height, width));
     const cv::Mat strength = corner_strength(gray, images_->depth.back());
@@ -293,7 +287,9 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, in
     if (!steady || !within(target, seen.x, seen.y, kMatchMargin) ||
         !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
       continue;
-    const double noise = difference(images_->normalised[f], at[i], warped, p);
+    const double noise = cv::norm(patch_of(images_->normalised[f], at[i], kWindow),
+                                  patch_of(warped, p, kWindow), cv::NORM_L2SQR) /
+                         (kWindow * kWindow);
     sightings.push_back(
         {wanted[i], to, Eigen::Vector2d(seen.x - input_.width / 2.0, seen.y - input_.height / 2.0),
          whitening_of(images_->structure[static_cast<std::size_t>(wanted[i])], noise, right, below)});
