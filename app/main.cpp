@@ -12,13 +12,13 @@
 #include <string>
 #include <system_error>
 
-#include "app/bench_command.h"
-#include "app/command_line.h"
-#include "app/console.h"
-#include "app/eval_command.h"
-#include "app/reconstruct.h"
-#include "app/stop.h"
-#include "app/weights_commands.h"
+#include "app/cli/bench_command.h"
+#include "app/cli/command_line.h"
+#include "app/events/console.h"
+#include "app/cli/eval_command.h"
+#include "app/run/reconstruct.h"
+#include "app/events/stop.h"
+#include "app/cli/weights_commands.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "attention/cpu.h"
-#include "attention/cuda.h"
+#include "attention/cpu/cpu.h"
+#include "attention/cuda/cuda.h"
 #include "attention/fused.h"
 #include "attention/reference.h"
 #include "attention/result.h"

@@ -5,7 +5,7 @@
 
 namespace vggt {
 
-class AttentionTuner;  // attention/autotune.h
+class AttentionTuner;  // attention/tune/autotune.h
 
 /// What attention() returns besides the output.
 enum class AttentionWant {

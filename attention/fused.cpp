@@ -4,7 +4,7 @@
 #include <limits>
 #include <tuple>
 
-#include "attention/cuda.h"
+#include "attention/cuda/cuda.h"
 #include "attention/params.h"
 #include "attention/result.h"
 

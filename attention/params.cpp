@@ -1,6 +1,6 @@
 #include "attention/params.h"
 
-#include "attention/cpu_kernel.h"
+#include "attention/cpu/cpu_kernel.h"
 
 namespace vggt {
 namespace {

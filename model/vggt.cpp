@@ -8,12 +8,12 @@
 #include <stdexcept>
 
 #ifdef VGGT_CUDA
-#include "attention/cuda.h"
+#include "attention/cuda/cuda.h"
 #endif
-#include "model/aggregator.h"
-#include "model/camera_head.h"
-#include "model/dpt_head.h"
-#include "model/track_head.h"
+#include "model/trunk/aggregator.h"
+#include "model/heads/camera_head.h"
+#include "model/heads/dpt_head.h"
+#include "model/heads/track_head.h"
 
 namespace vggt {
 namespace {

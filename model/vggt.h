@@ -7,12 +7,12 @@
 
 #include "attention/variant.h"
 #include "model/config.h"
-#include "model/load_state.h"
+#include "model/state/binder.h"
 #include "model/observer.h"
 
 namespace vggt {
 
-class AttentionTuner;  // attention/autotune.h
+class AttentionTuner;  // attention/tune/autotune.h
 
 enum class Precision { fp64, fp32, tf32, bf16, fp16 };
 

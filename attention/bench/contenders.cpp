@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "attention/bench/timing.h"
-#include "attention/cpu.h"
+#include "attention/cpu/cpu.h"
 #ifdef VGGT_CUDA
-#include "attention/cuda.h"
+#include "attention/cuda/cuda.h"
 #endif
 
 namespace vggt {

@@ -5,7 +5,7 @@
 #include "attention/bench/inputs.h"
 #include "attention/bench/table.h"
 #include "attention/bench/timing.h"
-#include "attention/lean.h"
+#include "attention/stream/lean.h"
 
 namespace vggt {
 namespace {

@@ -3,7 +3,7 @@
 #include "attention/bench/attempt.h"
 #include "attention/bench/table.h"
 #include "attention/bench/timing.h"
-#include "attention/scan.h"
+#include "attention/bench/scan/scan.h"
 
 namespace vggt {
 namespace {

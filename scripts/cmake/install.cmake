@@ -6,23 +6,37 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vggt_recon)
 set(header_dir ${CMAKE_INSTALL_INCLUDEDIR}/vggt_recon)
 set(data_dir ${CMAKE_INSTALL_DATADIR}/vggt_recon)
 
-set(core vggt_attention vggt_model vggt_weights vggt_files vggt_torch)
-foreach(target IN LISTS core)
-  string(REPLACE vggt_ "" name ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-endforeach()
-install(TARGETS ${core} EXPORT vggt_core)
-install(EXPORT vggt_core NAMESPACE vggt_recon:: FILE core.cmake DESTINATION ${package_dir})
-install(FILES attention/attention.h attention/autotune.h attention/cuda_plan.h attention/lean.h attention/variant.h
-        DESTINATION ${header_dir}/attention)
-install(FILES model/config.h model/load_state.h model/observer.h model/vggt.h DESTINATION ${header_dir}/model)
-install(FILES io/weight_file.h DESTINATION ${header_dir}/io)
+# install_headers(files...): public headers, in their rooms.
+function(install_headers)
+  foreach(header IN LISTS ARGN)
+    cmake_path(GET header PARENT_PATH room)
+    install(FILES ${header} DESTINATION ${header_dir}/${room})
+  endforeach()
+endfunction()
+
+# export_targets(set targets...): installs libraries as vggt_recon::<name without vggt_>.
+function(export_targets set)
+  foreach(target IN LISTS ARGN)
+    string(REPLACE vggt_ "" name ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  endforeach()
+  install(TARGETS ${ARGN} EXPORT vggt_${set})
+  install(EXPORT vggt_${set} NAMESPACE vggt_recon:: FILE ${set}.cmake DESTINATION ${package_dir})
+endfunction()
+
+set(kernels)
+if(VGGT_CUDA)
+  set(kernels vggt_attention_kernels vggt_model_kernels)
+endif()
+export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vggt_weights vggt_archives vggt_tensors
+               vggt_files vggt_platform vggt_torch)
+install_headers(attention/attention.h attention/variant.h attention/cuda/cuda_plan.h attention/stream/lean.h
+                attention/tune/autotune.h model/config.h model/observer.h model/state/binder.h model/vggt.h
+                io/weights/weight_file.h)
 
 if(VGGT_APP)
-  set_target_properties(vggt_media PROPERTIES EXPORT_NAME media)
-  install(TARGETS vggt_media EXPORT vggt_media)
-  install(EXPORT vggt_media NAMESPACE vggt_recon:: FILE media.cmake DESTINATION ${package_dir})
-  install(FILES io/atomic_file.h io/frames.h io/scene_files.h DESTINATION ${header_dir}/io)
+  export_targets(media vggt_media vggt_scene_files vggt_frames)
+  install_headers(io/files/atomic_file.h io/frames/frames.h io/scene/scene_files.h)
 
   # Where there is no package of it, Open3D is not in a system folder.
   cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../../)

@@ -6,8 +6,10 @@ if(NOT VGGT_PYTHON AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
 endif()
 include(find_torch)
 
+# vggt_platform: what code without LibTorch needs to know of the build.
+add_library(vggt_platform INTERFACE)
 add_library(vggt_torch INTERFACE)
-set_target_properties(vggt_torch PROPERTIES EXPORT_NAME torch)
+target_link_libraries(vggt_torch INTERFACE vggt_platform)
 target_include_directories(vggt_torch SYSTEM INTERFACE
   $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include>
   $<BUILD_INTERFACE:${VGGT_TORCH_DIR}/include/torch/csrc/api/include>)
@@ -39,10 +41,11 @@ if(VGGT_CUDA)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   enable_language(CUDA)
   find_package(CUDAToolkit 13.0 REQUIRED)
-  target_compile_definitions(vggt_torch INTERFACE VGGT_CUDA=1)
+  target_compile_definitions(vggt_platform INTERFACE VGGT_CUDA=1)
+  target_link_libraries(vggt_platform INTERFACE CUDA::cudart)
   # Nothing refers to torch_cuda by symbol: its kernels register themselves when it is loaded.
   target_link_options(vggt_torch INTERFACE LINKER:--no-as-needed)
-  target_link_libraries(vggt_torch INTERFACE torch_cuda c10_cuda CUDA::cudart)
+  target_link_libraries(vggt_torch INTERFACE torch_cuda c10_cuda)
 endif()
 
 # LibTorch's headers take most of a compile: one precompiled header serves every target that includes them.

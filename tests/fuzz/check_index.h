@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "io/weight_index.h"
+#include "io/tensors/tensor_index.h"
 
 // Whatever a parser accepts must be safe to read: aborts unless every element lies inside the file.
 inline void check_index(const vggt::WeightIndex& index, uint64_t file_bytes) {

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "app/options.h"
+#include "app/options/options.h"
 
 namespace vggt {
 

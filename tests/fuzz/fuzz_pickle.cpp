@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "io/torch_archive.h"
-#include "io/zip_archive.h"
+#include "io/archives/torch_archive.h"
+#include "io/archives/zip_archive.h"
 #include "tests/fuzz/check_index.h"
 
 // A pickle as data.pkl of an archive with a few records, without the zip around it.

@@ -3,7 +3,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "io/safetensors.h"
+#include "io/tensors/safetensors.h"
 #include "tests/fuzz/check_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

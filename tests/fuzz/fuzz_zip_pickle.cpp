@@ -3,7 +3,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "io/torch_archive.h"
+#include "io/archives/torch_archive.h"
 #include "tests/fuzz/check_index.h"
 
 // With FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION checksums do not stop the fuzzer at the first changed byte.

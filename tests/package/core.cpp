@@ -4,7 +4,7 @@
 #include <map>
 
 #include "attention/attention.h"
-#include "io/weight_file.h"
+#include "io/weights/weight_file.h"
 #include "model/vggt.h"
 
 int main(int, char** argv) {

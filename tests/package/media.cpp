@@ -1,8 +1,8 @@
 // Reads a trajectory and a folder of frames: media TUM FOLDER
 #include <cstdio>
 
-#include "io/frames.h"
-#include "io/scene_files.h"
+#include "io/frames/frames.h"
+#include "io/scene/scene_files.h"
 
 int main(int, char** argv) {
   const auto poses = vggt::read_tum(argv[1]);

@@ -1,0 +1,327 @@
+#include "app/adjust/image_matcher.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
+#include <algorithm>
+#include <cmath>
+#include <opencv2/imgproc.hpp>
+#include <opencv2/video/tracking.hpp>
+
+#include "app/scene/pixel_transfer.h"
+#include "app/events/stop.h"
+
+namespace vggt {
+namespace {
+
+constexpr int kCell = 16, kBorder = 6;               // pixels: one anchor a cell, none at the image's border
+constexpr int kVisibleMargin = 4, kMatchMargin = 2;  // pixels from a partner's border
+constexpr int kFewestVisible = 15;                   // anchors that a pair must share to be tried
+constexpr int kFewestMatches = 15;                   // sightings of a pair, both ways together
+constexpr std::size_t kPartners = 8;                 // of a frame
+constexpr double kLeastOverlap = 0.25;               // share of a frame's anchors that a partner must see
+constexpr float kSameDepth = 0.3F;                   // logarithm: a greater difference means hidden
+constexpr float kNearest = 0.05F;                    // depth of the network's unit
+constexpr float kEdge = 1.2F, kAtEdge = 0.05F;  // depths over 7 pixels that differ by more weaken a corner
+constexpr double kNoiseSigma = 1.5;             // pixels of blur against noise
+constexpr double kLocalSigma = 5, kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
+constexpr int kWindow = 21, kLevels = 1, kSteps = 20;                // Lucas-Kanade
+constexpr float kFarthest = 25, kRoundTrip = 0.7F;                   // pixels
+constexpr float kLeastCorrelation = 0.7F;
+constexpr int kCorrelationRadius = 4;
+constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
+constexpr double kNoiseArea = 20;                   // pixels whose noise, after the blur, is one
+constexpr double kLeastError = 0.3;                 // pixels, of a match however clear the image
+constexpr double kLeastSlope = 1e-3;                // mean square, of the normalised image
+constexpr int kPairsAtOnce = 32;
+
+/// Differences from the local mean over the local deviation: exposure and shading do not matter.
+cv::Mat normalised(const cv::Mat& gray) {
+  cv::Mat smooth, mean, square, result;
+  cv::GaussianBlur(gray, smooth, {}, kNoiseSigma);
+  cv::GaussianBlur(smooth, mean, {}, kLocalSigma);
+  cv::GaussianBlur(smooth.mul(smooth), square, {}, kLocalSigma);
+  cv::Mat deviation = cv::max(square - mean.mul(mean), 0) + kLocalNoise * kLocalNoise;
+  cv::sqrt(deviation, deviation);
+  cv::Mat((smooth - mean) / deviation).convertTo(result, CV_8U, kLocalGain, 128);
+  return result;
+}
+
+cv::Mat gray_of(const FrameView& frame, int height, int width) {
+  const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+  cv::Mat gray(height, width, CV_32F);
+  for (std::size_t i = 0; i < plane; ++i) {
+    gray.ptr<float>()[i] = 0.299F * static_cast<float>(frame.rgb[i]) +
+                           0.587F * static_cast<float>(frame.rgb[plane + i]) +
+                           0.114F * static_cast<float>(frame.rgb[2 * plane + i]);
+  }
+  return gray;
+}
+
+/// Means over each pixel's window of the products of slopes: xx, xy, yy.
+cv::Mat structure_of(const cv::Mat& image) {
+  cv::Mat across, down, result;
+  cv::Sobel(image, across, CV_32F, 1, 0, 3, 1.0 / 8);
+  cv::Sobel(image, down, CV_32F, 0, 1, 3, 1.0 / 8);
+  const std::vector<cv::Mat> products = {across.mul(across), across.mul(down), down.mul(down)};
+  cv::merge(products, result);
+  cv::boxFilter(result, result, -1, {kWindow, kWindow});
+  return result;
+}
+
+/// A square around a point between pixels, less its mean.
+cv::Mat patch_of(const cv::Mat& image, const cv::Point2f& at, int side) {
+  cv::Mat patch;
+  cv::getRectSubPix(image, {side, side}, at, patch, CV_32F);
+  patch -= cv::mean(patch);
+  return patch;
+}
+
+/// The whitening of a match: what least squares say of a window with this structure and noise [variance], in
+/// the other image, where pixels to the right and below become these vectors.
+Eigen::Matrix2d whitening_of(const cv::Vec3f& products, double noise, const cv::Point2f& right,
+                             const cv::Point2f& below) {
+  Eigen::Matrix2d structure, stretch;
+  structure << products[0] + kLeastSlope, products[1], products[1], products[2] + kLeastSlope;
+  stretch << right.x, below.x, right.y, below.y;
+  const double variance = noise * kNoiseArea / (kWindow * kWindow);
+  Eigen::Matrix2d covariance = stretch * (variance * structure.inverse()) * stretch.transpose();
+  covariance.diagonal().array() += kLeastError * kLeastError;
+  return covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity());
+}
+
+/// OpenCV reads from it only.
+cv::Mat map_of(const float* values, int height, int width) {
+  return {height, width, CV_32F,
+          const_cast<float*>(values)};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+/// How good a pixel is to be found again: its corner's strength, little at edges of depth.
+cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth) {
+  cv::Mat strength, nearest, farthest;
+  cv::cornerMinEigenVal(gray, strength, 7, 3);
+  const cv::Mat around = cv::Mat::ones(7, 7, CV_8U);
+  cv::erode(depth, nearest, around);
+  cv::dilate(depth, farthest, around);
+  strength.setTo(0, ~(nearest > 0));
+  cv::Mat weakened;
+  strength.convertTo(weakened, CV_32F, kAtEdge);
+  weakened.copyTo(strength, farthest > kEdge * nearest);
+  return strength;
+}
+
+float bilinear(const cv::Mat& map, float x, float y) {
+  return interpolated(map.ptr<float>(), map.rows, map.cols, x, y);
+}
+
+/// An anchor's pixel in the image [height,width].
+cv::Point2f place_of(const Anchor& anchor, int height, int width) {
+  return {static_cast<float>(anchor.pixel.x() + width / 2.0),
+          static_cast<float>(anchor.pixel.y() + height / 2.0)};
+}
+
+/// Whether a pixel lies within what shows the image, so many pixels from its border.
+bool within(const FrameView& frame, float x, float y, int margin) {
+  return x > static_cast<float>(frame.begin_x + margin) && x < static_cast<float>(frame.end_x - 1 - margin) &&
+         y > static_cast<float>(frame.begin_y + margin) && y < static_cast<float>(frame.end_y - 1 - margin);
+}
+
+/// Normalised cross-correlation of two square patches of 8-bit images; -1 where one leaves its image.
+float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
+  constexpr int kSide = 2 * kCorrelationRadius + 1;
+  const auto inside = [](const cv::Mat& image, const cv::Point2f& p) {
+    return p.x >= kCorrelationRadius && p.y >= kCorrelationRadius &&
+           p.x <= static_cast<float>(image.cols - 1 - kCorrelationRadius) &&
+           p.y <= static_cast<float>(image.rows - 1 - kCorrelationRadius);
+  };
+  if (!inside(a, at_a) || !inside(b, at_b)) return -1;
+  const cv::Mat patch_a = patch_of(a, at_a, kSide), patch_b = patch_of(b, at_b, kSide);
+  return static_cast<float>(patch_a.dot(patch_b) /
+                            std::sqrt(patch_a.dot(patch_a) * patch_b.dot(patch_b) + 1e-3));
+}
+
+}  // namespace
+
+struct ImageMatcher::Images {
+  std::vector<cv::Mat> normalised, depth;
+  std::vector<cv::Vec3f> structure;  // at the anchors
+};
+
+ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std::make_unique<Images>()) {
+  const int height = input.height, width = input.width;
+  const Eigen::Vector2d centre(width / 2.0, height / 2.0);
+  for (std::size_t f = 0; f < input.frames.size(); ++f) {
+    check_stop();
+    const FrameView& frame = input.frames[f];
+    const cv::Mat gray = gray_of(frame, height, width);
+    images_->normalised.push_back(normalised(gray));
+    const cv::Mat structure = structure_of(images_->normalised.back());
+    images_->depth.push_back(map_of(input.depth[f], height, width));
+    const cv::Mat strength = corner_strength(gray, images_->depth.back());
+    const cv::Rect wanted(frame.begin_x + kBorder, frame.begin_y + kBorder,
+                          frame.end_x - frame.begin_x - 2 * kBorder,
+                          frame.end_y - frame.begin_y - 2 * kBorder);
+    first_.push_back(static_cast<int>(anchors_.size()));
+    for (int y = 0; y + kCell <= height; y += kCell) {
+      for (int x = 0; x + kCell <= width; x += kCell) {
+        const cv::Rect cell = cv::Rect(x, y, kCell, kCell) & wanted;
+        if (cell.empty()) continue;
+        double best = 0;
+        cv::Point place;
+        cv::minMaxLoc(strength(cell), nullptr, &best, nullptr, &place);
+        if (!(best > 0)) continue;
+        place += cell.tl();
+        const double depth = images_->depth.back().at<float>(place);
+        if (!(depth > 0 && std::isfinite(depth))) continue;
+        anchors_.push_back(
+            {static_cast<int>(f), Eigen::Vector2d(place.x, place.y) - centre, std::log(depth)});
+        images_->structure.push_back(structure.at<cv::Vec3f>(place));
+      }
+    }
+  }
+  first_.push_back(static_cast<int>(anchors_.size()));
+}
+
+ImageMatcher::~ImageMatcher() = default;
+
+/// Anchors of a frame that another one should see.
+std::vector<int> ImageMatcher::visible(const std::vector<View>& views, int from, int to) const {
+  const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
+  const PixelTransfer transfer(views[f], views[t]);
+  const FrameView& target = input_.frames[t];
+  std::vector<int> found;
+  for (int i = first_[f]; i < first_[f + 1]; ++i) {
+    const Anchor& anchor = anchors_[static_cast<std::size_t>(i)];
+    const cv::Point2f at = place_of(anchor, input_.height, input_.width);
+    const Eigen::Vector3f seen = transfer(at.x, at.y, static_cast<float>(std::exp(anchor.log_depth)));
+    if (!(seen.z() > kNearest)) continue;
+    const float there_x = seen.x() / seen.z(), there_y = seen.y() / seen.z();
+    if (!within(target, there_x, there_y, kVisibleMargin)) continue;
+    if (std::abs(std::log(bilinear(images_->depth[t], there_x, there_y) / seen.z())) < kSameDepth)
+      found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<std::pair<int, int>> ImageMatcher::pairs(const std::vector<View>& views) const {
+  const int count = static_cast<int>(views.size());
+  const double share = views.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
+  std::vector<std::pair<int, int>> chosen;
+  for (int from = 0; from < count; ++from) {
+    check_stop();
+    const auto f = static_cast<std::size_t>(from);
+    if (!views[f].valid) continue;
+    const auto least =
+        std::max<std::size_t>(kFewestVisible, static_cast<std::size_t>(share * (first_[f + 1] - first_[f])));
+    std::vector<std::pair<std::size_t, int>> partners;  // anchors seen, frame
+    for (int to = 0; to < count; ++to) {
+      if (to == from || !views[static_cast<std::size_t>(to)].valid) continue;
+      const std::size_t seen = visible(views, from, to).size();
+      if (seen >= least) partners.emplace_back(seen, to);
+    }
+    std::ranges::sort(partners, std::greater());
+    const std::size_t taken = std::min(kPartners, partners.size());
+    for (std::size_t i = 0; i < taken; ++i) {
+      const std::size_t rank = taken > 1 ? i * (partners.size() - 1) / (taken - 1) : 0;
+      chosen.emplace_back(std::minmax(from, partners[rank].second));
+    }
+  }
+  std::ranges::sort(chosen);
+  const auto repeated = std::ranges::unique(chosen);
+  chosen.erase(repeated.begin(), repeated.end());
+  return chosen;
+}
+
+std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, int from, int to) const {
+  const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
+  const std::vector<int> wanted = visible(views, from, to);
+  if (wanted.size() < kFewestVisible) return {};
+
+  const PixelTransfer transfer(views[f], views[t]);
+  cv::Mat map(input_.height, input_.width, CV_32FC2);  // of each pixel, where the other image shows it
+  for (int y = 0; y < input_.height; ++y) {
+    const float* depth = images_->depth[f].ptr<float>(y);
+    auto* row = map.ptr<cv::Point2f>(y);
+    for (int x = 0; x < input_.width; ++x) {
+      const Eigen::Vector3f seen = transfer(static_cast<float>(x), static_cast<float>(y), depth[x]);
+      const bool in_front = seen.z() > kNearest;
+      row[x] = in_front ? cv::Point2f(seen.x() / seen.z(), seen.y() / seen.z()) : cv::Point2f(-1e4F, -1e4F);
+    }
+  }
+  cv::Mat warped;
+  cv::remap(images_->normalised[t], warped, map, {}, cv::INTER_LINEAR, cv::BORDER_CONSTANT, 128);
+
+  std::vector<cv::Point2f> at;
+  for (const int i : wanted) {
+    at.push_back(place_of(anchors_[static_cast<std::size_t>(i)], input_.height, input_.width));
+  }
+  const cv::TermCriteria enough(cv::TermCriteria::COUNT | cv::TermCriteria::EPS, kSteps, 0.01);
+  const auto follow = [&](const cv::Mat& a, const cv::Mat& b, const std::vector<cv::Point2f>& start) {
+    std::vector<cv::Point2f> found = start;
+    std::vector<uchar> good;
+    cv::calcOpticalFlowPyrLK(a, b, start, found, good, cv::noArray(), {kWindow, kWindow}, kLevels, enough,
+                             cv::OPTFLOW_USE_INITIAL_FLOW, 1e-4);
+    return std::pair(found, good);
+  };
+  const auto [there, good] = follow(images_->normalised[f], warped, at);
+  const auto [back, good_back] = follow(warped, images_->normalised[f], there);
+
+  std::vector<cv::Mat> axes;
+  cv::split(map, axes);
+  const auto mapped = [&](const cv::Point2f& p) {
+    return cv::Point2f(bilinear(axes[0], p.x, p.y), bilinear(axes[1], p.x, p.y));
+  };
+  const FrameView& target = input_.frames[t];
+  std::vector<Sighting> sightings;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const cv::Point2f& p = there[i];
+    const bool found = good[i] && good_back[i] && cv::norm(p - at[i]) < kFarthest &&
+                       cv::norm(back[i] - at[i]) < kRoundTrip && p.x > 3 && p.y > 3 &&
+                       p.x < static_cast<float>(input_.width - 4) &&
+                       p.y < static_cast<float>(input_.height - 4);
+    if (!found) continue;
+    const cv::Point2f seen = mapped(p);
+    const cv::Point2f right = (mapped(p + cv::Point2f(2, 0)) - seen) / 2,
+                      below = (mapped(p + cv::Point2f(0, 2)) - seen) / 2;
+    const auto [least, most] = std::minmax({cv::norm(right), cv::norm(below)});
+    const bool steady = most < kMostZoom && least > kLeastZoom;
+    if (!steady || !within(target, seen.x, seen.y, kMatchMargin) ||
+        !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
+      continue;
+    const double noise = cv::norm(patch_of(images_->normalised[f], at[i], kWindow),
+                                  patch_of(warped, p, kWindow), cv::NORM_L2SQR) /
+                         (kWindow * kWindow);
+    sightings.push_back(
+        {wanted[i], to, Eigen::Vector2d(seen.x - input_.width / 2.0, seen.y - input_.height / 2.0),
+         whitening_of(images_->structure[static_cast<std::size_t>(wanted[i])], noise, right, below)});
+  }
+  return sightings;
+}
+
+std::vector<Sighting> ImageMatcher::match(const std::vector<View>& views,
+                                          const std::vector<std::pair<int, int>>& pairs,
+                                          const std::function<void(int done, int total)>& progress) const {
+  std::vector<Sighting> all;
+  const int count = static_cast<int>(pairs.size());
+  for (int first = 0; first < count; first += kPairsAtOnce) {
+    check_stop();
+    if (progress) progress(first, count);
+    const int block = std::min(kPairsAtOnce, count - first);
+    std::vector<std::vector<Sighting>> found(2 * static_cast<std::size_t>(block));
+    cv::parallel_for_({0, 2 * block}, [&](const cv::Range& range) {
+      for (int i = range.start; i < range.end; ++i) {
+        const auto& [a, b] = pairs[static_cast<std::size_t>(first + i / 2)];
+        found[static_cast<std::size_t>(i)] = i % 2 == 0 ? match_one(views, a, b) : match_one(views, b, a);
+      }
+    });
+    for (std::size_t i = 0; i < found.size(); i += 2) {
+      if (found[i].size() + found[i + 1].size() < kFewestMatches) continue;
+      all.insert(all.end(), found[i].begin(), found[i].end());
+      all.insert(all.end(), found[i + 1].begin(), found[i + 1].end());
+    }
+  }
+  if (progress) progress(count, count);
+  std::ranges::stable_sort(all, {}, &Sighting::anchor);
+  return all;
+}
+
+}  // namespace vggt

@@ -1,0 +1,223 @@
+#include "app/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <stdexcept>
+
+#include "app/options/spelling.h"
+#include "attention/bench/options.h"
+
+namespace vggt {
+namespace {
+
+/// A number above 0. CLI11's own takes NaN for one, and names its limits in 300 digits.
+CLI::Validator positive() {
+  const auto check = [](const std::string& text) -> std::string {
+    double number = 0;
+    const bool whole = CLI::detail::lexical_cast(text, number);
+    return whole && number > 0 && std::isfinite(number) ? ""
+                                                        : "expected a number above 0, got '" + text + "'";
+  };
+  return CLI::Validator(check, "POSITIVE");
+}
+
+/// The options as CLI11 sees them: raw text by name; what it means is set_option()'s business.
+struct RawOptions {
+  std::map<std::string, std::string> text;
+  std::map<std::string, CLI::Option*> given;
+  std::string config;
+  bool help = false, version = false, print_config = false;
+};
+
+void add_options(CLI::App& app, RawOptions& raw) {
+  const Options defaults;
+  visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
+    const std::string name = std::string("--") + info.name;
+    std::string& text = raw.text[info.name];
+    constexpr bool is_flag = std::is_same_v<std::decay_t<decltype(field)>, bool>;
+    raw.given[info.name] = is_flag ? app.add_flag(name, text) : app.add_option(name, text);
+  });
+  app.add_option("--config", raw.config);
+  app.add_flag("--print-config", raw.print_config);
+  app.add_flag("--version", raw.version);
+  app.add_flag("-h,--help", raw.help);
+}
+
+[[noreturn]] void refuse_extra(const CLI::App& app, const std::string& extra, bool is_main) {
+  std::vector<std::string> known;
+  const bool is_option = extra.starts_with("-");
+  if (is_option) {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(sub->get_name());
+    }
+  }
+  const std::string name = extra.substr(0, std::min<std::size_t>(extra.find('='), 80));
+  std::string message = (is_option ? "unknown option '" : "unexpected argument '") + name + "'";
+  const std::string nearest = nearest_name(name, known);
+  // An argument out of place need not be a mistyped command: `--frames` may just be missing before it.
+  const bool worth_saying = is_option || edit_distance(name, nearest) <= 2;
+  if (!nearest.empty() && worth_saying)
+    message += "; did you mean '" + nearest + "'?";
+  else if (is_main)
+    message += " (see vggt-recon --help)";
+  throw std::invalid_argument(message);
+}
+
+/// `--frames --out x`: CLI11 takes the second option for the first one's value.
+void refuse_options_as_values(const RawOptions& raw) {
+  for (const auto& [name, option] : raw.given) {
+    const std::string& text = raw.text.at(name);
+    if (option->count() > 0 && text.starts_with("--") && raw.given.contains(text.substr(2)))
+      throw std::invalid_argument("--" + name + " needs a value, found " + text);
+  }
+}
+
+Options options_of(const RawOptions& raw) {
+  Options options;
+  if (!raw.config.empty()) read_options_yaml(raw.config, options);
+  for (const auto& [name, option] : raw.given) {
+    if (option->count() > 0) set_option(options, name, raw.text.at(name), "--" + name);
+  }
+  return options;
+}
+
+struct Weights {
+  CLI::App* app;
+  CLI::App *inspect, *convert, *verify, *random;
+};
+
+Weights add_weights(CLI::App& app, WeightsCommand& command) {
+  const CLI::IsMember types({"fp32", "fp16", "bf16"});
+  Weights w{};
+  w.app = app.add_subcommand("weights", "Look at, convert, check and make weight files");
+  w.app->require_subcommand(1);
+  w.inspect = w.app->add_subcommand("inspect", "Print architecture, heads and tensors of a weight file");
+  w.inspect->add_option("FILE", command.input, "TorchScript .ts, or official .safetensors or .pt")
+      ->required();
+  w.convert = w.app->add_subcommand("convert", "Write weights in another format or type");
+  w.convert->add_option("IN", command.input, "weight file to read")->required();
+  w.convert->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
+  w.convert->add_option("--type", command.type, "fp32, fp16 or bf16 [as they are]")->check(types);
+  w.verify = w.app->add_subcommand("verify", "Read and check every tensor of a weight file");
+  w.verify->add_option("FILE", command.input, "weight file to check")->required();
+  w.random = w.app->add_subcommand("random", "Write seeded random weights of an architecture");
+  w.random->add_option("--config", command.input, "config.json with the architecture [VGGT-1B]");
+  w.random->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
+  w.random->add_option("--type", command.type, "fp32, fp16 or bf16 [fp32]")->check(types);
+  w.random->add_option("--seed", command.seed, "of the random numbers [0]");
+  return w;
+}
+
+CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
+  CLI::App* eval = app.add_subcommand("eval", "Compare cameras, depth and clouds with true ones");
+  eval->add_option("--result,--poses", command.result, "cameras, depth, clouds to judge, as files or folders")
+      ->required();
+  eval->add_option("--truth", command.truth, "what is true; several of a kind are scenes")->required();
+  eval->add_option("--depth-unit", command.depth_unit, "of 16-bit PNG depth [0.001]")->check(positive());
+  eval->add_option("--max-depth", command.max_depth, "true depths count below it [60]")->check(positive());
+  eval->add_option("--threshold", command.threshold, "distance of the F-score [1 % of the diagonal]")
+      ->check(positive());
+  eval->add_option("--json", command.json, "also write the numbers to this file");
+  return eval;
+}
+
+struct Bench {
+  CLI::App *app, *attention;
+  std::map<std::string, std::vector<std::string>> values;
+};
+
+/// CLI11 only collects; what the values mean is read_bench_options()'s business.
+void add_bench(CLI::App& app, Bench& bench) {
+  bench.app = app.add_subcommand("bench", "Measure the parts of the program");
+  bench.app->require_subcommand(1);
+  bench.attention = bench.app->add_subcommand("attention", "Time attention beside LibTorch's, or verify it");
+  for (const AttentionBenchOption& option : kAttentionBenchOptions) {
+    const std::string name = std::string("--") + option.name;
+    if (option.values == AttentionBenchOption::none) {
+      bench.attention->add_flag(name, option.help);
+      continue;
+    }
+    CLI::Option* added = bench.attention->add_option(name, bench.values[option.name], option.help);
+    if (option.values == AttentionBenchOption::one)
+      added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  }
+}
+
+BenchCommand bench_command(const Bench& bench) {
+  BenchCommand command;
+  for (const AttentionBenchOption& option : kAttentionBenchOptions) {
+    if (bench.attention->count(std::string("--") + option.name) == 0) continue;
+    const auto values = bench.values.find(option.name);
+    command.given[option.name] = values == bench.values.end() ? std::vector<std::string>() : values->second;
+  }
+  return command;
+}
+
+void prepare(CLI::App& app) {
+  app.allow_extras();
+  app.get_formatter()->column_width(24);
+  for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) prepare(*sub);
+}
+
+/// The deepest command that was named, for its extra arguments and its help.
+const CLI::App* named_command(const CLI::App* app) {
+  const std::vector<CLI::App*> subs = app->get_subcommands();
+  return subs.empty() ? app : named_command(subs.back());
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Frames in, a 3D scene out", "vggt-recon");
+  app.set_help_flag();
+  RawOptions raw;
+  WeightsCommand weights_command;
+  EvalCommand eval_command;
+  add_options(app, raw);
+  const Weights weights = add_weights(app, weights_command);
+  CLI::App* eval = add_eval(app, eval_command);
+  Bench bench{};
+  add_bench(app, bench);
+  for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval,
+                        bench.app, bench.attention}) {
+    sub->set_help_flag("-h,--help", "Print this");
+  }
+  prepare(app);
+  std::optional<std::string> failure;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return ShowText{named_command(&app)->help()};
+  } catch (const CLI::ParseError& error) {
+    failure = error.what();
+  }
+  const CLI::App* named = named_command(&app);
+  const bool is_main = named == &app;
+  // A mistyped option also makes a required one missing: the mistyping is what to say.
+  const std::vector<std::string> extras = named->remaining();
+  refuse_options_as_values(raw);
+  if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
+  if (failure) throw std::invalid_argument(*failure);
+
+  if (raw.help) return ShowText{help_text()};
+  if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
+  if (named == eval) return eval_command;
+  if (named == bench.attention) return bench_command(bench);
+  if (!is_main) {
+    weights_command.action = named->get_name();
+    return weights_command;
+  }
+  const Options options = options_of(raw);
+  if (raw.print_config) return ShowText{options_to_yaml(options)};
+  check_options(options);
+  return options;
+}
+
+}  // namespace vggt

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/options/options.h"
+
+namespace vggt {
+
+/// A text for standard output: help, version, --print-config.
+struct ShowText {
+  std::string text;
+};
+
+/// `weights inspect|convert|verify|random`.
+struct WeightsCommand {
+  std::string action;
+  std::string input, output;  // random: `input` is config.json
+  std::string type;           // of the tensors written; empty: as they are (random: fp32)
+  int64_t seed = 0;
+};
+
+/// `eval`: how far cameras, depth and clouds are from true ones.
+struct EvalCommand {
+  std::vector<std::string> result, truth;  // files and folders, sorted by what they hold
+  double depth_unit = 0.001;               // of 16-bit PNG
+  double max_depth = 60;                   // true depths count below it
+  std::optional<double> threshold;         // of the F-score, units of the truth
+  std::string json;                        // where to write the numbers; empty: nowhere
+};
+
+/// `bench attention`: the values of its options by name, see attention/bench/options.h.
+struct BenchCommand {
+  std::map<std::string, std::vector<std::string>> given;
+};
+
+using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand>;
+
+/// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
+/// range.
+Command parse_command_line(int argc, const char* const* argv);
+
+}  // namespace vggt

@@ -1,0 +1,226 @@
+#include "app/cli/eval_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <ostream>
+#include <stdexcept>
+
+#include "app/eval/eval_inputs.h"
+#include "app/eval/eval_report.h"
+#include "app/eval/frame_match.h"
+#include "app/run/outputs.h"
+#include "app/events/stop.h"
+#include "io/files/atomic_file.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Both sides of a comparison, scene by scene.
+struct Inputs {
+  EvalSide result, truth;
+};
+
+FrameKey key_of(const FramePose& pose) {
+  return {pose.file, pose.time_s};
+}
+
+template <class T>
+std::vector<FrameKey> keys_of(const std::vector<T>& frames) {
+  std::vector<FrameKey> keys;
+  for (const T& frame : frames) keys.push_back(key_of(frame));
+  return keys;
+}
+
+template <class T>
+std::vector<T> load(const Source<T>& source, const char* what) {
+  check_stop();
+  std::vector<T> loaded = source.load();
+  if (loaded.empty()) throw std::invalid_argument(source.path + ": holds no " + what);
+  return loaded;
+}
+
+/// The number of scenes, 0 where one side has none of it.
+template <class T>
+std::size_t shared_scenes(const std::vector<Source<T>>& result, const std::vector<Source<T>>& truth,
+                          const char* what, EvalReport& report) {
+  if (result.empty() != truth.empty()) {
+    report.left_out.push_back(std::string(what) + (truth.empty() ? " of the result" : " of the truth"));
+  }
+  if (result.empty() || truth.empty()) return 0;
+  if (result.size() != truth.size()) {
+    throw std::invalid_argument(
+        fmt::format("eval: {} of {} scenes against {} true ones; the k-th is compared with the k-th", what,
+                    result.size(), truth.size()));
+  }
+  return result.size();
+}
+
+/// Adds a scene's match to the count; frames are named with their scene where there are several.
+void count_frames(const FrameMatch& match, std::size_t scene, std::size_t scenes, FrameCount& count) {
+  const std::string prefix = scenes > 1 ? fmt::format("scene {}: ", scene) : "";
+  for (const std::string& name : match.only_result) count.only_result.push_back(prefix + name);
+  for (const std::string& name : match.only_truth) count.only_truth.push_back(prefix + name);
+  count.matched += static_cast<int>(match.pairs.size());
+  count.result += static_cast<int>(match.pairs.size() + match.only_result.size());
+  count.truth += static_cast<int>(match.pairs.size() + match.only_truth.size());
+}
+
+void keep_valid(std::vector<FramePose>& poses) {
+  std::erase_if(poses, [](const FramePose& pose) { return !pose.valid; });
+}
+
+/// The matched frames of all scenes; the fields of view are those of the frames for which both sides tell
+/// them.
+struct MatchedPoses {
+  std::vector<std::vector<PosePair>> scenes;
+  std::vector<FovPair> fields_of_view;
+};
+
+MatchedPoses load_poses(const Inputs& inputs, EvalReport& report) {
+  const auto &ours = inputs.result.poses, &theirs = inputs.truth.poses;
+  const std::size_t scenes = shared_scenes(ours, theirs, "poses", report);
+  MatchedPoses all{std::vector<std::vector<PosePair>>(scenes), {}};
+  for (std::size_t scene = 0; scene < scenes; ++scene) {
+    std::vector<FramePose> result = load(ours[scene], "poses"), truth = load(theirs[scene], "poses");
+    keep_valid(result);
+    keep_valid(truth);
+    const FrameMatch match = match_frames(keys_of(result), keys_of(truth));
+    if (match.pairs.size() < 2) {
+      throw std::invalid_argument(
+          fmt::format("eval: only {} of the {} poses of {} match one of the {} of {}; 2 are needed",
+                      match.pairs.size(), result.size(), ours[scene].path, truth.size(), theirs[scene].path));
+    }
+    for (const auto& [i, j] : match.pairs) {
+      all.scenes[scene].push_back({result[i].world_from_cam, truth[j].world_from_cam});
+      if (result[i].fov_x_rad && truth[j].fov_x_rad)
+        all.fields_of_view.push_back({*result[i].fov_x_rad, *truth[j].fov_x_rad});
+    }
+    count_frames(match, scene, scenes, report.pose_frames);
+  }
+  return all;
+}
+
+/// Keys of depth maps: their files' names, else those of the side's cameras if there are as many.
+std::vector<FrameKey> depth_keys(const std::vector<DepthMap>& maps, const EvalSide& side, std::size_t scene) {
+  std::vector<FrameKey> keys;
+  for (const DepthMap& map : maps) keys.push_back({map.name, std::nullopt});
+  if (!keys.front().name.empty() || !side.poses_named || scene >= side.poses.size()) return keys;
+  const std::vector<FramePose> poses = side.poses[scene].load();
+  if (poses.size() == keys.size()) keys = keys_of(poses);
+  return keys;
+}
+
+void compare_depth(const Inputs& inputs, double max_depth, EvalReport& report) {
+  const auto &ours = inputs.result.depth, &theirs = inputs.truth.depth;
+  const std::size_t scenes = shared_scenes(ours, theirs, "depth", report);
+  if (scenes == 0) return;
+  DepthError mean{0, 0, 0, 0};
+  const auto count = static_cast<double>(scenes);
+  for (std::size_t scene = 0; scene < scenes; ++scene) {
+    const std::vector<DepthMap> result = load(ours[scene], "depth"), truth = load(theirs[scene], "depth");
+    const FrameMatch match =
+        match_frames(depth_keys(result, inputs.result, scene), depth_keys(truth, inputs.truth, scene));
+    std::vector<DepthPair> pairs;
+    for (const auto& [i, j] : match.pairs) pairs.push_back({&result[i], &truth[j]});
+    if (pairs.empty()) throw std::invalid_argument("eval: no depth map has the name of a true one");
+    const DepthError error = depth_error(pairs, max_depth);
+    mean.abs_rel += error.abs_rel / count;
+    mean.delta_1 += error.delta_1 / count;
+    mean.scale += error.scale / count;
+    mean.coverage += error.coverage / count;
+    count_frames(match, scene, scenes, report.depth_frames);
+  }
+  report.depth = mean;
+}
+
+Eigen::Matrix4d alignment_of(const std::vector<PosePair>& poses) {
+  const Eigen::Matrix4d truth_from_result = align(poses);
+  if (!(truth_from_result.topLeftCorner<3, 3>().norm() > 0)) {
+    throw std::invalid_argument("cloud: the true cameras tell no scale: they stand in one place");
+  }
+  return truth_from_result;
+}
+
+void transform(std::vector<Eigen::Vector3d>& points, const Eigen::Matrix4d& matrix) {
+  const Eigen::Matrix3d turn = matrix.topLeftCorner<3, 3>();
+  const Eigen::Vector3d shift = matrix.topRightCorner<3, 1>();
+  for (Eigen::Vector3d& point : points) point = turn * point + shift;
+}
+
+void compare_clouds(const Inputs& inputs, const std::vector<std::vector<PosePair>>& poses,
+                    std::optional<double> threshold, EvalReport& report) {
+  const auto &ours = inputs.result.clouds, &theirs = inputs.truth.clouds;
+  const std::size_t scenes = shared_scenes(ours, theirs, "cloud", report);
+  if (scenes == 0) return;
+  if (!poses.empty() && poses.size() != scenes) {
+    throw std::invalid_argument(
+        fmt::format("eval: clouds of {} scenes, but cameras of {}", scenes, poses.size()));
+  }
+  report.cloud_aligned = !poses.empty();
+  CloudError sum;
+  for (std::size_t scene = 0; scene < scenes; ++scene) {
+    std::vector<Eigen::Vector3d> result = load(ours[scene], "points");
+    if (report.cloud_aligned) transform(result, alignment_of(poses[scene]));
+    const CloudError error = cloud_error(result, load(theirs[scene], "points"), threshold);
+    for (double CloudError::*value :
+         {&CloudError::accuracy, &CloudError::completeness, &CloudError::chamfer, &CloudError::precision,
+          &CloudError::recall, &CloudError::f_score, &CloudError::threshold}) {
+      sum.*value += error.*value / static_cast<double>(scenes);
+    }
+  }
+  report.cloud = sum;
+}
+
+/// All files that are read, and those beside them in their folders.
+std::vector<fs::path> files_of(const EvalCommand& command) {
+  std::vector<fs::path> files;
+  for (const auto& paths : {command.result, command.truth}) {
+    for (const fs::path path : paths) {
+      files.push_back(path);
+      if (!fs::is_directory(path)) continue;
+      for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path());
+    }
+  }
+  return files;
+}
+
+EvalReport compare(const EvalCommand& command) {
+  const Inputs inputs{sort_inputs(command.result, command.depth_unit),
+                      sort_inputs(command.truth, command.depth_unit)};
+  EvalReport report;
+  const MatchedPoses poses = load_poses(inputs, report);
+  if (!poses.scenes.empty()) report.poses = trajectory_error(poses.scenes);
+  if (!poses.fields_of_view.empty()) report.fov = fov_error(poses.fields_of_view);
+  compare_depth(inputs, command.max_depth, report);
+  compare_clouds(inputs, poses.scenes, command.threshold, report);
+  if (!report.poses && !report.depth && !report.cloud) {
+    std::string found;
+    for (const std::string& what : report.left_out) found += (found.empty() ? "" : ", ") + what;
+    throw std::invalid_argument("eval: nothing to compare: there is only the " + found);
+  }
+  report.scenes =
+      static_cast<int>(std::max({poses.scenes.size(), report.depth ? inputs.result.depth.size() : 0,
+                                 report.cloud ? inputs.result.clouds.size() : 0}));
+  return report;
+}
+
+}  // namespace
+
+void run_eval_command(const EvalCommand& command) {
+  if (!command.json.empty()) {
+    check_apart({command.json}, files_of(command));
+    check_writable({command.json});
+  }
+  const EvalReport report = compare(command);
+  check_stop();
+  std::fputs(to_text(report).c_str(), stdout);
+  if (!command.json.empty()) {
+    write_atomically(command.json, [&](std::ostream& out) { out << to_json(report); });
+  }
+}
+
+}  // namespace vggt

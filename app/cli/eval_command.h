@@ -1,0 +1,11 @@
+#pragma once
+#include "app/cli/command_line.h"
+
+namespace vggt {
+
+/// `vggt-recon eval`: prints how far cameras, depth and clouds are from the true ones, and writes it as JSON
+/// if asked. Compares what both sides hold. Throws std::invalid_argument and std::system_error for what
+/// cannot be read or compared.
+void run_eval_command(const EvalCommand& command);
+
+}  // namespace vggt

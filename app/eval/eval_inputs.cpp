@@ -1,0 +1,169 @@
+#include "app/eval/eval_inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "io/files/byte_reader.h"
+#include "io/frames/frame_sources.h"
+#include "io/files/input_file.h"
+#include "io/scene/prediction_reader.h"
+#include "io/scene/scene_files.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Kind { tum, colmap, pose_json, png, npy, pfm, ply, tensors };
+
+std::string head_of(const InputFile& file) {
+  constexpr uint64_t kEnough = 1 << 16;
+  std::string head(std::min(file.size(), kEnough), '\0');
+  file.read(0, std::as_writable_bytes(std::span(head)));
+  return head;
+}
+
+/// COLMAP's lines of images have ten fields or more, TUM's eight.
+bool looks_like_colmap(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view first = next_word(line);
+    if (first.empty() || first.starts_with('#')) continue;
+    int fields = 1;
+    while (!next_word(line).empty()) ++fields;
+    return fields >= 10;
+  }
+  return false;
+}
+
+Kind kind_of(const fs::path& path) {
+  std::string head = head_of(InputFile(path));
+  if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
+  if (head.starts_with("ply\n") || head.starts_with("ply\r")) return Kind::ply;
+  if (head.starts_with("\x89PNG")) return Kind::png;
+  if (head.starts_with("\x93NUMPY")) return Kind::npy;
+  if (head.starts_with("Pf\n") || head.starts_with("Pf ")) return Kind::pfm;
+  if (path.extension() == ".safetensors") return Kind::tensors;
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && head[first] == '{') return Kind::pose_json;
+  if (head.find('\0') != std::string::npos) {
+    throw std::invalid_argument(path.string() + ": holds no cameras, depth or points that are known");
+  }
+  return looks_like_colmap(head) ? Kind::colmap : Kind::tum;
+}
+
+/// What files hold, with the cameras of predictions apart: these have no names, and count only where no other
+/// file holds cameras.
+struct Sorted : EvalSide {
+  std::vector<Source<FramePose>> unnamed_poses;
+};
+
+void add_tensors(const fs::path& path, Sorted& side) {
+  const auto file = std::make_shared<const PredictionFile>(path);
+  for (int64_t scene = 0; scene < file->scenes(); ++scene) {
+    if (file->has_poses()) side.unnamed_poses.push_back({path, [file, scene] { return file->poses(scene); }});
+    if (file->has_depth()) side.depth.push_back({path, [file, scene] { return file->depth(scene); }});
+  }
+}
+
+std::vector<DepthMap> one(DepthMap map) {
+  std::vector<DepthMap> maps;
+  maps.push_back(std::move(map));
+  return maps;
+}
+
+std::vector<DepthMap> read_depth(const fs::path& path, double unit) {
+  const Kind kind = kind_of(path);
+  if (kind == Kind::png) return one(read_depth_png(path, unit));
+  if (kind == Kind::pfm) return one(read_depth_pfm(path));
+  if (kind == Kind::npy) return read_depth_npy(path);
+  throw std::invalid_argument(path.string() + ": neither PNG nor .npy nor .pfm");
+}
+
+std::vector<fs::path> depth_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".png" || extension == ".npy" || extension == ".pfm") files.push_back(entry.path());
+  }
+  std::ranges::sort(files, [](const fs::path& a, const fs::path& b) {
+    return natural_less(a.filename().string(), b.filename().string());
+  });
+  return files;
+}
+
+void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
+  const std::vector<fs::path> files = depth_files(folder);
+  if (files.empty()) {
+    const bool binary = fs::exists(folder / "images.bin");
+    throw std::invalid_argument(folder.string() +
+                                (binary ? ": COLMAP's binary files; colmap model_converter writes text"
+                                        : ": holds no images.txt, transforms.json, .png, .npy or .pfm"));
+  }
+  const auto load = [files, unit] {
+    std::vector<DepthMap> maps;
+    for (const fs::path& file : files) {
+      std::vector<DepthMap> read = read_depth(file, unit);
+      if (read.size() != 1)
+        throw std::invalid_argument(file.string() + ": one of several files, but not of one frame");
+      maps.push_back(std::move(read.front()));
+    }
+    return maps;
+  };
+  side.depth.push_back({folder, load});
+}
+
+void add_file(const fs::path& path, double unit, Sorted& side) {
+  switch (kind_of(path)) {
+    case Kind::tum:
+      side.poses.push_back({path, [path] { return read_tum_poses(path); }});
+      break;
+    case Kind::colmap:
+      side.poses.push_back({path, [path] { return read_colmap_images(path); }});
+      break;
+    case Kind::pose_json:
+      side.poses.push_back({path, [path] { return read_pose_json(path); }});
+      break;
+    case Kind::ply:
+      side.clouds.push_back({path, [path] { return read_ply_points(path); }});
+      break;
+    case Kind::tensors:
+      add_tensors(path, side);
+      break;
+    case Kind::png:
+    case Kind::npy:
+    case Kind::pfm:
+      side.depth.push_back({path, [path, unit] { return read_depth(path, unit); }});
+      break;
+  }
+}
+
+}  // namespace
+
+EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
+  Sorted side;
+  for (const fs::path path : paths) {
+    if (!fs::is_directory(path)) {
+      add_file(path, depth_unit, side);
+    } else if (fs::exists(path / "images.txt")) {
+      add_file(path / "images.txt", depth_unit, side);
+    } else if (fs::exists(path / "transforms.json")) {
+      add_file(path / "transforms.json", depth_unit, side);
+    } else {
+      add_depth_folder(path, depth_unit, side);
+    }
+  }
+  if (side.poses.empty()) {
+    side.poses = std::move(side.unnamed_poses);
+    side.poses_named = false;
+  }
+  return side;
+}
+
+}  // namespace vggt

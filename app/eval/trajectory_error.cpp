@@ -1,0 +1,186 @@
+#include "app/eval/trajectory_error.h"
+
+#include <Eigen/Geometry>
+#include <Eigen/SVD>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <span>
+#include <stdexcept>
+
+#include "app/scene/median.h"
+#include "app/events/stop.h"
+
+namespace vggt {
+namespace {
+
+double degrees(double radians) {
+  return radians * 180 / std::numbers::pi;
+}
+
+/// How many errors lie in each degree; as numpy's, the last bin of a histogram that ends at `limit` holds
+/// `limit` itself.
+class DegreeHistogram {
+ public:
+  void add(double error) {
+    ++count_;
+    if (!(error <= 30)) return;
+    ++bins_[static_cast<std::size_t>(std::floor(error))];
+    if (error == std::floor(error)) ++whole_[static_cast<std::size_t>(error)];
+  }
+
+  Auc auc() const { return {area(5), area(15), area(30)}; }
+
+ private:
+  double area(std::size_t limit) const {
+    double sum = static_cast<double>(whole_[limit]);
+    for (std::size_t i = 0; i < limit; ++i)
+      sum += static_cast<double>(bins_[i]) * static_cast<double>(limit - i);
+    return sum / (static_cast<double>(count_) * static_cast<double>(limit));
+  }
+
+  std::array<std::size_t, 31> bins_{}, whole_{};
+  std::size_t count_ = 0;
+};
+
+/// Distances below this share of the coordinates are rounding.
+constexpr double kRounding = 1e-12;
+
+Eigen::Matrix4d relative(const Eigen::Matrix4d& world_from_a, const Eigen::Matrix4d& world_from_b) {
+  Eigen::Matrix4d a_from_b = Eigen::Isometry3d(world_from_a).inverse().matrix() * world_from_b;
+  const Eigen::Vector3d a = world_from_a.topRightCorner<3, 1>(), b = world_from_b.topRightCorner<3, 1>();
+  if ((b - a).norm() <= kRounding * a.norm()) a_from_b.topRightCorner<3, 1>().setZero();
+  return a_from_b;
+}
+
+double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& truth) {
+  if (truth.norm() == 0) return 0;
+  if (result.norm() == 0) return 90;
+  return degrees(std::atan2(result.cross(truth).norm(), result.dot(truth)));
+}
+
+/// Errors of the pairs of frames of every scene: where the later camera is, seen from the earlier one.
+class PairErrors {
+ public:
+  void add_scene(const std::vector<PosePair>& poses) {
+    for (std::size_t i = 0; i < poses.size(); ++i) {
+      check_stop();
+      for (std::size_t j = i + 1; j < poses.size(); ++j) {
+        add(relative(poses[i].result, poses[j].result), relative(poses[i].truth, poses[j].truth));
+      }
+    }
+  }
+
+  void report(TrajectoryError& error) {
+    error.median_rotation = median(std::span(rotations_));
+    error.median_translation_direction = median(std::span(directions_));
+    error.auc = signed_.auc();
+    error.auc_either_sign = either_sign_.auc();
+  }
+
+ private:
+  void add(const Eigen::Matrix4d& result, const Eigen::Matrix4d& truth) {
+    const Eigen::Matrix3d turn = result.topLeftCorner<3, 3>().transpose() * truth.topLeftCorner<3, 3>();
+    const double rotation = degrees(Eigen::AngleAxisd(turn).angle());
+    const double direction = direction_error(result.topRightCorner<3, 1>(), truth.topRightCorner<3, 1>());
+    rotations_.push_back(rotation);
+    directions_.push_back(direction);
+    signed_.add(std::max(rotation, direction));
+    either_sign_.add(std::max(rotation, std::min(direction, 180 - direction)));
+  }
+
+  std::vector<double> rotations_, directions_;
+  DegreeHistogram signed_, either_sign_;
+};
+
+struct Centres {
+  Eigen::Matrix3Xd result, truth;
+};
+
+Centres centres_of(const std::vector<PosePair>& poses) {
+  const auto count = static_cast<Eigen::Index>(poses.size());
+  Centres centres{Eigen::Matrix3Xd(3, count), Eigen::Matrix3Xd(3, count)};
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const PosePair& pose = poses[static_cast<std::size_t>(i)];
+    centres.result.col(i) = pose.result.topRightCorner<3, 1>();
+    centres.truth.col(i) = pose.truth.topRightCorner<3, 1>();
+  }
+  return centres;
+}
+
+Eigen::Matrix3d mean_turn(const std::vector<PosePair>& poses) {
+  Eigen::Matrix3d sum = Eigen::Matrix3d::Zero();
+  for (const PosePair& pose : poses) {
+    sum += pose.truth.topLeftCorner<3, 3>() * pose.result.topLeftCorner<3, 3>().transpose();
+  }
+  return sum / static_cast<double>(poses.size());
+}
+
+Eigen::Matrix3d nearest_rotation(const Eigen::Matrix3d& matrix) {
+  const Eigen::JacobiSVD<Eigen::Matrix3d> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const double sign = (svd.matrixU() * svd.matrixV().transpose()).determinant() < 0 ? -1 : 1;
+  return svd.matrixU() * Eigen::Vector3d(1, 1, sign).asDiagonal() * svd.matrixV().transpose();
+}
+
+/// A matrix whose nearest rotation aligns the worlds: the covariance of the centres where they span a plane.
+/// On a line they fix one direction, and the cameras' rotations what is across it; in a point all of it.
+Eigen::Matrix3d known_turn(const Eigen::Matrix3d& covariance, const std::vector<PosePair>& poses) {
+  const Eigen::JacobiSVD<Eigen::Matrix3d> svd(covariance, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const Eigen::Vector3d spread = svd.singularValues();
+  constexpr double kLine = 1e-6;  // of variances: a thousandth of the length
+  if (spread(1) > kLine * spread(0)) return covariance;
+  if (!(spread(0) > 0)) return mean_turn(poses);
+  const Eigen::Vector3d to = svd.matrixU().col(0), from = svd.matrixV().col(0);
+  const Eigen::Matrix3d across_to = Eigen::Matrix3d::Identity() - to * to.transpose();
+  const Eigen::Matrix3d across_from = Eigen::Matrix3d::Identity() - from * from.transpose();
+  return to * from.transpose() + across_to * mean_turn(poses) * across_from;
+}
+
+/// From their mean; zero where the centres are in one place. Throws where their squares would overflow.
+Eigen::Matrix3Xd offsets(const Eigen::Matrix3Xd& centres) {
+  constexpr double kFarthest = 1e100;
+  if (!(centres.norm() < kFarthest)) throw std::invalid_argument("poses: positions farther away than 1e100");
+  Eigen::Matrix3Xd from_mean = centres.colwise() - Eigen::Vector3d(centres.rowwise().mean());
+  if (from_mean.norm() <= kRounding * centres.norm()) from_mean.setZero();
+  return from_mean;
+}
+
+double ate_rmse(const Centres& centres, const Eigen::Matrix4d& truth_from_result) {
+  const Eigen::Matrix3Xd aligned = (truth_from_result.topLeftCorner<3, 3>() * centres.result).colwise() +
+                                   Eigen::Vector3d(truth_from_result.topRightCorner<3, 1>());
+  return std::sqrt((aligned - centres.truth).colwise().squaredNorm().mean());
+}
+
+}  // namespace
+
+Eigen::Matrix4d align(const std::vector<PosePair>& poses) {
+  const Centres centres = centres_of(poses);
+  const Eigen::Vector3d from = centres.result.rowwise().mean(), to = centres.truth.rowwise().mean();
+  const Eigen::Matrix3Xd from_offsets = offsets(centres.result);
+  const Eigen::Matrix3d covariance = offsets(centres.truth) * from_offsets.transpose();
+  const Eigen::Matrix3d rotation = nearest_rotation(known_turn(covariance, poses));
+  const double variance = from_offsets.squaredNorm();
+  const double scale = variance > 0 ? (rotation.transpose() * covariance).trace() / variance : 1;
+  Eigen::Matrix4d similarity = Eigen::Matrix4d::Identity();
+  similarity.topLeftCorner<3, 3>() = scale * rotation;
+  similarity.topRightCorner<3, 1>() = to - scale * (rotation * from);
+  return similarity;
+}
+
+TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes) {
+  TrajectoryError error;
+  error.scale = 0;
+  PairErrors pairs;
+  const auto count = static_cast<double>(scenes.size());
+  for (const std::vector<PosePair>& poses : scenes) {
+    const Eigen::Matrix4d truth_from_result = align(poses);
+    error.scale += truth_from_result.topLeftCorner<3, 1>().norm() / count;
+    error.ate_rmse += ate_rmse(centres_of(poses), truth_from_result) / count;
+    pairs.add_scene(poses);
+  }
+  pairs.report(error);
+  return error;
+}
+
+}  // namespace vggt

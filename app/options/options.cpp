@@ -1,0 +1,245 @@
+#include "app/options/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+#include "app/options/spelling.h"
+
+namespace vggt {
+namespace {
+
+[[noreturn]] void bad_value(const std::string& where, const std::string& text, const std::string& expected) {
+  throw std::invalid_argument(where + ": '" + text.substr(0, 80) + "' is not " + expected);
+}
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string shortest(double number) {
+  char text[32];
+  const auto result = std::to_chars(text, text + sizeof text, number);
+  return {text, result.ptr};
+}
+
+std::string range_of(const OptionInfo& info) {
+  constexpr double kUnbounded = 1e15;
+  if (info.max < kUnbounded) return " from " + shortest(info.min) + " to " + shortest(info.max);
+  return info.min > -kUnbounded ? " of at least " + shortest(info.min) : "";
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+
+void check_choice(const OptionInfo& info, const std::string& text, const std::string& where) {
+  if (info.choices.empty() || std::ranges::count(info.choices, text)) return;
+  bad_value(
+      where, text,
+      "one of " + joined(info.choices, ", ") + "; did you mean '" + nearest_name(text, info.choices) + "'?");
+}
+
+void parse(const OptionInfo& info, const std::string& text, const std::string& where, std::string& value) {
+  check_choice(info, text, where);
+  value = text;
+}
+
+void parse(const OptionInfo&, const std::string& text, const std::string& where, bool& value) {
+  if (text == "true" || text == "on" || text == "yes") {
+    value = true;
+  } else if (text == "false" || text == "off" || text == "no") {
+    value = false;
+  } else {
+    bad_value(where, text, "true or false");
+  }
+}
+
+template <class Number>
+void parse_number(const OptionInfo& info, const std::string& text, const std::string& where, Number& value) {
+  const auto number = number_in<Number>(text);
+  const auto as_double = static_cast<double>(number.value_or(0));
+  if (!number || !std::isfinite(as_double) || as_double < info.min || as_double > info.max) {
+    bad_value(where, text, (std::is_integral_v<Number> ? "a whole number" : "a number") + range_of(info));
+  }
+  value = *number;
+}
+
+void parse(const OptionInfo& info, const std::string& text, const std::string& where, int64_t& value) {
+  parse_number(info, text, where, value);
+}
+void parse(const OptionInfo& info, const std::string& text, const std::string& where, double& value) {
+  parse_number(info, text, where, value);
+}
+
+template <class Value>
+void parse(const OptionInfo& info, const std::string& text, const std::string& where,
+           std::optional<Value>& value) {
+  parse(info, text, where, value.emplace());
+}
+
+void parse(const OptionInfo& info, const std::string& text, const std::string& where,
+           std::vector<std::string>& value) {
+  value.clear();
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    check_choice(info, part, where);
+    if (!std::ranges::count(value, part)) value.push_back(part);
+  }
+  if (value.empty()) bad_value(where, text, "a list of " + joined(info.choices, ", "));
+}
+
+/// Calls act(info, field) for one option; false if there is none of this name.
+template <class Act>
+bool with_option(Options& options, std::string_view name, Act&& act) {
+  bool found = false;
+  visit_options(options, [&](const OptionInfo& info, auto& field) {
+    if (name != info.name) return;
+    found = true;
+    act(info, field);
+  });
+  return found;
+}
+
+void check_attention(const Options& options) {
+  const std::vector<std::string> precisions = precisions_for(options.attention);
+  if (options.precision == "auto" || std::ranges::count(precisions, options.precision)) return;
+  throw std::invalid_argument("attention: '" + options.attention + "' goes with precision " +
+                              joined(precisions, " or ") + ", not with " + options.precision);
+}
+
+}  // namespace
+
+void check_device(const std::string& device) {
+  if (device == "auto" || device == "cpu" || device == "cuda") return;
+  const bool is_numbered = device.starts_with("cuda:");
+  const auto index = is_numbered ? number_in<int>(device.substr(5)) : std::nullopt;
+  if (!index || *index < 0 || *index > 127) bad_value("device", device, "auto, cpu, cuda or cuda:N");
+}
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  const Options options;
+  visit_options(options, [&](const OptionInfo& info, const auto&) { names.emplace_back(info.name); });
+  return names;
+}
+
+void set_option(Options& options, std::string_view name, const std::string& text, const std::string& where) {
+  const bool found = with_option(
+      options, name, [&](const OptionInfo& info, auto& field) { parse(info, text, where, field); });
+  if (!found) throw std::logic_error("no option '" + std::string(name) + "'");
+}
+
+void reset_option(Options& options, std::string_view name) {
+  Options defaults;
+  std::map<std::string_view, const void*> default_fields;
+  visit_options(defaults, [&](const OptionInfo& info, auto& field) { default_fields[info.name] = &field; });
+  with_option(options, name, [&](const OptionInfo& info, auto& field) {
+    field = *static_cast<const std::decay_t<decltype(field)>*>(default_fields.at(info.name));
+  });
+}
+
+std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::string& where) {
+  if (text == "off" || text == "false") return std::nullopt;
+  if (text == "on" || text == "true") return OutlierFilter{};
+  const std::size_t comma = text.find(',');
+  const auto neighbors = number_in<int>(std::string_view(text).substr(0, comma));
+  const auto std_ratio = comma == text.npos ? std::optional(OutlierFilter{}.std_ratio)
+                                            : number_in<double>(std::string_view(text).substr(comma + 1));
+  const bool in_range =
+      neighbors && std_ratio && *neighbors >= 1 && *neighbors <= 1000 && *std_ratio > 0 && *std_ratio <= 1000;
+  if (!in_range) bad_value(where, text, "off, on, or neighbours,deviations such as 20,2.0");
+  return OutlierFilter{*neighbors, *std_ratio};
+}
+
+std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where) {
+  constexpr int kSmallest = 16, kLargest = 8192;
+  const std::size_t cross = std::min(text.find('x'), text.size());
+  const auto width = number_in<int>(std::string_view(text).substr(0, cross));
+  const auto height = number_in<int>(std::string_view(text).substr(std::min(cross + 1, text.size())));
+  const auto fits = [](std::optional<int> side) { return side && *side >= kSmallest && *side <= kLargest; };
+  if (!fits(width) || !fits(height)) {
+    bad_value(where, text,
+              "a width and height such as 1280x960, each from " + std::to_string(kSmallest) + " to " +
+                  std::to_string(kLargest));
+  }
+  return {*width, *height};
+}
+
+std::vector<std::string> precisions_for(const std::string& attention) {
+  if (attention == "strict" || attention == "split") return {"fp32", "tf32"};
+  if (attention == "turbo") return {"tf32"};
+  if (attention == "half") return {"bf16", "fp16"};
+  return {"bf16", "fp16", "tf32", "fp32"};
+}
+
+void check_options(const Options& options) {
+  const auto missing = [](const char* name) {
+    throw std::invalid_argument(std::string("--") + name + " is missing (see vggt-recon --help)");
+  };
+  if (options.frames.empty()) missing("frames");
+  if (options.out.empty() && options.save_predictions.empty()) missing("out");
+  check_device(options.device);
+  check_attention(options);
+  parse_outliers(options.outliers, "outliers");
+  parse_picture_size(options.picture_size, "picture-size");
+  if (!options.picture.empty() && options.out.empty()) {
+    throw std::invalid_argument("picture: it shows the scene, which needs --out");
+  }
+  if (options.fps && options.stride) throw std::invalid_argument("give fps or stride, not both");
+  if (options.quiet && options.verbose) throw std::invalid_argument("give quiet or verbose, not both");
+  const bool wants_tracks = std::ranges::count(options.heads, "tracks") > 0;
+  if (wants_tracks && options.query_points.empty()) {
+    throw std::invalid_argument("heads: 'tracks' needs --query-points");
+  }
+  if (options.width && *options.width % 14 != 0) {
+    const int64_t below = *options.width / 14 * 14;
+    throw std::invalid_argument("width: " + std::to_string(*options.width) +
+                                " is not a multiple of 14 (try " + std::to_string(below) + " or " +
+                                std::to_string(below + 14) + ")");
+  }
+}
+
+std::string help_text() {
+  struct Line {
+    std::string group, left, help;
+  };
+  std::vector<Line> lines;
+  const Options options;
+  visit_options(options, [&](const OptionInfo& info, const auto&) {
+    const std::string left = std::string("--") + info.name + (*info.value ? " " : "") + info.value;
+    if (*info.help) {
+      lines.push_back({info.group, left, info.help});
+    } else {
+      lines.back().left += ", " + left;
+    }
+  });
+  lines.push_back({"Output", "--config YAML, --print-config", "options from a file; print them all"});
+  lines.push_back({"Output", "--version, --help", ""});
+  std::string text =
+      "vggt-recon --frames PATH --out SCENE.ply [options]    frames in, a 3D scene out\n"
+      "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
+      "vggt-recon eval --result PATH... --truth PATH...      compare with what is true\n";
+  std::string group;
+  for (const Line& line : lines) {
+    if (line.group != group) text += line.group + ":\n";
+    group = line.group;
+    std::string row = "  " + line.left;
+    row.resize(std::max<std::size_t>(row.size() + 1, 32), ' ');
+    row += line.help;
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + "\n";
+  }
+  return text;
+}
+
+}  // namespace vggt

@@ -1,0 +1,16 @@
+#pragma once
+#include <vector>
+
+#include "app/report/picture_canvas.h"
+#include "io/scene/scene_files.h"
+
+namespace vggt {
+
+/// The colour of camera `i` of `count`: blue for the first, over green and yellow, to red for the last.
+Canvas::Color camera_color(std::size_t i, std::size_t count);
+
+/// The cloud as discs that close the gaps between points, with the valid cameras as frustums joined in their
+/// order, seen as picture_view() chooses. Both may be empty.
+Picture draw_picture(const PointCloud& cloud, const std::vector<SceneCamera>& cameras, int width, int height);
+
+}  // namespace vggt

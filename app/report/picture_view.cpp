@@ -1,0 +1,219 @@
+#include "app/report/picture_view.h"
+
+#include <Eigen/Eigenvalues>
+#include <Eigen/Geometry>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <optional>
+
+namespace vggt {
+namespace {
+
+using Eigen::Matrix3d, Eigen::Vector3d;
+
+constexpr double kFieldOfView = 42 * std::numbers::pi / 180;  // of the longer side
+constexpr double kBorder = 0.015;                             // share of points beyond each border
+constexpr double kMargin = 0.95;                              // share of the picture that is filled
+
+/// The value below which `share` of at least one value lies.
+double quantile(std::vector<double> values, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  const auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 1, values.size()) - 1);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
+
+/// Enough of the points to tell where most of them are.
+std::vector<Vector3d> sample(const std::vector<Eigen::Vector3f>& points) {
+  constexpr std::size_t kEnough = 100'000;
+  std::vector<Vector3d> some;
+  const std::size_t step = points.size() / kEnough + 1;
+  for (std::size_t i = 0; i < points.size(); i += step) some.push_back(points[i].cast<double>());
+  return some;
+}
+
+std::vector<double> along(const std::vector<Vector3d>& points, const Vector3d& direction) {
+  std::vector<double> values;
+  for (const Vector3d& point : points) values.push_back(direction.dot(point));
+  return values;
+}
+
+/// The diagonal of a box around most of the points; 0 without any.
+double extent(const std::vector<Vector3d>& points) {
+  if (points.empty()) return 0;
+  Vector3d size;
+  for (int axis = 0; axis < 3; ++axis) {
+    const std::vector<double> values = along(points, Vector3d::Unit(axis));
+    size(axis) = quantile(values, 1 - kBorder) - quantile(values, kBorder);
+  }
+  return size.norm();
+}
+
+Vector3d centre_of(const SceneCamera& camera) {
+  const Matrix3d rotation = camera.cam_from_world.topLeftCorner<3, 3>();
+  return -rotation.transpose() * camera.cam_from_world.topRightCorner<3, 1>();
+}
+
+/// How far in front of the cameras their images are drawn.
+double frustum_depth(const std::vector<Vector3d>& centres, double scene) {
+  if (centres.size() < 2) return 0.05 * scene;
+  std::vector<double> steps;
+  for (std::size_t i = 1; i < centres.size(); ++i) steps.push_back((centres[i] - centres[i - 1]).norm());
+  return std::clamp(quantile(steps, 0.5), 0.02 * scene, 0.05 * scene);
+}
+
+Frustum frustum_of(const SceneCamera& camera, double depth) {
+  const Matrix3d world_from_cam = camera.cam_from_world.topLeftCorner<3, 3>().transpose();
+  const Matrix3d& k = camera.k_network;
+  Frustum frustum{centre_of(camera), {}};
+  const std::array<std::array<int, 2>, 4> corners = {{{0, 0}, {1, 0}, {1, 1}, {0, 1}}};
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const Vector3d ray((corners[i][0] * camera.network_width - k(0, 2)) / k(0, 0),
+                       (corners[i][1] * camera.network_height - k(1, 2)) / k(1, 1), 1);
+    frustum.corners[i] = frustum.centre + depth * (world_from_cam * ray);
+  }
+  return frustum;
+}
+
+/// What the cameras have in common; unit vectors.
+struct Heading {
+  Vector3d up{0, -1, 0}, ahead{0, 0, 1};  // at right angles
+  double pitch = 0;                       // how far the cameras look down
+};
+
+/// Cameras are held level more often than not: up is across their right-hand axes, and where these are much
+/// the same direction, towards the tops of their images.
+Vector3d upright(const std::vector<Frustum>& frustums) {
+  Matrix3d sideways = Matrix3d::Zero();
+  Vector3d tops = Vector3d::Zero();
+  for (const Frustum& f : frustums) {
+    const Vector3d right = (f.corners[1] - f.corners[0]).normalized();
+    sideways += right * right.transpose();
+    tops += (f.corners[0] - f.corners[3]).normalized();
+  }
+  if (!(tops.norm() > 0)) return {0, -1, 0};
+  tops.normalize();
+  constexpr double kTrustInTops = 0.02;
+  const Matrix3d off_tops = Matrix3d::Identity() - tops * tops.transpose();
+  const Eigen::SelfAdjointEigenSolver<Matrix3d> solver(sideways / static_cast<double>(frustums.size()) +
+                                                       kTrustInTops * off_tops);
+  const Vector3d up = solver.eigenvectors().col(0);
+  return up.dot(tops) < 0 ? -up : up;
+}
+
+Vector3d direction_of(const Frustum& f) {
+  return ((f.corners[0] + f.corners[2]) / 2 - f.centre).normalized();
+}
+
+Heading heading_of(const std::vector<Frustum>& frustums) {
+  Heading heading;
+  if (frustums.empty()) return heading;
+  heading.up = upright(frustums);
+  const auto level = [&](const Vector3d& v) { return Vector3d(v - heading.up * heading.up.dot(v)); };
+  Vector3d mean = Vector3d::Zero();
+  for (const Frustum& f : frustums) {
+    mean += direction_of(f) / static_cast<double>(frustums.size());
+    heading.pitch += std::asin(std::clamp(-heading.up.dot(direction_of(f)), -1.0, 1.0)) /
+                     static_cast<double>(frustums.size());
+  }
+  constexpr double kAgree = 0.2;  // less is all around: from behind the first camera
+  Vector3d ahead = level(mean);
+  if (ahead.norm() < kAgree) ahead = level(direction_of(frustums.front()));
+  if (ahead.norm() < kAgree) ahead = level(frustums.front().corners[0] - frustums.front().corners[3]);
+  if (ahead.norm() > 0) heading.ahead = ahead.normalized();
+  return heading;
+}
+
+/// Rows are the axes of a view that looks ahead and down.
+Matrix3d view_axes(const Heading& heading) {
+  constexpr double kDegree = std::numbers::pi / 180;
+  const double down = std::clamp(heading.pitch + 10 * kDegree, 25 * kDegree, 55 * kDegree);
+  const Vector3d forward = std::cos(down) * heading.ahead - std::sin(down) * heading.up;
+  const Vector3d right = heading.ahead.cross(heading.up).normalized();
+  Matrix3d axes;
+  axes << right.transpose(), forward.cross(right).transpose(), forward.transpose();
+  return axes;
+}
+
+/// Where to stand along one axis of the picture, so that both borders leave out their share: for a point at
+/// (x, z) to be inside of a border that rises by `slope`, ±(x - at) <= slope (z - from).
+struct Stand {
+  double at, from;
+};
+
+/// `cameras` holds what is drawn of each camera.
+Stand stand(const std::vector<Vector3d>& points, const std::vector<std::vector<Vector3d>>& cameras, int axis,
+            double slope) {
+  const auto border = [&](double sign) {
+    const Vector3d off = sign * Vector3d::Unit(axis) - slope * Vector3d::UnitZ();
+    std::vector<double> farthest;
+    for (const std::vector<Vector3d>& camera : cameras)
+      farthest.push_back(std::ranges::max(along(camera, off)));
+    double most = -std::numeric_limits<double>::infinity();
+    if (!points.empty()) most = quantile(along(points, off), 1 - kBorder);
+    return farthest.empty() ? most : std::max(most, quantile(farthest, 1 - kBorder));
+  };
+  const double high = border(1), low = border(-1);
+  return {(high - low) / 2, -(high + low) / (2 * slope)};
+}
+
+std::vector<Vector3d> turned(std::vector<Vector3d> points, const Matrix3d& axes) {
+  for (Vector3d& point : points) point = axes * point;
+  return points;
+}
+
+}  // namespace
+
+std::vector<Frustum> frustums_of(const std::vector<SceneCamera>& cameras,
+                                 const std::vector<Eigen::Vector3f>& points) {
+  std::vector<Vector3d> centres;
+  for (const SceneCamera& camera : cameras) {
+    if (camera.valid) centres.push_back(centre_of(camera));
+  }
+  std::vector<Vector3d> all = sample(points);
+  all.insert(all.end(), centres.begin(), centres.end());
+  const double scene = extent(all);
+  const double depth = frustum_depth(centres, scene > 0 ? scene : 1);
+  std::vector<Frustum> frustums;
+  for (const SceneCamera& camera : cameras) {
+    if (camera.valid) frustums.push_back(frustum_of(camera, depth));
+  }
+  return frustums;
+}
+
+PictureView picture_view(const std::vector<Eigen::Vector3f>& points, const std::vector<Frustum>& frustums,
+                         int width, int height) {
+  const Matrix3d axes = view_axes(heading_of(frustums));
+  std::vector<std::vector<Vector3d>> cameras;
+  std::vector<double> depths;
+  for (const Frustum& f : frustums) {
+    std::vector<Vector3d>& camera = cameras.emplace_back(f.corners.begin(), f.corners.end());
+    camera.push_back(f.centre);
+    camera = turned(camera, axes);
+    depths.push_back(std::ranges::min(along(camera, Vector3d::UnitZ())));
+  }
+  const std::vector<Vector3d> all = turned(sample(points), axes);
+  std::vector<Vector3d> shown;
+  std::optional<double> nearest;
+  if (!cameras.empty()) nearest = quantile(depths, kBorder) - 0.02 * extent(all);
+  for (const Vector3d& point : all) {
+    if (!nearest || point.z() >= *nearest) shown.push_back(point);
+  }
+  PictureView view;
+  view.view_from_world.setIdentity();
+  view.view_from_world.topLeftCorner<3, 3>() = axes;
+  view.focal = std::max(width, height) / (2 * std::tan(kFieldOfView / 2));
+  if (shown.empty() && cameras.empty()) return view;
+  const Stand x = stand(shown, cameras, 0, kMargin * width / (2 * view.focal));
+  const Stand y = stand(shown, cameras, 1, kMargin * height / (2 * view.focal));
+  Vector3d eye(x.at, y.at, std::min(x.from, y.from));
+  if (cameras.empty() && !(extent(all) > 0)) eye.z() -= 1;  // all in one place
+  view.view_from_world.topRightCorner<3, 1>() = -eye;
+  view.nearest = nearest.value_or(eye.z()) - eye.z();
+  return view;
+}
+
+}  // namespace vggt

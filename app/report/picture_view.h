@@ -1,0 +1,33 @@
+#pragma once
+#include <Eigen/Core>
+#include <array>
+#include <vector>
+
+#include "io/scene/scene_files.h"
+
+namespace vggt {
+
+/// A camera as it is drawn: where it stands, and the corners of its image some way in front of it, from the
+/// upper left one clockwise. World coordinates.
+struct Frustum {
+  Eigen::Vector3d centre;
+  std::array<Eigen::Vector3d, 4> corners;
+};
+
+/// Frustums of the valid cameras, of a size that suits the scene.
+std::vector<Frustum> frustums_of(const std::vector<SceneCamera>& cameras,
+                                 const std::vector<Eigen::Vector3f>& points);
+
+/// From where a picture is taken.
+struct PictureView {
+  Eigen::Matrix4d view_from_world;  // OpenCV axes
+  double focal = 0;                 // pixels; the principal point is the middle of the picture
+  double nearest = 0;               // what is nearer along z is not drawn: it would hide the rest
+};
+
+/// A view from behind and above the cameras that shows all of them and the points, but for a few percent at
+/// every border. Without cameras, from behind the world's origin along z, with y down.
+PictureView picture_view(const std::vector<Eigen::Vector3f>& points, const std::vector<Frustum>& frustums,
+                         int width, int height);
+
+}  // namespace vggt

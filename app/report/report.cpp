@@ -1,0 +1,102 @@
+#include "app/report/report.h"
+
+#include <open3d/Open3DConfig.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <opencv2/core/version.hpp>
+#include <ostream>
+
+#include "io/files/atomic_file.h"
+
+namespace vggt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json json_of(const Value& value) {
+  return value;
+}
+template <class Value>
+Json json_of(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json options_json(const Options& options) {
+  Json json;
+  visit_options(options,
+                [&](const OptionInfo& info, const auto& field) { json[info.name] = json_of(field); });
+  return json;
+}
+
+Json filters_json(const std::vector<FilterCount>& filters) {
+  Json json = Json::array();
+  for (const FilterCount& filter : filters) {
+    json.push_back({{"filter", filter.name}, {"before", filter.before}, {"after", filter.after}});
+  }
+  return json;
+}
+
+}  // namespace
+
+void StageTimes::count(const std::string& stage) {
+  const Clock::time_point now = Clock::now();
+  add(stage, std::chrono::duration<double>(now - last_).count());
+  last_ = now;
+}
+
+void StageTimes::add(const std::string& stage, double seconds) {
+  const auto found = std::ranges::find(stages_, stage, &std::pair<std::string, double>::first);
+  if (found == stages_.end()) {
+    stages_.emplace_back(stage, seconds);
+  } else {
+    found->second += seconds;
+  }
+}
+
+std::map<std::string, std::string> library_versions() {
+  return {{"vggt-recon", VGGT_VERSION}, {"opencv", CV_VERSION}, {"open3d", OPEN3D_VERSION}};
+}
+
+int64_t peak_host_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+void write_report(const std::filesystem::path& path, const Report& report) {
+  Json json;
+  json["versions"] = report.versions;
+  json["weights"] = report.weights;
+  json["device"] = report.device;
+  json["precision"] = report.precision;
+  json["heads"] = report.heads;
+  json["poses"] = report.poses;
+  json["cloud_source"] = report.cloud_source;
+  json["network_size"] = {{"width", report.network_width}, {"height", report.network_height}};
+  json["frames"] = {{"count", report.frames_used.size()},
+                    {"files", report.frames_used},
+                    {"skipped", report.frames_skipped}};
+  json["points"] = report.points;
+  json["filters"] = filters_json(report.filters);
+  json["conf_threshold"] = report.conf_threshold;
+  json["median_depth"] = report.median_depth;
+  json["seconds"] = Json::object();
+  for (const auto& [stage, seconds] : report.stage_seconds) json["seconds"][stage] = seconds;
+  json["seconds"]["total"] = report.total_seconds;
+  json["peak_host_bytes"] = peak_host_bytes();
+  json["peak_device_bytes"] = report.peak_device_bytes;
+  json["notes"] = report.notes;
+  json["warnings"] = report.warnings;
+  json["options"] = options_json(report.options);
+  // nlohmann writes null for what is not finite; names of files may hold any bytes.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  write_atomically(path, [&](std::ostream& out) { out << text << '\n'; });
+}
+
+}  // namespace vggt

@@ -1,0 +1,148 @@
+#include "app/run/device.h"
+
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "app/options/options.h"
+#include "app/report/report.h"
+#ifdef VGGT_CUDA
+#include <c10/core/CachingDeviceAllocator.h>
+#include <cuda_runtime_api.h>
+#endif
+
+namespace vggt {
+namespace {
+
+int gpu_count() {
+  return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0;
+}
+
+#ifdef VGGT_CUDA
+void check(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+}
+#endif
+
+struct Gpu {
+  std::string name;
+  int capability = 0;  // 80 for sm_80
+};
+
+Gpu gpu_at(int index) {
+#ifdef VGGT_CUDA
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index));
+  return {properties.name, 10 * properties.major + properties.minor};
+#else
+  throw std::logic_error("no GPU " + std::to_string(index) + " in a build without CUDA");
+#endif
+}
+
+}  // namespace
+
+at::Device choose_device(const std::string& text) {
+  const int gpus = gpu_count();
+  if (text == "cpu" || (text == "auto" && gpus == 0)) return at::kCPU;
+  const int index = text.starts_with("cuda:") ? std::stoi(text.substr(5)) : 0;
+  if (index >= gpus) {
+    throw std::invalid_argument("device: there is no '" + text + "' (GPUs found: " + std::to_string(gpus) +
+                                ")");
+  }
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+}
+
+AttentionVariant choose_attention(const std::string& text, at::Device device) {
+  const auto variant = static_cast<AttentionVariant>(std::ranges::find(kVariantNames, text) - kVariantNames);
+  if (variant != AttentionVariant::automatic && device.is_cpu()) {
+    throw std::invalid_argument("attention: '" + text +
+                                "' needs a GPU; the CPU has one attention, in IEEE fp32 (auto)");
+  }
+  return variant;
+}
+
+Precision choose_precision(const std::string& asked, const std::string& attention, at::Device device) {
+  constexpr int kFirstWithBf16AndTf32 = 80;
+  const int capability = device.is_cuda() ? gpu_at(device.index()).capability : 0;
+  const bool has_bf16 = capability >= kFirstWithBf16AndTf32;
+  std::string text = asked;
+  if (text == "auto") {
+    const std::vector<std::string> precisions = precisions_for(attention);
+    text = has_bf16 ? "bf16" : "fp32";
+    if (!std::ranges::count(precisions, text)) text = precisions.front();
+  }
+  if (text == "fp32") return Precision::fp32;
+  const bool possible = device.is_cuda() && (has_bf16 || text == "fp16");
+  if (!possible) {
+    throw std::invalid_argument("precision: '" + text + "' is not possible on " + device_name(device));
+  }
+  if (text == "tf32") return Precision::tf32;
+  return text == "fp16" ? Precision::fp16 : Precision::bf16;
+}
+
+std::string precision_name(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return "fp64";
+    case Precision::fp32:
+      return "fp32";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+  }
+  throw std::logic_error("unknown precision");
+}
+
+std::string device_name(at::Device device) {
+  if (device.is_cuda()) return gpu_at(device.index()).name + " (" + device.str() + ")";
+  return "CPU, " + std::to_string(at::get_num_threads()) + " threads";
+}
+
+TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
+  TunedGpu gpu;
+#ifdef VGGT_CUDA
+  gpu.name = gpu_at(device.index()).name;
+  check(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, device.index()));
+  check(cudaDriverGetVersion(&gpu.driver));
+  check(cudaRuntimeGetVersion(&gpu.runtime));
+#endif
+  gpu.program = library_versions().at("vggt-recon");
+  return gpu;
+}
+
+int64_t bytes_of(Precision precision) {
+  if (precision == Precision::fp64) return 8;
+  return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
+}
+
+void wait_for([[maybe_unused]] at::Device device) {
+#ifdef VGGT_CUDA
+  if (device.is_cuda()) check(cudaDeviceSynchronize());
+#endif
+}
+
+int64_t peak_device_bytes([[maybe_unused]] at::Device device) {
+#ifdef VGGT_CUDA
+  if (device.is_cuda()) {
+    constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    return at::getDeviceAllocator(at::kCUDA)->getDeviceStats(device.index()).reserved_bytes[kAll].peak;
+  }
+#endif
+  return 0;
+}
+
+std::map<std::string, std::string> torch_versions() {
+  std::map<std::string, std::string> versions = {{"torch", TORCH_VERSION}};
+#ifdef VGGT_CUDA
+  versions["cuda"] = std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+#endif
+  return versions;
+}
+
+}  // namespace vggt

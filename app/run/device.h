@@ -1,0 +1,36 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "attention/tune/autotune.h"
+#include "model/vggt.h"
+
+namespace vggt {
+
+/// The device that --device names; auto: the first GPU, else the CPU. Throws std::invalid_argument if it is
+/// absent.
+at::Device choose_device(const std::string& text);
+/// The variant that --attention names. Throws std::invalid_argument for any but auto on the CPU.
+AttentionVariant choose_attention(const std::string& text, at::Device device);
+/// The precision that --precision names; auto: what the choice of attention asks for, else bf16 on CUDA from
+/// sm_80, else fp32. Throws std::invalid_argument for what the device cannot do.
+Precision choose_precision(const std::string& text, const std::string& attention, at::Device device);
+
+std::string precision_name(Precision precision);
+/// Such as "CPU, 16 threads" or "NVIDIA H100 80GB HBM3 (cuda:0)".
+std::string device_name(at::Device device);
+/// The GPU and the versions that attention measured on it depends on.
+TunedGpu tuned_gpu(at::Device device);
+/// Bytes of one parameter that enters a product.
+int64_t bytes_of(Precision precision);
+/// Returns when the device has done what it was given; at once on the CPU.
+void wait_for(at::Device device);
+/// Most memory that tensors took on the device so far; 0 on the CPU.
+int64_t peak_device_bytes(at::Device device);
+/// Versions of torch and CUDA.
+std::map<std::string, std::string> torch_versions();
+
+}  // namespace vggt

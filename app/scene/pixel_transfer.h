@@ -1,0 +1,41 @@
+#pragma once
+#include <Eigen/Core>
+#include <Eigen/LU>
+#include <algorithm>
+#include <cstddef>
+
+#include "app/scene/scene_builder.h"
+
+namespace vggt {
+
+/// Where one camera sees what another one sees at a pixel, at a given depth.
+class PixelTransfer {
+ public:
+  PixelTransfer(const View& from, const View& to) {
+    const Eigen::Matrix4d relative = to.cam_from_world * from.cam_from_world.inverse();
+    turn_ = (to.k * relative.topLeftCorner<3, 3>() * from.k.inverse()).cast<float>();
+    shift_ = (to.k * relative.topRightCorner<3, 1>()).cast<float>();
+  }
+
+  /// (x·z, y·z, z) with the pixel x, y in the other image and the depth z there, which may be behind it.
+  Eigen::Vector3f operator()(float x, float y, float depth) const {
+    return depth * (turn_ * Eigen::Vector3f(x, y, 1)) + shift_;
+  }
+
+ private:
+  Eigen::Matrix3f turn_;
+  Eigen::Vector3f shift_;
+};
+
+/// Bilinear interpolation in a map [height,width], of at least 2x2, within which x, y lie.
+inline float interpolated(const float* map, int height, int width, float x, float y) {
+  const int column = std::clamp(static_cast<int>(x), 0, width - 2),
+            row = std::clamp(static_cast<int>(y), 0, height - 2);
+  const float right = x - static_cast<float>(column), down = y - static_cast<float>(row);
+  const float* upper = map + static_cast<std::ptrdiff_t>(row) * width + column;
+  const float* lower = upper + width;
+  return (1 - down) * ((1 - right) * upper[0] + right * upper[1]) +
+         down * ((1 - right) * lower[0] + right * lower[1]);
+}
+
+}  // namespace vggt

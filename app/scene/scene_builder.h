@@ -1,0 +1,105 @@
+#pragma once
+#include <Eigen/Core>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/scene/streaming_quantile.h"
+#include "io/scene/scene_files.h"
+
+namespace vggt {
+
+struct SceneOptions {
+  double conf_percentile = 50;           // share that is dropped of the pixels that show an image, %
+  std::optional<double> conf_threshold;  // instead of it
+  bool mask_black = false, mask_white = false;
+  double depth_edge = 0;  // largest spread of depth over 3×3 pixels, relative; 0: any
+};
+
+/// What the builder needs of a network input frame: its colours and which of its pixels show the image (the
+/// rest is padding and gives no points).
+struct FrameView {
+  const uint8_t* rgb = nullptr;  // planes [3,H,W]
+  int begin_x = 0, end_x = 0, begin_y = 0, end_y = 0;
+};
+
+/// A camera as the network sees it.
+struct View {
+  Eigen::Matrix4d cam_from_world = Eigen::Matrix4d::Identity();  // OpenCV axes
+  Eigen::Matrix3d k = Eigen::Matrix3d::Identity();               // network pixels
+  bool valid = false;                                            // finite, with a field of view above 0
+};
+
+/// Cameras from the network's arrays: pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3].
+std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
+                             int frames);
+
+/// A run of frames of one dense head: depth [count,H,W] or points [count,H,W,3] in world coordinates.
+struct DenseChunk {
+  int first = 0, count = 0;
+  const float* depth = nullptr;
+  const float* points = nullptr;
+  const float* confidence = nullptr;  // [count,H,W]
+};
+
+/// How many points a filter was given and how many it left.
+struct FilterCount {
+  std::string name;
+  int64_t before = 0, after = 0;
+};
+
+struct BuiltScene {
+  PointCloud cloud;  // ordered by frame, row, column
+  double conf_threshold = 0, median_depth = 0;
+  std::vector<double> mean_confidence;  // per frame
+  std::vector<FilterCount> filters;
+};
+
+/// Turns dense predictions into coloured points, chunk after chunk, in bounded memory: of the pixels, only
+/// those are kept that can still be above the confidence percentile.
+class SceneBuilder {
+ public:
+  /// `frames` must outlive the builder. Without views (point head only) depth is measured along the first
+  /// camera.
+  SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames);
+
+  void set_views(std::vector<View> views);
+  /// Throws std::logic_error for depth without views. Chunks may come in any order and size: the result is
+  /// the same.
+  void add(const DenseChunk& chunk);
+  BuiltScene finish();
+
+ private:
+  struct Candidate {
+    Eigen::Vector3f point;
+    float confidence;
+    int64_t pixel;  // frame·H·W + row·W + column
+  };
+  enum Filter { kInvalidFrame, kPadding, kNotFinite, kMask, kDepthEdge, kFilters };
+
+  void add_frame(int frame, const float* depth, const float* points, const float* confidence);
+  std::vector<double> depth_plane(int frame, const float* depth, const float* points) const;
+  void count_confidence(int frame, const float* confidence);
+  Filter judge(int frame, int x, int y, const std::vector<double>& depth, float confidence) const;
+  bool is_masked(int frame, int64_t pixel) const;
+  bool is_edge(int x, int y, const std::vector<double>& depth) const;
+  Eigen::Vector3d unproject(int frame, int x, int y, double depth) const;
+  double depth_of(const Candidate& candidate) const;
+  void prune();
+  std::vector<FilterCount> filter_counts(std::size_t kept) const;
+
+  SceneOptions options_;
+  int width_, height_;
+  std::vector<FrameView> frames_;
+  std::vector<View> views_;
+  TopShare top_confidence_;
+  std::vector<Candidate> candidates_;
+  std::size_t prune_at_;
+  int64_t pixels_ = 0;
+  std::vector<int64_t> dropped_;  // by each Filter
+  std::vector<double> mean_confidence_;
+};
+
+}  // namespace vggt

@@ -1,0 +1,18 @@
+#pragma once
+#include "attention/attention.h"
+#include "attention/cpu/cpu_kernel.h"
+
+namespace vggt {
+
+/// The widest instruction set that both this build and this machine have.
+CpuIsa best_cpu_isa();
+
+/// The kernel for this instruction set. Throws c10::Error where this build has none.
+CpuKernel cpu_kernel(CpuIsa isa);
+
+/// attention() on checked CPU tensors of type fp32, bf16 or fp16, with options.scale set: fp32 over tiles of
+/// keys, without an N×N buffer. The instruction set must be one the machine has; tests choose it.
+AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              const AttentionOptions& options, CpuIsa isa);
+
+}  // namespace vggt

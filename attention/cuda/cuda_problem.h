@@ -1,0 +1,103 @@
+#pragma once
+// One attention call on a GPU, without torch: what every CUDA kernel of this room takes, how its keys are cut
+// into partitions, and where the states of the partitions lie.
+
+#include <cuda_runtime_api.h>
+
+#include "attention/cuda/cuda_plan.h"
+#include "attention/params.h"
+#include "attention/state.h"
+
+namespace vggt {
+
+/// One call. Rows of q, k, v, out and w start at multiples of 16 bytes and hold `dim` elements, 64 or 128;
+/// narrower heads are padded by the caller. With offsets: batch = 1, queries and keys are totals.
+struct CudaProblem {
+  CudaElement type = CudaElement::fp32;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;  // [B,A,Nq,D], [B,A,Nk,D], [B,A,Nk,D]
+  AttentionStrides q_strides, k_strides, v_strides;     // in elements
+  int batch = 0, heads = 0, queries = 0, keys = 0, dim = 0;
+  float scale = 1;  // of the logits; not 0, may be negative
+
+  const int *q_offsets = nullptr, *k_offsets = nullptr;  // on the device, [sequences + 1], or null
+  int sequences = 0;                                     // batch where there are no offsets
+  int longest_queries = 0, longest_keys = 0;             // of a sequence
+
+  // Where not null, q, k and v are the parts of Note [Splitting] in split_parts.h: fp16, with an fp32 out.
+  const float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, on the device
+
+  // Heads with another mark are left out; null: none are.
+  const int* marks = nullptr;  // [B·A], on the device
+  int mark = 0;
+
+  // What is written: out, with lse where not null, or the state m, s, w (out null). lse, m and s are
+  // [B,A,Nq].
+  void* out = nullptr;           // [B,A,Nq,D], type of q, with out_strides
+  float* w = nullptr;            // [B,A,Nq,D], with out_strides
+  AttentionStrides out_strides;  // in elements
+  float *lse = nullptr, *m = nullptr, *s = nullptr;
+
+  int partitions = 1;          // of the keys: 1 to kMostPartitions
+  float* workspace = nullptr;  // workspace_floats(*this), 16-byte aligned; null for one partition
+};
+
+// Kernels keep maxima in base 2, m2 = log2(e)·scale·(largest q·k): a difference of two is then the argument
+// of exp2, and rounding m2 costs no accuracy, since sums are relative to it as it was rounded.
+constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
+
+/// States of one partition: m2 and s [B·A·Nq], w [B·A·Nq,D], rows in the order of (batch, head, query).
+struct PartitionState {
+  float *m2, *s, *w;
+};
+
+VGGT_HOST_DEVICE int64_t state_rows(const CudaProblem& p) {
+  return static_cast<int64_t>(p.batch) * p.heads * p.queries;
+}
+
+/// Floats of workspace for these partitions.
+VGGT_HOST_DEVICE int64_t workspace_floats(const CudaProblem& p) {
+  return p.partitions == 1 ? 0 : p.partitions * state_rows(p) * (p.dim + 2);
+}
+
+VGGT_HOST_DEVICE PartitionState partition_state(const CudaProblem& p, int partition) {
+  const int64_t rows = state_rows(p), wide = rows * p.dim;
+  float* numbers = p.workspace + p.partitions * wide;
+  return {numbers + 2 * partition * rows, numbers + (2 * partition + 1) * rows,
+          p.workspace + partition * wide};
+}
+
+struct KeyRange {
+  int first, end;
+};
+
+/// The keys of one partition of a sequence's: whole tiles, as even as they come; may be empty.
+VGGT_HOST_DEVICE KeyRange partition_keys(int keys, int tile, int partition, int partitions) {
+  const int64_t tiles = (static_cast<int64_t>(keys) + tile - 1) / tile;
+  const int64_t first = tiles * partition / partitions * tile,
+                end = tiles * (partition + 1) / partitions * tile;
+  return {static_cast<int>(first), static_cast<int>(end < keys ? end : keys)};
+}
+
+/// Starts what the plan says, and what it wants of p is written: the variant's kernel, and the merging of
+/// partitions. The plan's partitions are those of p. cudaErrorNotSupported for a variant without a kernel.
+/// stream: LibTorch's current one, of which split and turbo take memory.
+cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream);
+
+// The parts of it. With partitions > 1 the kernels write the states of the partitions to the workspace.
+
+/// fp32, IEEE arithmetic without tensor cores.
+cudaError_t launch_strict(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
+
+/// bf16 and fp16 on tensor cores, from sm_80 on; and on Hopper, where sm90a_built().
+cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream);
+cudaError_t launch_half_sm90(const CudaProblem& p, cudaStream_t stream);
+
+/// Whether what this build has for the current device is code for sm_80 or later, with its instructions.
+bool sm80_built();
+/// Whether this build has code for sm_90a, which alone has Hopper's matrix instructions.
+bool sm90a_built();
+
+/// The second pass: merges the states of the partitions by a tree. Any type of out.
+cudaError_t merge_partitions(const CudaProblem& p, cudaStream_t stream);
+
+}  // namespace vggt

@@ -1,0 +1,162 @@
+#pragma once
+// What the kernels on tensor cores do with a thread's two rows of logits and sums: number i of an accumulator
+// of m16n8 or m64nN belongs to row i / 2 % 2.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+#include "attention/cuda/cuda_block.cuh"
+#include "attention/cuda/split_scale.cuh"
+
+namespace vggt {
+
+/// The larger, NaN where either is.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+
+template <class T>
+__device__ __forceinline__ uint32_t packed_pair(float low, float high) {
+  uint32_t both;
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  }
+  return both;
+}
+
+// Note [Slack]: sums are kept relative to `peak`, which follows the largest logit only once that is kSlack
+// ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
+// largest number, and rescaling w all but vanishes from the loop.
+//
+// Note [Lift]: weights in fp16 have 2^-25 as their error, however small they are. Turbo's are kTurboLift
+// powers of two larger, as are s and w then: with the slack at most 2^15.
+constexpr int kTurboLift = 7;
+
+// Note [Far logits]: one fma makes a logit's distance to the peak, whose product with the scale is rounded
+// first. That shifts all distances of a row alike, by up to 2^-25 of the peak: no harm until weights leave
+// the range of their type. Beyond kFar the peak is subtracted before scaling, which is exact where it counts.
+
+/// m and s of two rows; a thread's s covers its own columns until join_columns().
+/// kSlack = 0: any logits are far. Sums are 2^kLift_ times larger, see Note [Lift].
+template <int kSlack, int kLift_ = 0>
+struct SoftmaxRows {
+  static constexpr int kLift = kLift_;
+  static constexpr float kFar = 4096;
+
+  float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
+  float peak[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, as largest; NaN for +inf
+  float sum[2] = {0, 0};
+  float shift[2] = {0, 0};  // what is added to scaled logits: kLift minus the peak, kLift where that is far
+  bool far = kSlack == 0;   // see Note [Far logits]
+
+  /// What sums relative to the peak are multiplied with to be relative to `to`.
+  __device__ __forceinline__ float factor_to(float to, int row, float scale2) const {
+    return exp2_of((peak[row] - anchor(to)) * scale2);
+  }
+
+  /// Takes in a tile's logits. True where a row of this warp has a new peak: then w has to be multiplied by
+  /// factor. A NaN or +inf spoils the row for good.
+  template <int kCount>
+  __device__ __forceinline__ bool raise(const float (&scores)[kCount], float scale2, float (&factor)[2]) {
+    float top[2][2] = {{scores[0], scores[4]}, {scores[2], scores[6]}};
+#pragma unroll
+    for (int i = 1; i < kCount; ++i)
+      top[i / 2 % 2][i / 4 % 2] = max_or_nan(top[i / 2 % 2][i / 4 % 2], scores[i]);
+    bool behind = false;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float most = max_or_nan(top[row][0], top[row][1]);
+      most = max_or_nan(most, __shfl_xor_sync(~0u, most, 1));
+      most = max_or_nan(most, __shfl_xor_sync(~0u, most, 2));
+      largest[row] = max_or_nan(largest[row], most);
+      behind |= !((largest[row] - peak[row]) * scale2 <= static_cast<float>(kSlack));
+    }
+    if (!__any_sync(~0u, behind)) return false;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float next = largest[row] == INFINITY ? NAN : largest[row];
+      factor[row] = factor_to(next, row, scale2);
+      sum[row] *= factor[row];
+      peak[row] = next;
+    }
+    if constexpr (kSlack > 0) {
+      shift[0] = kLift - anchor(peak[0] * scale2);
+      shift[1] = kLift - anchor(peak[1] * scale2);
+      far = fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kFar;
+      if (far) shift[0] = shift[1] = kLift;
+    }
+    return true;
+  }
+
+  /// Replaces logits by their weights and adds these up.
+  template <int kCount>
+  __device__ __forceinline__ void exponentiate(float (&scores)[kCount], float scale2) {
+    if (far) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) scores[i] -= anchor(peak[i / 2 % 2]);
+    }
+    float total[2][2] = {};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int row = i / 2 % 2;
+      scores[i] = exp2_of(fmaf(scores[i], scale2, shift[row]));
+      total[row][i / 4 % 2] += scores[i];
+    }
+    sum[0] += total[0][0] + total[0][1];
+    sum[1] += total[1][0] + total[1][1];
+  }
+
+  __device__ __forceinline__ void join_columns() {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
+    }
+  }
+};
+
+/// A number of w, of an output of type Out: an fp32 one is of parts, whose w is 2^exponent times too large.
+template <class Out>
+__device__ __forceinline__ float unscaled(float x, int exponent) {
+  return std::is_same_v<Out, float> ? ldexpf(x, -exponent) : x;
+}
+
+/// Writes what p wants of row 0 or 1 of a thread's accumulator w: numbers from `column` on of query number
+/// `query` of the block. rows: joined. exponent: as in unscaled().
+template <class Out, int kCount, class Rows>
+__device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace& place, int query, int row,
+                                          int column, float scale2, const Rows& rows,
+                                          const float (&w)[kCount], int exponent = 0) {
+  constexpr float kLowered = 1.0f / (1 << Rows::kLift);  // see Note [Lift]
+  const bool finished = p.partitions == 1 && p.out;
+  if constexpr (!std::is_same_v<Out, float>) {
+    if (finished) {
+      const float factor = normaliser(rows.sum[row]);
+      const int64_t at = place.batch * p.out_strides.batch + place.head * p.out_strides.head +
+                         (place.first_query + query) * p.out_strides.token + column;
+      uint32_t* out = reinterpret_cast<uint32_t*>(static_cast<Out*>(p.out) + at);
+#pragma unroll
+      for (int i = 0; i < kCount / 4; ++i)
+        out[4 * i] = packed_pair<Out>(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
+      if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row] * kLowered);
+      return;
+    }
+  }
+  const float m2 = rows.largest[row] * scale2,
+              lowered = rows.factor_to(rows.largest[row], row, scale2) * kLowered;
+  const float factor = finished ? normaliser(rows.sum[row]) : lowered;
+  float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i)
+    wide[4 * i] = make_float2(unscaled<Out>(w[4 * i + 2 * row] * factor, exponent),
+                              unscaled<Out>(w[4 * i + 2 * row + 1] * factor, exponent));
+  if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * lowered);
+}
+
+}  // namespace vggt

@@ -1,0 +1,31 @@
+#pragma once
+// Clusters of blocks on neighbouring multiprocessors, which read each other's shared memory (sm_90a).
+
+#include "attention/cuda/hopper/hopper.cuh"
+
+namespace vggt::hopper {
+
+/// Returns once all threads of all blocks of the cluster have come here. Threads of a warp may come apart.
+__device__ __forceinline__ void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/// Arrives at the barrier that lies at this address of the block with this rank.
+__device__ __forceinline__ void arrive_at(uint32_t barrier, int rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+/// load_box() to the same addresses of all blocks in the mask; at each, the bytes count at its own barrier.
+__device__ __forceinline__ void load_box_to(uint16_t blocks, uint32_t to, const CUtensorMap* map,
+                                            uint32_t barrier, int column, int row) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%3, %4, %5, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(0), "h"(blocks)
+      : "memory");
+}
+
+}  // namespace vggt::hopper

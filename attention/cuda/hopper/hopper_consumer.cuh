@@ -1,0 +1,214 @@
+#pragma once
+// The consumers of a block: warpgroups of 64 queries each. While the products of one tile of keys run, the
+// exponentials of the tile before are taken, within a warpgroup and, in turns, across them.
+//
+// What a consumer's registers hold, and how products are made of them, is the type C: its Shape; scores,
+// values and rows; start_scores(), start_values(), pack_weights(); take_values(), which adds up what
+// start_values() computed; pin_operands(); Out and exponent(), of write_row().
+
+#include "attention/cuda/half_rows.cuh"
+#include "attention/cuda/hopper/hopper_producer.cuh"
+
+namespace vggt::hopper {
+
+// Warpgroups start their products in turns: while one's run, the others are at their exponentials.
+template <class S>
+__device__ void await_turn(int group) {
+  if constexpr (S::kTurns) sync_named(1 + group, 2 * kGroupThreads);
+}
+template <class S>
+__device__ void pass_turn(int group) {
+  if constexpr (S::kTurns) arrive_named(1 + (group + 1) % S::kGroups, 2 * kGroupThreads);
+}
+
+/// Zeros in place of the values behind a packed sequence's last: they are the next sequence's, and though
+/// their weights are 0, 0·NaN is not. To be called before the sequence's second tile of keys is consumed.
+template <class S>
+__device__ __forceinline__ void clear_foreign_values(const Layout<S>& shared, Ring<S> ring,
+                                                     const BlockPlace& place, int left, int group,
+                                                     int thread) {
+  if (place.keys > S::kKeys) ring.advance();  // those keys come before the values
+  wait(shared.slot_full(ring.slot), ring.phase);
+  for (int block = 0; block < S::kParts * S::kDim / 64; ++block) {
+    const uint32_t begin = shared.slot(ring.slot) + block * S::kKeys * kRowBytes;
+    for (int byte = left * kRowBytes + thread * 16; byte < S::kKeys * kRowBytes; byte += kGroupThreads * 16)
+      store_zeros(begin + byte);
+  }
+  fence_async_proxy();
+  sync_named(1 + S::kGroups + group, kGroupThreads);
+}
+
+/// What a warpgroup without queries in this item does: as the others, without products.
+template <class S>
+__device__ void skip_item(const Layout<S>& shared, Ring<S>& ring, const BlockPlace& place, int group,
+                          bool leads) {
+  auto skip_slot = [&] {
+    wait(shared.slot_full(ring.slot), ring.phase);
+    if (leads) arrive(shared.slot_free(ring.slot));
+    ring.advance();
+  };
+  skip_slot();
+#pragma unroll 1
+  for (int tile = key_tiles<S>(place) - 1; tile > 0; --tile) {
+    await_turn<S>(group);
+    pass_turn<S>(group);
+    skip_slot();
+    skip_slot();
+  }
+  skip_slot();
+}
+
+template <int kCount>
+__device__ __forceinline__ void mask(float (&scores)[kCount], int thread, int left) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (fragment_column(thread, i) >= left) scores[i] = -INFINITY;
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ void negate(float (&scores)[kCount]) {
+#pragma unroll
+  for (float& x : scores) x = -x;
+}
+
+template <class C>
+__device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typename C::Shape>& shared,
+                                       Ring<typename C::Shape>& ring, const BlockPlace& place, C& c) {
+  using S = typename C::Shape;
+  const bool leads = c.thread % 32 == 0, negative = p.scale < 0;
+  auto release = [&](int slot) {
+    if (leads) arrive(shared.slot_free(slot));
+  };
+
+  int tile = key_tiles<S>(place) - 1;
+  const int left = place.keys - tile * S::kKeys;
+  wait(shared.slot_full(ring.slot), ring.phase);
+  pin(c.scores);
+  c.start_scores(shared, ring.slot);
+  wgmma_wait<0>();
+  pin(c.scores);
+  release(ring.slot);
+  ring.advance();
+  if (negative) negate(c.scores);
+  if (left < S::kKeys) mask(c.scores, c.thread, left);
+  float factor[2];
+  c.rows.raise(c.scores, c.scale2, factor);
+  c.rows.exponentiate(c.scores, c.scale2);
+  c.pack_weights();
+
+  if (p.q_offsets && left < S::kKeys) clear_foreign_values<S>(shared, ring, place, left, c.group, c.thread);
+#pragma unroll 1
+  for (; tile > 0; --tile) {
+    const int key_slot = ring.slot;
+    await_turn<S>(c.group);
+    wait(shared.slot_full(key_slot), ring.phase);
+    ring.advance();
+    pin(c.scores);
+    c.pin_operands();
+    c.start_scores(shared, key_slot);
+    const int value_slot = ring.slot;
+    wait(shared.slot_full(value_slot), ring.phase);
+    ring.advance();
+    c.start_values(shared, value_slot);
+    pass_turn<S>(c.group);
+    wgmma_wait<1>();
+    pin(c.scores);
+    release(key_slot);
+    if (negative) negate(c.scores);
+    const bool raised = c.rows.raise(c.scores, c.scale2, factor);
+    c.rows.exponentiate(c.scores, c.scale2);
+    wgmma_wait<0>();
+    c.pin_operands();
+    release(value_slot);
+    c.take_values();
+    if (raised) {
+#pragma unroll
+      for (int i = 0; i < S::kDim / 2; ++i) c.values[i] *= factor[i / 2 % 2];
+    }
+    c.pack_weights();
+  }
+
+  if (leads) arrive(shared.queries_free(c.group));
+  wait(shared.slot_full(ring.slot), ring.phase);
+  c.pin_operands();
+  c.start_values(shared, ring.slot);
+  wgmma_wait<0>();
+  c.pin_operands();
+  release(ring.slot);
+  ring.advance();
+  c.take_values();
+}
+
+template <class C>
+__device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place, C& c) {
+  c.rows.join_columns();
+  const int exponent = C::exponent(p, place);
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const int query = c.group * kGroupQueries + fragment_row(c.thread, 2 * row);
+    if (query < place.queries)
+      write_row<typename C::Out>(p, place, query, row, fragment_column(c.thread, 0), c.scale2, c.rows,
+                                 c.values, exponent);
+  }
+}
+
+template <class C>
+__device__ __forceinline__ void consume(const CudaProblem& p, const Layout<typename C::Shape>& shared,
+                                        int items, C& c) {
+  using S = typename C::Shape;
+  c.group = __shfl_sync(~0u, threadIdx.x / kGroupThreads, 0) - 1;  // known to be uniform
+  c.thread = threadIdx.x % kGroupThreads;
+  Ring<S> ring;
+  uint32_t q_phase = 0;
+  if (c.group == S::kGroups - 1) pass_turn<S>(c.group);
+  for (int item = blockIdx.x; item < items; item += gridDim.x) {
+    const BlockPlace place = place_at<S>(p, item);
+    if (place.queries == 0) continue;
+    const bool busy = place.queries > c.group * kGroupQueries, leads = c.thread % 32 == 0;
+    c.scale2 = logit_scale(p, place);
+    c.rows = {};
+#pragma unroll
+    for (float& x : c.values) x = 0;
+    if (place.keys > 0) {
+      wait(shared.queries_full(c.group), q_phase);
+      q_phase ^= 1;
+      if (busy) {
+        attend(p, shared, ring, place, c);
+      } else {
+        if (leads) arrive(shared.queries_free(c.group));
+        skip_item<S>(shared, ring, place, c.group, leads);
+      }
+    }
+    if (busy) write_rows(p, place, c);
+  }
+}
+
+/// A whole block; shared memory of Shape::kSharedBytes.
+template <class C>
+__device__ __forceinline__ void run_block(const CudaProblem& p, const Maps& maps, int items, char* memory,
+                                          C& c) {
+  using S = typename C::Shape;
+  const Layout<S> shared{(shared_address(memory) + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes};
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < S::kGroups; ++i) {
+      init_barrier(shared.queries_full(i), 1);
+      init_barrier(shared.queries_free(i), kGroupThreads / 32);
+    }
+    for (int i = 0; i < S::kSlots; ++i) {
+      init_barrier(shared.slot_full(i), 1);
+      init_barrier(shared.slot_free(i), S::kGroups * kGroupThreads / 32);
+    }
+    fence_barrier_init();
+  }
+  __syncthreads();
+  if (__shfl_sync(~0u, threadIdx.x / kGroupThreads, 0) == 0) {
+    shrink_registers<S::kProducerRegisters>();
+    if (threadIdx.x == 0) produce<S>(p, maps, shared, items);
+  } else {
+    grow_registers<S::kConsumerRegisters>();
+    consume(p, shared, items, c);
+  }
+}
+
+}  // namespace vggt::hopper

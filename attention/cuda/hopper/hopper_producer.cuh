@@ -1,0 +1,73 @@
+#pragma once
+// One thread of a block has the copy engine fill a ring of tiles of keys and values in shared memory.
+
+#include "attention/cuda/hopper/hopper_block.cuh"
+
+namespace vggt::hopper {
+
+struct Maps {
+  CUtensorMap q, k, v;
+};
+
+/// Where the maps have a head's numbers: with one part they are [batch,head,token,column], with more
+/// [part,row,token,column], a row being one (batch, head).
+template <class S>
+__device__ __forceinline__ void load_tile(const CudaProblem& p, uint32_t to, uint32_t barrier, int rows,
+                                          const CUtensorMap* map, int token, const BlockPlace& place) {
+#pragma unroll
+  for (int part = 0; part < S::kParts; ++part) {
+    const int outer = S::kParts == 1 ? place.batch : part;
+    const int inner = S::kParts == 1 ? place.head : place.batch * p.heads + place.head;
+#pragma unroll
+    for (int column = 0; column < S::kDim; column += 64) {
+      load_box(to + part * rows * S::kDim * 2 + column_offset(column, rows), map, barrier, column, token,
+               inner, outer);
+    }
+  }
+}
+
+template <class S>
+__device__ void load_slot(const CudaProblem& p, const Layout<S>& shared, Ring<S>& ring,
+                          const CUtensorMap* map, const BlockPlace& place, int tile) {
+  wait(shared.slot_free(ring.slot), ring.phase ^ 1);
+  const uint32_t full = shared.slot_full(ring.slot);
+  arrive_expecting(full, S::kSlotBytes);
+  load_tile<S>(p, shared.slot(ring.slot), full, S::kKeys, map, place.first_key + tile * S::kKeys, place);
+  ring.advance();
+}
+
+template <class S>
+__device__ void load_queries(const CudaProblem& p, const Layout<S>& shared, uint32_t phase,
+                             const CUtensorMap* map, const BlockPlace& place) {
+  for (int group = 0; group < S::kGroups; ++group) {
+    wait(shared.queries_free(group), phase ^ 1);
+    const uint32_t full = shared.queries_full(group);
+    arrive_expecting(full, S::kQueryBytes);
+    load_tile<S>(p, shared.queries(group), full, kGroupQueries, map,
+                 place.first_query + group * kGroupQueries, place);
+  }
+}
+
+/// Loads in the order of use: keys run one tile ahead of values, from the last tile to the first, so that the
+/// one that may need a mask comes first.
+template <class S>
+__device__ void produce(const CudaProblem& p, const Maps& maps, const Layout<S>& shared, int items) {
+  Ring<S> ring;
+  uint32_t q_phase = 0;
+  for (int item = blockIdx.x; item < items; item += gridDim.x) {
+    const BlockPlace place = place_at<S>(p, item);
+    int tile = key_tiles<S>(place) - 1;
+    if (place.queries == 0 || tile < 0) continue;
+    load_slot<S>(p, shared, ring, &maps.k, place, tile);
+    load_queries<S>(p, shared, q_phase, &maps.q, place);
+    q_phase ^= 1;
+#pragma unroll 1
+    for (; tile > 0; --tile) {
+      load_slot<S>(p, shared, ring, &maps.k, place, tile - 1);
+      load_slot<S>(p, shared, ring, &maps.v, place, tile);
+    }
+    load_slot<S>(p, shared, ring, &maps.v, place, tile);
+  }
+}
+
+}  // namespace vggt::hopper

@@ -1,0 +1,186 @@
+// fp32 operands to one or two fp16 parts: one pass for the largest number of each head, one to split.
+#include <algorithm>
+#include <climits>
+
+#include "attention/cuda/split_parts.h"
+#include "attention/cuda/split_scale.cuh"
+
+namespace vggt {
+namespace {
+
+constexpr int kThreads = 256, kUnit = 4;  // numbers of a thread: 16 bytes
+constexpr int kMostTokens = 512;          // of a block
+
+/// What is refused, see Note [Splitting].
+template <int kParts>
+struct Limits {
+  static constexpr float kSmallest =
+      1.0f / (1 << (kParts == 2 ? 12 : 16));  // row of v, of the largest number
+  static constexpr float kSmallestPerKey = 1.0f / (1 << 23);
+  static constexpr int kMostLogit =
+      kParts == 2 ? 7 : 24;  // exponent of scale·|q|·|k|, each the head's largest
+};
+
+/// q, k or v of a call.
+struct Operand {
+  const float* data;
+  AttentionStrides strides;
+  int tokens;
+  __half* parts;   // [parts,B·A,N,D]
+  float* largest;  // [B·A]
+};
+struct Operands {
+  Operand of[3];
+  int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
+  int keys;                      // of the longest sequence
+  float scale;
+  int* refused;  // [B·A]
+};
+
+__device__ __forceinline__ float largest_of(float4 x) {
+  return fmaxf(fmaxf(fabsf(x.x), fabsf(x.y)), fmaxf(fabsf(x.z), fabsf(x.w)));
+}
+
+/// Calls visit(token, column, numbers) for the units of this block's chunk of one head.
+template <class F>
+__device__ __forceinline__ void visit_units(const Operands& o, const Operand& x, int row, int chunk,
+                                            F visit) {
+  const float* base = x.data + row / o.heads * x.strides.batch + row % o.heads * x.strides.head;
+  const int units = o.dim / kUnit, first = chunk * kMostTokens, end = min(x.tokens, first + kMostTokens);
+  for (int i = threadIdx.x; i < (end - first) * units; i += kThreads) {
+    const int token = first + i / units, column = i % units * kUnit;
+    visit(token, column, *reinterpret_cast<const float4*>(base + token * x.strides.token + column));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant__ Operands o) {
+  const Operand& x = o.of[blockIdx.y];
+  const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
+  float most = 0;
+  bool finite = true;
+  visit_units(o, x, row, chunk, [&](int, int, float4 four) {
+    most = fmaxf(most, largest_of(four));
+    finite &= isfinite(four.x) && isfinite(four.y) && isfinite(four.z) && isfinite(four.w);
+  });
+  if (!finite) o.refused[row] = 1;
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
+  // Bits of numbers that are not negative are in the order of the numbers.
+  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
+}
+
+__device__ __forceinline__ bool logits_too_large(const Operands& o, int row, int most) {
+  const float q = o.of[0].largest[row], k = o.of[1].largest[row];
+  return q > 0 && k > 0 && ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > most;
+}
+
+template <int kParts>
+__global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
+  const Operand& x = o.of[blockIdx.y];
+  const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
+  const float largest = x.largest[row];
+  const int exponent = split_exponent(largest);
+  const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
+  __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
+  const bool values = blockIdx.y == 2;
+  const float smallest = largest * fmaxf(Limits<kParts>::kSmallest,
+                                         Limits<kParts>::kSmallestPerKey * static_cast<float>(o.keys));
+  if (threadIdx.x == 0 && logits_too_large(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
+  visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
+    const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
+    const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));
+    __half2* to = reinterpret_cast<__half2*>(out + static_cast<int64_t>(token) * o.dim + column);
+    to[0] = a.high;
+    to[1] = b.high;
+    if constexpr (kParts == 2) {
+      to[part / 2] = a.low;
+      to[part / 2 + 1] = b.low;
+    }
+    if (!values) return;
+    const int lanes_of_row = o.dim / kUnit;  // 16 or 32
+    const unsigned row_mask = lanes_of_row == 32 ? ~0u : 0xFFFFu << (threadIdx.x & 16);
+    float most = largest_of(four);
+    for (int lanes = 1; lanes < lanes_of_row; lanes *= 2)
+      most = fmaxf(most, __shfl_xor_sync(row_mask, most, lanes));
+    if (most < smallest) o.refused[row] = 1;
+  });
+}
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+}  // namespace
+
+int64_t split_bytes(const CudaProblem& p, int count) {
+  const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
+  const int64_t numbers = count * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
+  return aligned(numbers * p.queries) + 2 * aligned(numbers * p.keys) + 4 * rows * 4;
+}
+
+SplitParts split_parts(const CudaProblem& p, int count, void* memory) {
+  const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
+  const int64_t numbers = count * rows * p.dim * static_cast<int64_t>(sizeof(__half));
+  char* base = static_cast<char*>(memory);
+  SplitParts parts;
+  parts.count = count;
+  parts.q = base;
+  parts.k = base += aligned(numbers * p.queries);
+  parts.v = base += aligned(numbers * p.keys);
+  parts.largest = reinterpret_cast<float*>(base += aligned(numbers * p.keys));
+  parts.refused = reinterpret_cast<int*>(parts.largest + 3 * rows);
+  return parts;
+}
+
+CudaProblem of_parts(const CudaProblem& p, const SplitParts& parts) {
+  CudaProblem q = p;
+  auto dense = [&](int tokens) {
+    const int64_t head = static_cast<int64_t>(tokens) * p.dim;
+    return AttentionStrides{p.heads * head, head, p.dim};
+  };
+  q.q = parts.q;
+  q.k = parts.k;
+  q.v = parts.v;
+  q.q_strides = dense(p.queries);
+  q.k_strides = q.v_strides = dense(p.keys);
+  q.largest = parts.largest;
+  q.marks = parts.refused;
+  q.mark = 0;
+  return q;
+}
+
+CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts) {
+  CudaProblem q = p;
+  q.marks = parts.refused;
+  q.mark = 1;
+  return q;
+}
+
+cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
+  const int rows = p.batch * p.heads;
+  const int chunks = (std::max(p.queries, p.keys) + kMostTokens - 1) / kMostTokens;
+  auto operand = [&](const void* data, const AttentionStrides& strides, int tokens, void* to, int which) {
+    return Operand{static_cast<const float*>(data), strides, tokens, static_cast<__half*>(to),
+                   parts.largest + which * rows};
+  };
+  const Operands o{
+      {operand(p.q, p.q_strides, p.queries, parts.q, 0), operand(p.k, p.k_strides, p.keys, parts.k, 1),
+       operand(p.v, p.v_strides, p.keys, parts.v, 2)},
+      p.heads,
+      rows,
+      p.dim,
+      chunks,
+      p.longest_keys,
+      p.scale,
+      parts.refused};
+  const int64_t blocks = static_cast<int64_t>(rows) * chunks;
+  if (blocks > INT_MAX) return cudaErrorInvalidValue;
+  const cudaError_t error = cudaMemsetAsync(parts.largest, 0, 4 * rows * sizeof(float), stream);
+  if (error != cudaSuccess) return error;
+  const dim3 grid(static_cast<unsigned>(blocks), 3);
+  largest_kernel<<<grid, kThreads, 0, stream>>>(o);
+  (parts.count == 2 ? split_kernel<2> : split_kernel<1>)<<<grid, kThreads, 0, stream>>>(o);
+  return cudaGetLastError();
+}
+
+}  // namespace vggt

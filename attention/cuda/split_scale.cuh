@@ -1,0 +1,46 @@
+#pragma once
+// The powers of two of Note [Splitting].
+
+#include <cfloat>
+
+#include "attention/cuda/cuda_block.cuh"
+#include "attention/cuda/split_pair.cuh"
+
+namespace vggt {
+
+/// e of a head with this largest number.
+__device__ __forceinline__ int split_exponent(float largest) {
+  return largest == 0 ? 0 : 14 - ilogbf(largest);
+}
+
+/// What q·k of the numbers that p holds, parts or not, becomes a logit in base 2 by; without its sign.
+__device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockPlace& place) {
+  const float scale = fabsf(p.scale) * kLog2E;
+  if (!p.largest) return scale;
+  const float* largest = p.largest + head_row(p, place);
+  const int exponent = split_exponent(largest[0]) + split_exponent(largest[p.batch * p.heads]);
+  // Not 0, which a masked logit must not be multiplied by.
+  return fmaxf(ldexpf(scale, -exponent), FLT_MIN);
+}
+
+/// e of the values' parts.
+__device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockPlace& place) {
+  return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, place)]);
+}
+
+constexpr int kSplitLift = 15;  // weights, at most 1, times 2^kSplitLift: as large as fp16 takes
+
+/// Weights of split in parts, in pairs.
+template <int kCount>
+__device__ __forceinline__ void split_weights(const float (&weights)[kCount], uint32_t (&high)[kCount / 2],
+                                              uint32_t (&low)[kCount / 2]) {
+  constexpr float kScale = 1 << kSplitLift;
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) {
+    const SplitPair pair = split_pair(weights[2 * i] * kScale, weights[2 * i + 1] * kScale);
+    high[i] = reinterpret_cast<const uint32_t&>(pair.high);
+    low[i] = reinterpret_cast<const uint32_t&>(pair.low);
+  }
+}
+
+}  // namespace vggt

@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "io/files/byte_source.h"
+
+namespace vggt {
+
+/// One file inside a zip archive.
+struct ZipEntry {
+  uint64_t offset = 0;  // of its data in the archive
+  uint64_t size = 0;    // of its data as stored
+  uint32_t crc32 = 0;   // of the uncompressed data
+  bool deflated = false;
+};
+
+/// The directory of a zip archive as PyTorch writes them: zip64 or not, no comment, not split, not encrypted,
+/// all names in one top folder, which is left out of the result's names. Every entry lies inside the archive,
+/// agrees with its local header and overlaps no other. Throws std::invalid_argument saying what is wrong.
+std::map<std::string, ZipEntry> read_zip_directory(const ByteSource& archive);
+
+}  // namespace vggt

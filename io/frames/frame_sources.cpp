@@ -1,0 +1,146 @@
+#include "io/frames/frame_sources.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <fstream>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <system_error>
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kImageExtensions{".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"};
+constexpr std::array kVideoExtensions{".mp4", ".mov", ".avi",  ".mkv", ".webm",
+                                      ".m4v", ".mpg", ".mpeg", ".wmv", ".ts"};
+
+bool has_extension(const fs::path& path, std::span<const char* const> extensions) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+}
+
+[[noreturn]] void fail_to_read(const fs::path& path, std::error_code error) {
+  throw std::system_error(error, path.string() + ": cannot be read");
+}
+
+std::ifstream open_list(const fs::path& path) {
+  errno = 0;
+  std::ifstream list(path, std::ios::binary);
+  if (!list) fail_to_read(path, {errno != 0 ? errno : EIO, std::generic_category()});
+  return list;
+}
+
+bool is_text(const fs::path& path) {
+  std::ifstream file = open_list(path);
+  std::array<char, 4096> start{};
+  file.read(start.data(), start.size());
+  return std::find(start.begin(), start.begin() + file.gcount(), '\0') == start.begin() + file.gcount();
+}
+
+std::vector<ImageEntry> images_of_folder(const fs::path& folder) {
+  std::error_code error;
+  std::vector<ImageEntry> entries;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code
+        ignored;  // a link that leads nowhere is a file that cannot be read, which is reported later
+    if (name.starts_with('.') || at->is_directory(ignored) || at->is_fifo(ignored)) continue;
+    if (has_extension(name, kImageExtensions)) entries.push_back({at->path(), name, at->path().string()});
+  }
+  if (error) fail_to_read(folder, error);
+  std::sort(entries.begin(), entries.end(),
+            [](const ImageEntry& a, const ImageEntry& b) { return natural_less(a.name, b.name); });
+  if (entries.empty()) {
+    throw std::invalid_argument(folder.string() + ": no images in this folder (jpg, png, webp, tiff, bmp)");
+  }
+  return entries;
+}
+
+std::vector<ImageEntry> images_of_list(const fs::path& path) {
+  std::ifstream list = open_list(path);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF", kBlanks = " \t\r";
+  std::vector<ImageEntry> entries;
+  std::string line;
+  for (int number = 1; std::getline(list, line); ++number) {
+    std::string_view text = line;
+    if (number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    text.remove_suffix(text.size() - (text.find_last_not_of(kBlanks) + 1));
+    if (text.empty() || text.starts_with('#')) continue;
+    const std::string name(text);
+    entries.push_back(
+        {path.parent_path() / name, name, path.string() + ":" + std::to_string(number) + ": " + name});
+  }
+  if (entries.empty()) throw std::invalid_argument(path.string() + ": lists no images");
+  return entries;
+}
+
+}  // namespace
+
+SourceKind kind_of_source(const fs::path& source) {
+  std::error_code error;
+  const fs::file_status status = fs::status(source, error);
+  if (status.type() == fs::file_type::not_found) {
+    throw std::invalid_argument(source.string() + ": no such file or folder");
+  }
+  if (error) fail_to_read(source, error);
+  if (fs::is_directory(status)) return SourceKind::folder;
+  if (has_extension(source, kImageExtensions)) return SourceKind::image;
+  if (has_extension(source, kVideoExtensions)) return SourceKind::video;
+  if (has_extension(source, std::array{".safetensors"})) return SourceKind::tensor_file;
+  if (fs::is_fifo(status)) return SourceKind::list;  // a shell's <(…): it cannot be read twice
+  if (fs::is_regular_file(status) && is_text(source)) return SourceKind::list;
+  throw std::invalid_argument(source.string() +
+                              ": not a folder, an image, a video, a list of paths or a .safetensors file");
+}
+
+std::vector<ImageEntry> find_images(const fs::path& source, SourceKind kind) {
+  if (kind == SourceKind::folder) return images_of_folder(source);
+  if (kind == SourceKind::list) return images_of_list(source);
+  return {{source, source.filename().string(), source.string()}};
+}
+
+bool natural_less(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+      ++i;
+      ++j;
+      continue;
+    }
+    const auto take_number = [&](std::string_view text, std::size_t& at) {
+      while (at < text.size() && text[at] == '0') ++at;
+      const std::size_t begin = at;
+      while (at < text.size() && is_digit(text[at])) ++at;
+      return text.substr(begin, at - begin);
+    };
+    const std::string_view x = take_number(a, i), y = take_number(b, j);
+    if (x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+  }
+  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  return a < b;  // the same but for leading zeros
+}
+
+std::vector<std::size_t> choose_evenly(std::size_t count, std::optional<int> max_count) {
+  const std::size_t limit = max_count ? static_cast<std::size_t>(*max_count) : count;
+  std::vector<std::size_t> chosen(std::min(count, limit));
+  if (chosen.size() == count) {
+    std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+    return chosen;
+  }
+  const std::size_t gaps = std::max<std::size_t>(1, chosen.size() - 1);
+  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = (i * (count - 1) + gaps / 2) / gaps;
+  return chosen;
+}
+
+}  // namespace vggt

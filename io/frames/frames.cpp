@@ -1,0 +1,169 @@
+#include "io/frames/frames.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+
+#include "io/frames/frame_sources.h"
+#include "io/frames/frame_workers.h"
+#include "io/frames/image_files.h"
+#include "io/frames/tensor_frames.h"
+#include "io/frames/video.h"
+
+namespace vggt {
+namespace {
+
+using Progress = std::function<void(int done, int total)>;
+
+void require(bool good, const std::string& what) {
+  if (!good) throw std::invalid_argument(what);
+}
+
+void check_options(const FrameOptions& options, SourceKind kind) {
+  require(options.patch_size > 0, "patch size: must be positive, not " + std::to_string(options.patch_size));
+  require(options.width > 0 && options.width % options.patch_size == 0,
+          "width: must be a positive multiple of " + std::to_string(options.patch_size) + ", not " +
+              std::to_string(options.width));
+  require(!options.max_frames || *options.max_frames >= 1,
+          "max-frames: must be at least 1, not " + std::to_string(options.max_frames.value_or(0)));
+  require(!options.stride || *options.stride >= 1,
+          "stride: must be at least 1, not " + std::to_string(options.stride.value_or(0)));
+  require(!options.fps || (std::isfinite(*options.fps) && *options.fps > 0),
+          "fps: must be positive, not " + std::to_string(options.fps.value_or(0)));
+  require(options.threads >= 0, "threads: must not be negative, but is " + std::to_string(options.threads));
+  require(!options.fps || !options.stride, "fps and stride: give one of them, not both");
+  require((!options.fps && !options.stride) || kind == SourceKind::video,
+          std::string(options.fps ? "fps" : "stride") + ": " + options.source.string() + " is not a video");
+}
+
+std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, const Progress& progress) {
+  const std::vector<ImageEntry> entries = find_images(options.source, kind);
+  const std::vector<std::size_t> chosen = choose_evenly(entries.size(), options.max_frames);
+  MemoryBudget budget(options.memory_budget_bytes);
+  std::size_t position = 0;
+  const NextTask next = [&]() -> std::optional<FrameTask> {
+    if (position == chosen.size()) return std::nullopt;
+    const std::size_t index = chosen[position++];
+    const ImageEntry& entry = entries[index];
+    const auto decode = [&](std::optional<MemoryBudget::Lease>& lease) {
+      const ImageFile file(entry.path);
+      lease.emplace(budget, file.decoding_bytes());
+      return file.decode();
+    };
+    return FrameTask{entry.name, static_cast<double>(index), entry.where, decode};
+  };
+  return run_frame_tasks(options, next, [&](int done) {
+    if (progress) progress(done, static_cast<int>(chosen.size()));
+  });
+}
+
+VideoSampling sampling_of(const FrameOptions& options) {
+  return {options.fps.value_or(1), options.stride};
+}
+
+// The container's count cannot be trusted: only going through the video tells how many frames are wanted.
+std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const Progress& progress,
+                                             std::string& missing_part) {
+  VideoReader video(options.source, sampling_of(options));
+  std::size_t count = 0;
+  while (video.advance()) {
+    ++count;
+    if (progress) progress(static_cast<int>(count), 0);
+  }
+  missing_part = video.missing_part();
+  return choose_evenly(count, options.max_frames);
+}
+
+// The chosen frames of a video (all wanted ones without a choice), each with its share of the budget.
+class VideoTasks {
+ public:
+  VideoTasks(const FrameOptions& options, std::optional<std::vector<std::size_t>> chosen)
+      : name_(options.source.filename().string()),
+        video_(options.source, sampling_of(options)),
+        chosen_(std::move(chosen)),
+        budget_(options.memory_budget_bytes) {}
+
+  std::optional<FrameTask> next() {
+    if (chosen_ && taken_ == chosen_->size()) return std::nullopt;
+    do {
+      if (!video_.advance()) return std::nullopt;
+    } while (chosen_ && wanted_++ != (*chosen_)[taken_]);
+    ++taken_;
+    const auto lease = std::make_shared<MemoryBudget::Lease>(budget_, video_.frame_bytes());
+    const DecodedImage image{video_.pixels()};
+    const std::string file = name_ + "#" + std::to_string(video_.frame_number());
+    const auto decode = [lease, image](std::optional<MemoryBudget::Lease>&) {
+      if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
+      return image;
+    };
+    return FrameTask{file, video_.time_s(), file, decode};
+  }
+  std::string missing_part() const { return video_.missing_part(); }
+
+ private:
+  std::string name_;
+  VideoReader video_;
+  std::optional<std::vector<std::size_t>> chosen_;
+  MemoryBudget budget_;
+  std::size_t wanted_ = 0, taken_ = 0;
+};
+
+std::vector<FrameResult> load_video(const FrameOptions& options, const Progress& progress,
+                                    std::string& missing_part) {
+  std::optional<std::vector<std::size_t>> chosen;
+  if (options.max_frames) chosen = choose_video_frames(options, progress, missing_part);
+  const int total = chosen ? static_cast<int>(chosen->size()) : 0;
+  VideoTasks tasks(options, std::move(chosen));
+  std::vector<FrameResult> results = run_frame_tasks(
+      options, [&] { return tasks.next(); },
+      [&](int done) {
+        if (progress) progress(done, total);
+      });
+  if (!options.max_frames) missing_part = tasks.missing_part();
+  return results;
+}
+
+// Frames of one size from what was loaded; what failed becomes warnings.
+FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results) {
+  FrameSet set;
+  for (const FrameResult& result : results) {
+    if (!result.problem.empty()) {
+      if (options.strict) throw std::invalid_argument(result.problem);
+      set.warnings.push_back(result.problem);
+    }
+    set.width = std::max(set.width, result.image.width);
+    set.height = std::max(set.height, result.image.height);
+  }
+  if (set.warnings.size() == results.size()) {
+    const std::string source = options.source.string();
+    if (results.empty()) throw std::invalid_argument(source + ": no frames");
+    if (results.size() == 1) throw std::invalid_argument("no frames: " + set.warnings.front());
+    throw std::invalid_argument(source + ": none of the " + std::to_string(results.size()) +
+                                " frames can be used; the first: " + set.warnings.front());
+  }
+  for (FrameResult& result : results) {
+    if (!result.problem.empty()) continue;
+    pad_to(result.image, set.width, set.height);
+    result.frame.map = result.image.map;
+    result.frame.rgb = std::move(result.image.rgb);
+    set.frames.push_back(std::move(result.frame));
+  }
+  return set;
+}
+
+}  // namespace
+
+FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
+  const SourceKind kind = kind_of_source(options.source);
+  check_options(options, kind);
+  quiet_decoders();
+  if (kind == SourceKind::tensor_file) return load_tensor_frames(options, progress);
+  std::string missing_part;
+  FrameSet set = assemble(options, kind == SourceKind::video ? load_video(options, progress, missing_part)
+                                                             : load_images(options, kind, progress));
+  if (!missing_part.empty()) set.warnings.push_back(missing_part);
+  return set;
+}
+
+}  // namespace vggt

@@ -1,0 +1,81 @@
+#include "io/frames/image_files.h"
+
+#include <climits>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <opencv2/core.hpp>
+#include <opencv2/core/utils/logger.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace vggt {
+namespace {
+
+constexpr bool transposed(int orientation) {
+  return orientation >= 5;
+}
+
+// EXIF: 2 mirrored, 3 turned by 180°, 4 flipped, 5 transposed, 6 to be turned clockwise, 7 transversed, 8 the
+// other way.
+void make_upright(cv::Mat& pixels, int orientation) {
+  if (transposed(orientation)) {
+    cv::Mat turned;
+    cv::transpose(pixels, turned);
+    pixels = turned;
+  }
+  const bool mirror = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
+  const bool flip = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
+  if (mirror || flip) cv::flip(pixels, pixels, mirror && flip ? -1 : mirror ? 1 : 0);
+}
+
+int ignore_error(int, const char*, const char*, const char*, int, void*) {
+  return 0;
+}
+
+cv::Mat decode_pixels(std::vector<std::byte>& bytes) try {
+  const cv::Mat row(1, static_cast<int>(bytes.size()), CV_8UC1, bytes.data());
+  return cv::imdecode(row, cv::IMREAD_UNCHANGED);
+} catch (const cv::Exception&) {
+  throw std::invalid_argument("cannot be decoded: it is damaged, or larger than OpenCV allows");
+} catch (const std::bad_alloc&) {
+  throw std::invalid_argument("needs more memory than there is");
+}
+
+}  // namespace
+
+void quiet_decoders() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
+    cv::redirectError(ignore_error);
+    ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);  // AV_LOG_QUIET; read when the first video is opened
+  });
+}
+
+ImageFile::ImageFile(const std::filesystem::path& path)
+    : file_(path), header_(read_image_header(FileMapping(file_).bytes())) {}
+
+std::size_t ImageFile::decoding_bytes() const {
+  const std::size_t pixels = static_cast<std::size_t>(header_.width) *
+                             static_cast<std::size_t>(header_.height) *
+                             static_cast<std::size_t>(header_.bytes_per_pixel);
+  return file_.size() + pixels * (transposed(header_.orientation) ? 2 : 1);
+}
+
+DecodedImage ImageFile::decode() const {
+  if (file_.size() > INT_MAX) throw std::invalid_argument("is larger than 2 GB");
+  std::vector<std::byte> bytes(file_.size());
+  file_.read(0, bytes);
+  if (const auto damage = find_damage(header_, bytes)) throw std::invalid_argument(*damage);
+  DecodedImage image;
+  image.alpha = header_.alpha;
+  image.pixels = decode_pixels(bytes);
+  if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
+  // OpenCV turns TIFF images by itself, whatever it is asked for.
+  if (header_.format != ImageFormat::tiff) make_upright(image.pixels, header_.orientation);
+  return image;
+}
+
+}  // namespace vggt

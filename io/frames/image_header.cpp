@@ -1,0 +1,218 @@
+#include "io/frames/image_header.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+
+namespace vggt {
+namespace {
+
+constexpr const char* kTruncated = "is truncated";
+
+using Bytes = std::span<const std::byte>;
+
+// Integers of a file at an offset; reading past the end throws.
+class Fields {
+ public:
+  Fields(Bytes file, uint64_t base, bool big_endian)
+      : bytes_(file.subspan(std::min<uint64_t>(base, file.size()))), big_(big_endian) {}
+
+  uint64_t number(uint64_t offset, int bytes) const {
+    if (!has(offset, static_cast<std::size_t>(bytes))) throw std::invalid_argument(kTruncated);
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; ++i) {
+      value = value << 8 |
+              static_cast<uint64_t>(bytes_[offset + static_cast<uint64_t>(big_ ? i : bytes - 1 - i)]);
+    }
+    return value;
+  }
+  uint64_t u8(uint64_t offset) const { return number(offset, 1); }
+  uint64_t u16(uint64_t offset) const { return number(offset, 2); }
+  uint64_t u32(uint64_t offset) const { return number(offset, 4); }
+  bool holds(uint64_t offset, std::string_view text) const {
+    return has(offset, text.size()) && std::memcmp(&bytes_[offset], text.data(), text.size()) == 0;
+  }
+
+ private:
+  bool has(uint64_t offset, std::size_t count) const {
+    return offset <= bytes_.size() && count <= bytes_.size() - offset;
+  }
+
+  Bytes bytes_;
+  bool big_;
+};
+
+// The first directory of a TIFF file, or of the EXIF block of another format.
+class TiffDirectory {
+ public:
+  TiffDirectory(Bytes file, uint64_t base)
+      : fields_(file, base, Fields(file, base, true).holds(0, "MM")), big_tiff_(fields_.u16(2) == 43) {
+    start_ = big_tiff_ ? fields_.number(8, 8) : fields_.u32(4);
+    const uint64_t count = big_tiff_ ? fields_.number(start_, 8) : fields_.u16(start_);
+    count_ = std::min<uint64_t>(count, 4096);
+  }
+
+  // The first value of a tag of whole numbers.
+  std::optional<uint64_t> find(unsigned tag) const {
+    const uint64_t first = start_ + (big_tiff_ ? 8 : 2), stride = big_tiff_ ? 20 : 12,
+                   inside = big_tiff_ ? 8 : 4;
+    for (uint64_t at = first; at < first + count_ * stride; at += stride) {
+      if (fields_.u16(at) != tag) continue;
+      const uint64_t type = fields_.u16(at + 2);
+      const int bytes = type == 1 ? 1 : type == 3 ? 2 : type == 4 ? 4 : type == 16 ? 8 : 0;
+      if (bytes == 0) return std::nullopt;
+      const uint64_t count = fields_.number(at + 4, static_cast<int>(inside));
+      const uint64_t value = at + 4 + inside;
+      const bool elsewhere = count > inside / bytes;
+      return fields_.number(elsewhere ? fields_.number(value, static_cast<int>(inside)) : value, bytes);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Fields fields_;
+  bool big_tiff_;
+  uint64_t start_ = 0, count_ = 0;
+};
+
+// A damaged EXIF block says nothing about the pixels.
+int orientation_at(Bytes file, uint64_t tiff) {
+  constexpr unsigned kOrientation = 0x0112;
+  try {
+    const uint64_t value = TiffDirectory(file, tiff).find(kOrientation).value_or(1);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  } catch (const std::invalid_argument&) {
+    return 1;
+  }
+}
+
+ImageHeader read_jpeg(Bytes file) {
+  const Fields fields(file, 0, true);
+  ImageHeader header;
+  bool exif_seen = false;
+  for (uint64_t at = 2;;) {
+    if (fields.u8(at) != 0xFF) throw std::invalid_argument("is a damaged JPEG");
+    const uint64_t marker = fields.u8(at + 1);
+    if (marker == 0xFF) {
+      ++at;  // fill byte
+      continue;
+    }
+    const bool frame = marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+    if (frame) {
+      header.height = static_cast<int64_t>(fields.u16(at + 5));
+      header.width = static_cast<int64_t>(fields.u16(at + 7));
+      header.bytes_per_pixel = fields.u8(at + 9) == 1 ? 1 : 3;
+    }
+    if (marker == 0xE1 && !exif_seen && fields.holds(at + 4, std::string_view("Exif\0", 5))) {
+      exif_seen = true;
+      header.orientation = orientation_at(file, at + 10);
+    }
+    if (marker == 0xDA) return header;
+    if (marker == 0xD9) throw std::invalid_argument("is a JPEG without an image");
+    at += 2 + fields.u16(at + 2);
+  }
+}
+
+ImageHeader read_png(Bytes file) {
+  const Fields fields(file, 0, true);
+  ImageHeader header{ImageFormat::png};
+  header.width = static_cast<int64_t>(fields.u32(16));
+  header.height = static_cast<int64_t>(fields.u32(20));
+  const uint64_t depth = fields.u8(24), color = fields.u8(25);
+  const int channels = color == 0 ? 1 : color == 2 ? 3 : 4;
+  header.bytes_per_pixel = channels * (depth == 16 ? 2 : 1);
+  const bool composited =
+      color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
+  if (composited) header.alpha = Alpha::on_white;
+  for (uint64_t at = 8; at + 12 <= file.size(); at += 12 + fields.u32(at)) {
+    if (fields.holds(at + 4, "eXIf")) header.orientation = orientation_at(file, at + 8);
+  }
+  return header;
+}
+
+ImageHeader read_webp(Bytes file) {
+  const Fields fields(file, 0, false);
+  ImageHeader header{ImageFormat::webp};
+  header.bytes_per_pixel = 4;
+  header.alpha = Alpha::on_white;
+  for (uint64_t at = 12; at + 8 <= file.size(); at += 8 + (fields.u32(at + 4) + 1) / 2 * 2) {
+    const bool known = header.width != 0;
+    if (fields.holds(at, "VP8X")) {
+      if (fields.u8(at + 8) & 2) throw std::invalid_argument("is an animated WebP, which is not supported");
+      header.width = static_cast<int64_t>(fields.number(at + 12, 3)) + 1;
+      header.height = static_cast<int64_t>(fields.number(at + 15, 3)) + 1;
+    } else if (fields.holds(at, "VP8 ") && !known) {
+      header.width = static_cast<int64_t>(fields.u16(at + 14) & 0x3FFF);
+      header.height = static_cast<int64_t>(fields.u16(at + 16) & 0x3FFF);
+    } else if (fields.holds(at, "VP8L") && !known) {
+      const uint64_t bits = fields.u32(at + 9);
+      header.width = static_cast<int64_t>(bits & 0x3FFF) + 1;
+      header.height = static_cast<int64_t>(bits >> 14 & 0x3FFF) + 1;
+    } else if (fields.holds(at, "EXIF")) {
+      const bool prefixed = fields.holds(at + 8, std::string_view("Exif\0\0", 6));
+      header.orientation = orientation_at(file, at + (prefixed ? 14 : 8));
+    }
+  }
+  return header;
+}
+
+ImageHeader read_tiff(Bytes file) {
+  const TiffDirectory directory(file, 0);
+  ImageHeader header{ImageFormat::tiff};
+  header.width = static_cast<int64_t>(directory.find(256).value_or(0));
+  header.height = static_cast<int64_t>(directory.find(257).value_or(0));
+  const int bits = static_cast<int>(std::min<uint64_t>(directory.find(258).value_or(8), 64));
+  const int samples = static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
+  header.bytes_per_pixel = samples * std::max(1, bits / 8);
+  const bool has_alpha = directory.find(338).value_or(0) != 0;
+  // libtiff multiplies 8-bit colours by their alpha.
+  if (has_alpha) header.alpha = bits == 8 ? Alpha::premultiplied_on_white : Alpha::on_white;
+  header.orientation = orientation_at(file, 0);
+  return header;
+}
+
+ImageHeader read_bmp(Bytes file) {
+  const Fields fields(file, 0, false);
+  ImageHeader header{ImageFormat::bmp};
+  const uint64_t info = fields.u32(14);
+  if (info == 12) {
+    header.width = static_cast<int64_t>(fields.u16(18));
+    header.height = static_cast<int64_t>(fields.u16(20));
+    return header;
+  }
+  constexpr uint64_t kBitFields = 3;
+  header.width = static_cast<int32_t>(fields.u32(18));
+  header.height = std::abs(static_cast<int64_t>(static_cast<int32_t>(fields.u32(22))));
+  header.bytes_per_pixel = fields.u16(28) == 32 ? 4 : 3;
+  if (info >= 56 && fields.u32(30) == kBitFields && fields.u32(66) != 0) header.alpha = Alpha::on_white;
+  return header;
+}
+
+}  // namespace
+
+ImageHeader read_image_header(std::span<const std::byte> file) {
+  if (file.empty()) throw std::invalid_argument("is empty");
+  const Fields fields(file, 0, true);
+  ImageHeader header;
+  if (fields.holds(0, "\xFF\xD8\xFF")) {
+    header = read_jpeg(file);
+  } else if (fields.holds(0, "\x89PNG\r\n\x1A\n")) {
+    header = read_png(file);
+  } else if (fields.holds(0, "RIFF") && fields.holds(8, "WEBP")) {
+    header = read_webp(file);
+  } else if (fields.holds(0, std::string_view("II*\0", 4)) || fields.holds(0, std::string_view("MM\0*", 4)) ||
+             fields.holds(0, std::string_view("II+\0", 4)) || fields.holds(0, std::string_view("MM\0+", 4))) {
+    header = read_tiff(file);
+  } else if (fields.holds(0, "BM")) {
+    header = read_bmp(file);
+  } else {
+    throw std::invalid_argument("is not a JPEG, PNG, WebP, TIFF or BMP image");
+  }
+  if (header.width < 1 || header.height < 1)
+    throw std::invalid_argument("is a damaged image: it has no size");
+  return header;
+}
+
+}  // namespace vggt

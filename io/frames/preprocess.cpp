@@ -1,0 +1,134 @@
+#include "io/frames/preprocess.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "io/frames/resize.h"
+
+namespace vggt {
+namespace {
+
+constexpr uint8_t kWhite = 255;
+
+// Pillow's alpha_composite over opaque white, in its fixed point: 7 bits beyond the 8 of the result.
+uint8_t over_white(uint32_t value, uint32_t alpha) {
+  const uint32_t sum = value * (alpha * 128) + 255u * ((255 - alpha) * 128) + (0x80u << 7);
+  return static_cast<uint8_t>((((sum >> 8) + sum) >> 8) >> 7);
+}
+
+// The 8 bits that Pillow keeps of a value of an image with colour.
+inline uint8_t high_byte(uint8_t value) {
+  return value;
+}
+inline uint8_t high_byte(uint16_t value) {
+  return static_cast<uint8_t>(value >> 8);
+}
+
+template <typename T>
+void gray_row(const T* row, int width, uint8_t* rgb) {
+  for (int x = 0; x < width; ++x) {
+    const T value = std::clamp<T>(row[x], T{0}, T{255});
+    const uint8_t gray = value == value ? static_cast<uint8_t>(value) : 0;  // NaN: 0
+    rgb[3 * x] = rgb[3 * x + 1] = rgb[3 * x + 2] = gray;
+  }
+}
+
+template <typename T, int kChannels>
+void color_row(const T* row, int width, uint8_t* rgb) {
+  for (int x = 0; x < width; ++x) {
+    for (int c = 0; c < 3; ++c) rgb[3 * x + c] = high_byte(row[kChannels * x + 2 - c]);
+  }
+}
+
+template <typename T>
+void alpha_row(const T* row, int width, Alpha alpha, uint8_t* rgb) {
+  if (alpha == Alpha::drop) return color_row<T, 4>(row, width, rgb);
+  for (int x = 0; x < width; ++x) {
+    const uint8_t opacity = high_byte(row[4 * x + 3]);
+    for (int c = 0; c < 3; ++c) {
+      const uint8_t value = high_byte(row[4 * x + 2 - c]);
+      rgb[3 * x + c] = alpha == Alpha::on_white ? over_white(value, opacity)
+                                                : static_cast<uint8_t>(std::min(255, value + 255 - opacity));
+    }
+  }
+}
+
+// n rounded to a multiple of the patch, in Python's order of operations and with its half to even.
+int64_t round_to_patch(double n, int patch) {
+  return static_cast<int64_t>(std::nearbyint(n / patch)) * patch;
+}
+
+}  // namespace
+
+void rgb_row(const DecodedImage& image, int y, uint8_t* rgb) {
+  const cv::Mat& pixels = image.pixels;
+  const int width = pixels.cols;
+  switch (pixels.type()) {
+    case CV_8UC1:
+      return gray_row(pixels.ptr<uint8_t>(y), width, rgb);
+    case CV_16UC1:
+      return gray_row(pixels.ptr<uint16_t>(y), width, rgb);
+    case CV_32SC1:
+      return gray_row(pixels.ptr<int32_t>(y), width, rgb);
+    case CV_32FC1:
+      return gray_row(pixels.ptr<float>(y), width, rgb);
+    case CV_8UC3:
+      return color_row<uint8_t, 3>(pixels.ptr<uint8_t>(y), width, rgb);
+    case CV_16UC3:
+      return color_row<uint16_t, 3>(pixels.ptr<uint16_t>(y), width, rgb);
+    case CV_8UC4:
+      return alpha_row(pixels.ptr<uint8_t>(y), width, image.alpha, rgb);
+    case CV_16UC4:
+      return alpha_row(pixels.ptr<uint16_t>(y), width, image.alpha, rgb);
+    default:
+      throw std::invalid_argument("has a pixel type that is not supported");
+  }
+}
+
+FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_size) {
+  const int w = image.pixels.cols, h = image.pixels.rows;
+  const bool tall = fit == Fit::pad && h > w;
+  const double scale = static_cast<double>(width) / (tall ? h : w);
+  const int64_t other = round_to_patch((tall ? w : h) * scale, patch_size);
+  if (other == 0) {
+    throw std::invalid_argument("has " + std::to_string(w) + "x" + std::to_string(h) + " pixels: the " +
+                                (tall ? "width" : "height") + " rounds to 0 at network size");
+  }
+  ResizeTarget target;
+  target.width = tall ? static_cast<int>(other) : width;
+  target.height = tall ? width : other;
+  target.rows = static_cast<int>(std::min<int64_t>(target.height, width));
+  target.first_row = (target.height - target.rows) / 2;
+
+  FittedImage result;
+  result.width = target.width;
+  result.height = target.rows;
+  result.map.scale_x = static_cast<double>(target.width) / w;
+  result.map.scale_y = static_cast<double>(target.height) / h;
+  result.map.pad_y = -static_cast<double>(target.first_row);
+  result.rgb = resize_bicubic(
+      w, h, [&](int y, uint8_t* rgb) { rgb_row(image, y, rgb); }, target);
+  if (fit == Fit::pad) pad_to(result, width, width);
+  return result;
+}
+
+void pad_to(FittedImage& image, int width, int height) {
+  if (width == image.width && height == image.height) return;
+  const int left = (width - image.width) / 2, top = (height - image.height) / 2;
+  std::vector<uint8_t> padded(std::size_t{3} * width * height, kWhite);
+  for (int c = 0; c < 3; ++c) {
+    for (int y = 0; y < image.height; ++y) {
+      std::copy_n(image.rgb.data() + (std::size_t(c) * image.height + y) * image.width, image.width,
+                  padded.data() + (std::size_t(c) * height + top + y) * width + left);
+    }
+  }
+  image.rgb = std::move(padded);
+  image.width = width;
+  image.height = height;
+  image.map.pad_x += left;
+  image.map.pad_y += top;
+}
+
+}  // namespace vggt

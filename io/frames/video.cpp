@@ -1,0 +1,88 @@
+#include "io/frames/video.h"
+
+#include <array>
+#include <cmath>
+#include <opencv2/core.hpp>
+#include <opencv2/core/utility.hpp>
+#include <sstream>
+#include <stdexcept>
+
+namespace vggt {
+namespace {
+
+constexpr double kFallbackRate = 30;  // where the container names none
+
+// OpenCV 4.6.0 turns videos the wrong way (opencv/opencv#22088), so its angle is read and applied here.
+int read_quarter_turns(cv::VideoCapture& capture) {
+  capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0);
+  const int turns = (cvRound(capture.get(cv::CAP_PROP_ORIENTATION_META) / 90) % 4 + 4) % 4;
+  const bool reversed =
+      cv::getVersionMajor() == 4 && cv::getVersionMinor() == 6 && cv::getVersionRevision() == 0;
+  return reversed ? (4 - turns) % 4 : turns;
+}
+
+}  // namespace
+
+VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
+    : sampling_(sampling), path_(path.string()) {
+  // Absolute: FFmpeg would take "a:b.mp4" for a protocol.
+  bool opened = false;
+  try {
+    opened = capture_.open(std::filesystem::absolute(path).string(), cv::CAP_FFMPEG);
+  } catch (const cv::Exception&) {
+    opened = false;
+  }
+  if (!opened) throw std::invalid_argument(path.string() + ": cannot be opened as a video");
+  const double rate = capture_.get(cv::CAP_PROP_FPS);
+  quarter_turns_ = read_quarter_turns(capture_);
+  frame_seconds_ = 1 / (std::isfinite(rate) && rate > 0 ? rate : kFallbackRate);
+  promised_seconds_ = capture_.get(cv::CAP_PROP_FRAME_COUNT) * frame_seconds_;
+}
+
+bool VideoReader::advance() {
+  while (capture_.grab()) {
+    ++number_;
+    const double before = time_s_;
+    time_s_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
+    // Some containers carry no times, or times that stand still.
+    if (number_ > 0 && !(time_s_ > before)) time_s_ = before + frame_seconds_;
+    if (wanted()) return true;
+  }
+  return false;
+}
+
+bool VideoReader::wanted() {
+  if (sampling_.stride) return number_ % *sampling_.stride == 0;
+  constexpr double kRounding = 1e-6;  // times are in milliseconds or multiples of a time base
+  const double tick = std::floor(time_s_ * sampling_.per_second + kRounding);
+  if (number_ > 0 && tick <= last_tick_) return false;
+  last_tick_ = tick;
+  return true;
+}
+
+std::size_t VideoReader::frame_bytes() const {
+  const double pixels = capture_.get(cv::CAP_PROP_FRAME_WIDTH) * capture_.get(cv::CAP_PROP_FRAME_HEIGHT);
+  return pixels > 0 ? static_cast<std::size_t>(3 * pixels) : 0;
+}
+
+std::string VideoReader::missing_part() const {
+  // Containers round, guess, and count the sound that goes on after the last picture.
+  constexpr double kTolerance = 1.2, kTolerance_s = 0.5;
+  const double seen = time_s_ + frame_seconds_;
+  if (!(promised_seconds_ > kTolerance * seen + kTolerance_s)) return {};
+  std::ostringstream text;
+  text << path_ << ": ends after " << seen << " s of the " << promised_seconds_
+       << " s it promises: truncated?";
+  return text.str();
+}
+
+cv::Mat VideoReader::pixels() {
+  cv::Mat frame, upright;
+  if (!capture_.retrieve(frame)) return {};
+  constexpr std::array kTurns{cv::ROTATE_90_CLOCKWISE, cv::ROTATE_180, cv::ROTATE_90_COUNTERCLOCKWISE};
+  if (quarter_turns_ == 0) return frame.clone();  // the decoder writes the next frame into the same memory
+  cv::rotate(frame, upright, kTurns[static_cast<std::size_t>(quarter_turns_ - 1)]);
+  return upright;
+}
+
+}  // namespace vggt

@@ -1,0 +1,40 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/scene/depth_files.h"
+#include "io/files/input_file.h"
+#include "io/scene/pose_files.h"
+#include "io/tensors/tensor_index.h"
+
+namespace vggt {
+
+/// Cameras and depth of one or of several scenes in a .safetensors file, as --save-predictions writes them:
+/// `extrinsic` [S,3,4] or [B,S,3,4] (cam_from_world), `intrinsic` [S,3,3] (optional), `depth` [S,H,W], and
+/// `valid` (BOOL or U8; false: no depth; optional). A scene is read when it is asked for.
+class PredictionFile {
+ public:
+  /// Throws std::invalid_argument naming path and tensor if there is neither, or if shapes do not fit;
+  /// std::system_error if it cannot be read.
+  explicit PredictionFile(const std::filesystem::path& path);
+
+  int64_t scenes() const { return scenes_; }
+  bool has_poses() const { return tensors_.contains("extrinsic"); }
+  bool has_depth() const { return tensors_.contains("depth"); }
+  /// Frames have the time that is their index. Throw std::invalid_argument for what is no pose.
+  std::vector<FramePose> poses(int64_t scene) const;
+  std::vector<DepthMap> depth(int64_t scene) const;
+
+ private:
+  void keep(const WeightIndex& index, const std::string& name, std::vector<int64_t> frame_shape);
+  std::vector<float> values(const std::string& name, int64_t scene) const;  // [S,...]
+  [[noreturn]] void fail(const std::string& what) const;
+
+  InputFile file_;
+  std::map<std::string, TensorEntry> tensors_;  // shapes with B in front
+  int64_t scenes_ = 0, frames_ = 0;
+};
+
+}  // namespace vggt

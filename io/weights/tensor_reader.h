@@ -1,0 +1,42 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/files/input_file.h"
+#include "io/tensors/tensor_index.h"
+
+namespace vggt {
+
+at::ScalarType scalar_type(ElementType type);  // of the four floating types
+
+/// Reads tensors of a file in pieces on several threads, each piece checked and converted while it is in the
+/// cache. May be used from several threads.
+class TensorReader {
+ public:
+  TensorReader(const InputFile& file, const std::vector<FileRecord>& records);
+
+  /// As WeightFile::load.
+  at::Tensor read(const std::string& name, const TensorEntry& entry, at::ScalarType type,
+                  at::Device device) const;
+
+ private:
+  struct Job;
+  void read_dense(Job& job, at::Tensor& result) const;
+  void read_piece(Job& job, int64_t first, at::Tensor to) const;
+  void read_strided(const Job& job, at::Tensor& result) const;
+  void check_record(std::size_t record) const;
+  void compare(std::size_t record, uint32_t sum) const;
+  [[noreturn]] void report_value(const Job& job, int64_t position) const;
+
+  const InputFile& file_;
+  const std::vector<FileRecord>& records_;
+  std::unique_ptr<std::atomic<bool>[]> verified_;  // per record
+};
+
+}  // namespace vggt

@@ -1,0 +1,161 @@
+#include "model/heads/dpt_head.h"
+
+#include <cmath>
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kLastChannels = 32;
+
+at::Tensor resize(const at::Tensor& x, int64_t rows, int64_t columns) {
+  return at::upsample_bilinear2d(x, {rows, columns}, /*align_corners=*/true);
+}
+
+/// Sine and cosine of n coordinates spread over ±span: [n,channels].
+at::Tensor axis_embedding(int64_t n, double span, int64_t channels, const at::TensorOptions& options) {
+  const double edge = span * static_cast<double>(n - 1) / static_cast<double>(n);
+  const at::Tensor coordinates =
+      at::linspace(-edge, edge, n, options).to(at::kDouble);  // [n], rounded as upstream
+  const at::Tensor exponents = at::arange(channels / 2, options.dtype(at::kDouble)) / (channels / 2.0);
+  const at::Tensor omega = at::reciprocal(at::pow(at::Scalar(100.0), exponents));  // [channels/2]
+  const at::Tensor angles = coordinates.unsqueeze(1) * omega.unsqueeze(0);
+  return at::cat({angles.sin(), angles.cos()}, 1);
+}
+
+/// x [F,C,h,w] += 0.1 · UV embedding for frames of this aspect ratio (width/height).
+void add_position_embedding_(at::Tensor& x, double aspect) {
+  const int64_t C = x.size(1), h = x.size(2), w = x.size(3);
+  const double diagonal = std::sqrt(aspect * aspect + 1);
+  const auto options =
+      at::TensorOptions().device(at::kCPU).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor along_x = axis_embedding(w, aspect / diagonal, C / 2, options);  // [w,C/2]
+  const at::Tensor along_y = axis_embedding(h, 1 / diagonal, C / 2, options);       // [h,C/2]
+  const auto prepare = [&](const at::Tensor& e) { return (e.to(options.dtype()) * 0.1).to(x.options()); };
+  const at::Tensor map = at::cat({prepare(along_x).unsqueeze(0).expand({h, w, C / 2}),
+                                  prepare(along_y).unsqueeze(1).expand({h, w, C / 2})},
+                                 2);  // [h,w,C]
+  x.add_(map.permute({2, 0, 1}).unsqueeze(0));
+}
+
+std::vector<Conv2d> make_projects(Binder& bind, const Config& config, const std::string& name) {
+  std::vector<Conv2d> projects;
+  for (size_t i = 0; i < 4; ++i) {
+    projects.emplace_back(bind, name + ".projects." + std::to_string(i), 2 * config.embed_dim,
+                          config.dpt_out_channels[i], 1);
+  }
+  return projects;
+}
+
+std::vector<Conv2d> make_layer_rn(Binder& bind, const Config& config, const std::string& name,
+                                  int64_t features) {
+  std::vector<Conv2d> layers;
+  for (size_t i = 0; i < 4; ++i) {
+    layers.emplace_back(bind, name + ".scratch.layer" + std::to_string(i + 1) + "_rn",
+                        config.dpt_out_channels[i], features, 3, 1, 1, false);
+  }
+  return layers;
+}
+
+std::vector<Conv2d> make_output_conv2(Binder& bind, const DptHead::Kind& kind) {
+  std::vector<Conv2d> layers;
+  if (kind.outputs == 0) return layers;
+  const std::string name = kind.name + ".scratch.output_conv2.";
+  layers.emplace_back(bind, name + "0", kind.features / 2, kLastChannels, 3, 1, 1);
+  layers.emplace_back(bind, name + "2", kLastChannels, kind.outputs, 1);
+  return layers;
+}
+
+}  // namespace
+
+DptHead::ResidualUnit::ResidualUnit(Binder& bind, const std::string& name, int64_t features)
+    : conv1(bind, name + ".conv1", features, features, 3, 1, 1),
+      conv2(bind, name + ".conv2", features, features, 3, 1, 1) {}
+
+at::Tensor DptHead::ResidualUnit::operator()(at::Tensor x) const {
+  // The official ReLU works in place, so the skip adds relu(x). x is not read again by the callers either.
+  at::relu_(x);
+  at::Tensor hidden = conv1(x);
+  at::relu_(hidden);
+  return conv2(hidden).add_(x);
+}
+
+DptHead::FusionBlock::FusionBlock(Binder& bind, const std::string& name, int64_t features, bool has_skip)
+    : unit(bind, name + ".resConfUnit2", features),
+      out_conv(bind, name + ".out_conv", features, features, 1) {
+  if (has_skip) skip_unit.emplace_back(bind, name + ".resConfUnit1", features);
+}
+
+at::Tensor DptHead::FusionBlock::operator()(at::Tensor x, const at::Tensor& skip, int64_t rows,
+                                            int64_t columns) const {
+  if (!skip_unit.empty()) x = skip_unit[0](skip).add_(x);
+  // A 1×1 convolution and a bilinear resize commute; in this order it works on a quarter of the pixels.
+  return resize(out_conv(unit(x)), rows, columns);
+}
+
+DptHead::DptHead(Binder& bind, const Config& config, const Kind& kind)
+    : kind_(kind),
+      patch_size_(config.patch_size),
+      special_tokens_(config.special_tokens()),
+      norm_(bind, kind.name + ".norm", 2 * config.embed_dim),
+      projects_(make_projects(bind, config, kind.name)),
+      down_(bind, kind.name + ".resize_layers.3", config.dpt_out_channels[3], config.dpt_out_channels[3], 3,
+            2, 1),
+      layer_rn_(make_layer_rn(bind, config, kind.name, kind.features)),
+      refinenet1_(bind, kind.name + ".scratch.refinenet1", kind.features, true),
+      refinenet2_(bind, kind.name + ".scratch.refinenet2", kind.features, true),
+      refinenet3_(bind, kind.name + ".scratch.refinenet3", kind.features, true),
+      refinenet4_(bind, kind.name + ".scratch.refinenet4", kind.features, false),
+      output_conv1_(bind, kind.name + ".scratch.output_conv1", kind.features,
+                    kind.outputs > 0 ? kind.features / 2 : kind.features, 3, 1, 1),
+      output_conv2_(make_output_conv2(bind, kind)) {
+  const auto& channels = config.dpt_out_channels;
+  up4_weight_ = bind.operand(kind.name + ".resize_layers.0.weight", {channels[0], channels[0], 4, 4});
+  up4_bias_ = bind.operand(kind.name + ".resize_layers.0.bias", {channels[0]});
+  up2_weight_ = bind.operand(kind.name + ".resize_layers.1.weight", {channels[1], channels[1], 2, 2});
+  up2_bias_ = bind.operand(kind.name + ".resize_layers.1.bias", {channels[1]});
+}
+
+at::Tensor DptHead::reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const {
+  const int64_t F = tokens.size(0), rows = height / patch_size_, columns = width / patch_size_;
+  const Conv2d& project = projects_[level];
+  const at::Tensor patches = norm_(tokens.narrow(1, special_tokens_, rows * columns));  // [F,rows·columns,2C]
+  at::Tensor x = at::linear(patches.to(project.weight.scalar_type()), project.weight.flatten(1), project.bias)
+                     .view({F, rows, columns, -1})
+                     .permute({0, 3, 1, 2});  // [F,c,rows,columns], channels last
+  if (kind_.position_embedding)
+    add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
+  if (level == 0) x = at::conv_transpose2d(x, up4_weight_, up4_bias_, 4);
+  if (level == 1) x = at::conv_transpose2d(x, up2_weight_, up2_bias_, 2);
+  if (level == 3) x = down_(x);
+  return layer_rn_[level](x.contiguous(at::MemoryFormat::ChannelsLast));  // [F,features,h,w]
+}
+
+at::Tensor DptHead::fuse(const std::array<at::Tensor, 4>& maps) const {
+  at::Tensor x = refinenet4_(maps[3], {}, maps[2].size(2), maps[2].size(3));
+  x = refinenet3_(x, maps[2], maps[1].size(2), maps[1].size(3));
+  x = refinenet2_(x, maps[1], maps[0].size(2), maps[0].size(3));
+  x = refinenet1_(x, maps[0], 2 * maps[0].size(2), 2 * maps[0].size(3));
+  return output_conv1_(x);
+}
+
+at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& tokens, int64_t height, int64_t width) const {
+  std::array<at::Tensor, 4> maps;
+  for (size_t level = 0; level < 4; ++level) maps[level] = reassemble(level, tokens[level], height, width);
+  at::Tensor x = resize(fuse(maps), height / kind_.down_ratio, width / kind_.down_ratio);
+  if (kind_.position_embedding)
+    add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
+  if (kind_.outputs == 0) return x;
+  x = output_conv2_[0](x);
+  return output_conv2_[1](at::relu_(x));
+}
+
+DenseOutput activate_depth(const at::Tensor& raw) {
+  return {at::exp(raw.select(1, 0)), 1 + at::exp(raw.select(1, 1))};
+}
+
+DenseOutput activate_points(const at::Tensor& raw) {
+  const at::Tensor xyz = raw.narrow(1, 0, 3).permute({0, 2, 3, 1});  // [F,H,W,3]
+  return {at::sign(xyz) * at::expm1(at::abs(xyz)), 1 + at::exp(raw.select(1, 3))};
+}
+
+}  // namespace vggt

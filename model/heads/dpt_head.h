@@ -1,0 +1,63 @@
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "model/layers/layers.h"
+
+namespace vggt {
+
+/// Dense prediction from four layers of tokens (vggt/heads/dpt_head.py), on channels-last maps.
+class DptHead {
+ public:
+  struct Kind {
+    std::string name;  // prefix in the checkpoint
+    int64_t features;
+    int64_t outputs;     // channels of the last convolution; 0: the head ends with its feature map
+    int64_t down_ratio;  // of the output's size
+    bool position_embedding;
+  };
+
+  DptHead(Binder& bind, const Config& config, const Kind& kind);
+
+  /// Tokens of F frames from the four picked layers [F,P,2C] and the frames' size in pixels ->
+  /// [F,outputs,H,W], or [F,features,H/down_ratio,W/down_ratio]; not activated.
+  at::Tensor forward(const std::array<at::Tensor, 4>& tokens, int64_t height, int64_t width) const;
+
+ private:
+  struct ResidualUnit {
+    Conv2d conv1, conv2;
+    ResidualUnit(Binder& bind, const std::string& name, int64_t features);
+    at::Tensor operator()(at::Tensor x) const;
+  };
+  struct FusionBlock {
+    std::vector<ResidualUnit> skip_unit;  // resConfUnit1; none in the deepest block
+    ResidualUnit unit;                    // resConfUnit2
+    Conv2d out_conv;
+    FusionBlock(Binder& bind, const std::string& name, int64_t features, bool has_skip);
+    at::Tensor operator()(at::Tensor x, const at::Tensor& skip, int64_t rows, int64_t columns) const;
+  };
+
+  at::Tensor reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const;
+  at::Tensor fuse(const std::array<at::Tensor, 4>& maps) const;
+
+  Kind kind_;
+  int64_t patch_size_, special_tokens_;
+  LayerNorm norm_;
+  std::vector<Conv2d> projects_;
+  at::Tensor up4_weight_, up4_bias_, up2_weight_, up2_bias_;  // transposed convolutions [c,c,k,k], [c]
+  Conv2d down_;
+  std::vector<Conv2d> layer_rn_;
+  FusionBlock refinenet1_, refinenet2_, refinenet3_, refinenet4_;
+  Conv2d output_conv1_;
+  std::vector<Conv2d> output_conv2_;  // 3×3 to 32 channels, 1×1 to the outputs
+};
+
+/// Raw output [F,2,H,W] -> depth, confidence [F,H,W]; [F,4,H,W] -> points [F,H,W,3], confidence [F,H,W].
+struct DenseOutput {
+  at::Tensor values, confidence;
+};
+DenseOutput activate_depth(const at::Tensor& raw);
+DenseOutput activate_points(const at::Tensor& raw);
+
+}  // namespace vggt

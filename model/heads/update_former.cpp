@@ -1,0 +1,83 @@
+#include "attention/attention.h"
+#include "model/heads/track_head.h"
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kHeads = 8;
+constexpr int64_t kVirtualTracks = 64;
+const std::string kName = "track_head.tracker.updateformer";
+
+std::vector<TrackBlock> make_blocks(Binder& bind, const std::string& name, const Config& config, bool cross) {
+  std::vector<TrackBlock> blocks;
+  for (int64_t i = 0; i < config.track_depth; ++i) {
+    blocks.emplace_back(bind, kName + "." + name + "." + std::to_string(i), config.track_hidden, cross);
+  }
+  return blocks;
+}
+
+}  // namespace
+
+TrackAttention::TrackAttention(Binder& bind, const std::string& name, int64_t hidden)
+    : in_weight(bind.operand(name + ".in_proj_weight", {3 * hidden, hidden})),
+      in_bias(bind.operand(name + ".in_proj_bias", {3 * hidden})),
+      out_proj(bind, name + ".out_proj", hidden, hidden) {}
+
+at::Tensor TrackAttention::operator()(const at::Tensor& x, const at::Tensor& context) const {
+  const int64_t hidden = in_weight.size(1);
+  const auto project = [&](const at::Tensor& input, int64_t first, int64_t parts) {
+    return at::linear(input.to(in_weight.scalar_type()), in_weight.narrow(0, first * hidden, parts * hidden),
+                      in_bias.narrow(0, first * hidden, parts * hidden))
+        .view({input.size(0), input.size(1), parts, kHeads, hidden / kHeads})
+        .permute({2, 0, 3, 1, 4});  // [parts,B,8,N,D]
+  };
+  const at::Tensor q = project(x, 0, 1)[0], kv = project(context, 1, 2);
+  AttentionOptions options;
+  // Thousands of sequences of some fifty frames, narrower than the kernels: not worth preparing.
+  if (q.is_cuda() && q.scalar_type() != at::kDouble) options.variant = AttentionVariant::sdpa;
+  return out_proj(vggt::attention(q, kv[0], kv[1], options).out.transpose(1, 2).flatten(2));
+}
+
+TrackBlock::TrackBlock(Binder& bind, const std::string& name, int64_t hidden, bool cross)
+    : norm1(bind, name + ".norm1", hidden),
+      norm2(bind, name + ".norm2", hidden),
+      attention(bind, name + (cross ? ".cross_attn" : ".attn"), hidden),
+      mlp(bind, name + ".mlp", hidden, 4 * hidden, hidden) {
+  if (cross) norm_context.emplace_back(bind, name + ".norm_context", hidden);
+}
+
+at::Tensor TrackBlock::operator()(const at::Tensor& x, const at::Tensor& context) const {
+  const at::Tensor query = norm1(x);
+  const at::Tensor y = query + attention(query, norm_context.empty() ? query : norm_context[0](context));
+  return y + mlp(norm2(y));
+}
+
+UpdateFormer::UpdateFormer(Binder& bind, const Config& config, int64_t input_dim)
+    : input_norm_(bind, kName + ".input_norm", input_dim),
+      input_transform_(bind, kName + ".input_transform", input_dim, config.track_hidden),
+      virtual_tracks_(bind.state(kName + ".virual_tracks", {1, kVirtualTracks, 1, config.track_hidden})),
+      time_blocks_(make_blocks(bind, "time_blocks", config, false)),
+      virtual_blocks_(make_blocks(bind, "space_virtual_blocks", config, false)),
+      virtual_from_points_(make_blocks(bind, "space_virtual2point_blocks", config, true)),
+      points_from_virtual_(make_blocks(bind, "space_point2virtual_blocks", config, true)),
+      output_norm_(bind, kName + ".output_norm", config.track_hidden),
+      flow_head_(bind, kName + ".flow_head", config.track_hidden, config.track_features + 2) {}
+
+at::Tensor UpdateFormer::forward(const at::Tensor& input) const {
+  const int64_t Q = input.size(0), S = input.size(1);
+  const at::Tensor initial = input_transform_(input_norm_(input));  // [Q,S,hidden]
+  at::Tensor tokens =
+      at::cat({initial, virtual_tracks_.squeeze(0).expand({-1, S, -1})});  // [Q + 64,S,hidden]
+  for (size_t i = 0; i < time_blocks_.size(); ++i) {
+    tokens = time_blocks_[i](tokens);
+    const at::Tensor space = tokens.transpose(0, 1);         // [S,Q + 64,hidden]
+    at::Tensor points = space.narrow(1, 0, Q);               // [S,Q,hidden]
+    at::Tensor tracks = space.narrow(1, Q, kVirtualTracks);  // [S,64,hidden]
+    tracks = virtual_blocks_[i](virtual_from_points_[i](tracks, points));
+    points = points_from_virtual_[i](points, tracks);
+    tokens = at::cat({points, tracks}, 1).transpose(0, 1);
+  }
+  return flow_head_(output_norm_(tokens.narrow(0, 0, Q) + initial));
+}
+
+}  // namespace vggt

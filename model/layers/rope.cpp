@@ -1,0 +1,143 @@
+#include "model/layers/rope.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "model/layers/rope_params.h"
+#ifdef VGGT_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace vggt {
+namespace {
+
+template <typename T>
+void normalise(const T* x, const T* weight, const T* bias, T eps, int64_t n, T* out) {
+  T mean = 0, variance = 0;
+  for (int64_t i = 0; i < n; ++i) mean += x[i];
+  mean /= static_cast<T>(n);
+  for (int64_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
+  const T scale = 1 / std::sqrt(variance / static_cast<T>(n) + eps);
+  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+}
+
+/// Turns pairs (i, i + n) of x [2n] by the angles of one position; writes to out.
+template <typename T>
+void rotate(const T* x, const T* cosine, const T* sine, int64_t n, T* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = x[i] * cosine[i] - x[i + n] * sine[i];
+    out[i + n] = x[i + n] * cosine[i] + x[i] * sine[i];
+  }
+}
+
+template <typename T>
+void norm_rope_cpu(T* qkv, const NormRopeParams<T>& p) {
+  const int64_t quarter = p.head_dim / 4, width = p.heads * p.head_dim;
+  at::parallel_for(0, p.tokens, 16, [&](int64_t begin, int64_t end) {
+    std::vector<T> normed(p.head_dim);
+    for (int64_t token = begin; token < end; ++token) {
+      const int64_t patch = token % p.tokens_per_frame - p.special_tokens;
+      const int64_t row = patch < 0 ? 0 : patch / p.columns + 1;
+      const int64_t column = patch < 0 ? 0 : patch % p.columns + 1;
+      for (int64_t part = 0; part < 2; ++part) {
+        const T* weight = part == 0 ? p.q_weight : p.k_weight;
+        const T* bias = part == 0 ? p.q_bias : p.k_bias;
+        for (int64_t head = 0; head < p.heads; ++head) {
+          T* x = qkv + (token * 3 + part) * width + head * p.head_dim;
+          normalise(x, weight, bias, p.eps, p.head_dim, normed.data());
+          rotate(normed.data(), p.cosine + row * quarter, p.sine + row * quarter, quarter, x);
+          rotate(normed.data() + 2 * quarter, p.cosine + column * quarter, p.sine + column * quarter, quarter,
+                 x + 2 * quarter);
+        }
+      }
+    }
+  });
+}
+
+template <typename T>
+NormRopeParams<T> make_params(const at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
+                              const at::Tensor& k_weight, const at::Tensor& k_bias, double eps,
+                              const Rope& rope) {
+  return {q_weight.const_data_ptr<T>(),
+          q_bias.const_data_ptr<T>(),
+          k_weight.const_data_ptr<T>(),
+          k_bias.const_data_ptr<T>(),
+          rope.cosine.const_data_ptr<T>(),
+          rope.sine.const_data_ptr<T>(),
+          qkv.size(0),
+          qkv.size(2),
+          qkv.size(3),
+          rope.tokens_per_frame,
+          rope.special_tokens,
+          rope.columns,
+          static_cast<T>(eps)};
+}
+
+#ifdef VGGT_CUDA
+NormRopeType kernel_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return NormRopeType::fp32;
+    case at::kBFloat16:
+      return NormRopeType::bf16;
+    case at::kHalf:
+      return NormRopeType::fp16;
+    default:
+      TORCH_CHECK(false, "norm_rope_: expected fp32, bf16 or fp16, got ", type);
+  }
+}
+#endif
+
+}  // namespace
+
+Rope::Rope(int64_t rows, int64_t columns, int64_t special_tokens, int64_t head_dim, double base,
+           const at::TensorOptions& options)
+    : tokens_per_frame(special_tokens + rows * columns), special_tokens(special_tokens), columns(columns) {
+  // In the state type, step by step as the reference, so that the angles are the reference's to the last bit.
+  const at::TensorOptions cpu = options.device(at::kCPU);
+  const int64_t half = head_dim / 2;
+  const at::Tensor exponents = at::arange(0, half, 2, cpu) / half;  // [D/4]
+  const at::Tensor frequency = at::reciprocal(at::pow(at::Scalar(base), exponents));
+  const at::Tensor positions = at::arange(0, std::max(rows, columns) + 1, cpu);  // [positions]
+  const at::Tensor angles = positions.unsqueeze(1) * frequency.unsqueeze(0);     // [positions,D/4]
+  cosine = angles.cos().to(options.device());
+  sine = angles.sin().to(options.device());
+}
+
+void norm_rope_(at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
+                const at::Tensor& k_weight, const at::Tensor& k_bias, double eps, const Rope& rope) {
+  TORCH_CHECK(qkv.dim() == 4 && qkv.size(1) == 3 && qkv.is_contiguous(),
+              "norm_rope_: expected contiguous qkv [T,3,A,D], got ", qkv.sizes());
+  TORCH_CHECK(qkv.size(3) % 4 == 0, "norm_rope_: head dim must be a multiple of 4, got ", qkv.size(3));
+  const bool is_double = qkv.scalar_type() == at::kDouble;
+  if (qkv.is_cpu()) {
+    TORCH_CHECK(is_double || qkv.scalar_type() == at::kFloat, "norm_rope_: the CPU takes fp32 and fp64");
+    if (is_double) {
+      norm_rope_cpu(qkv.mutable_data_ptr<double>(),
+                    make_params<double>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope));
+    } else {
+      norm_rope_cpu(qkv.mutable_data_ptr<float>(),
+                    make_params<float>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope));
+    }
+    return;
+  }
+#ifdef VGGT_CUDA
+  const c10::cuda::CUDAGuard guard(qkv.device());
+  void* stream = c10::cuda::getCurrentCUDAStream().stream();
+  if (is_double) {
+    norm_rope_cuda(qkv.mutable_data_ptr(),
+                   make_params<double>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope), stream);
+  } else {
+    norm_rope_cuda(kernel_type(qkv.scalar_type()), qkv.mutable_data_ptr(),
+                   make_params<float>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope), stream);
+  }
+#else
+  TORCH_CHECK(false, "norm_rope_: this build has no CUDA");
+#endif
+}
+
+}  // namespace vggt

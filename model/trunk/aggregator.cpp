@@ -1,0 +1,92 @@
+#include "model/trunk/aggregator.h"
+
+#include <algorithm>
+
+namespace vggt {
+namespace {
+
+std::vector<Block> make_blocks(Binder& bind, const std::string& name, const Config& config,
+                               const AttentionOptions& attention) {
+  std::vector<Block> blocks;
+  for (int64_t i = 0; i < config.depth; ++i) {
+    blocks.emplace_back(bind, name + std::to_string(i),
+                        Block::Kind{config.embed_dim, config.num_heads, 1e-5, true, attention});
+  }
+  return blocks;
+}
+
+/// [1,2,K,C] -> [S,K,C]: entry 0 for the first frame, entry 1 for all others.
+at::Tensor per_frame(const at::Tensor& token, int64_t frames) {
+  const at::Tensor first = token.select(1, 0);
+  if (frames == 1) return first;
+  return at::cat({first, token.select(1, 1).expand({frames - 1, -1, -1})});
+}
+
+/// Frames on the device, in [0,1] and the type of the tokens.
+at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
+                 const at::TensorOptions& options) {
+  const at::Tensor images = frames.get(first, count);  // [count,3,H,W]
+  TORCH_CHECK(images.sizes() == at::IntArrayRef({count, 3, frames.height, frames.width}), "frames: expected ",
+              at::IntArrayRef({count, 3, frames.height, frames.width}), ", got ", images.sizes());
+  const at::Tensor values = images.to(options.device()).to(options.dtype());
+  return images.scalar_type() == at::kByte ? values / 255 : values;
+}
+
+}  // namespace
+
+Aggregator::Aggregator(Binder& bind, const Config& config, const AttentionOptions& attention)
+    : config_(config),
+      patch_embed_(bind, config, attention),
+      camera_token_(bind.state("aggregator.camera_token", {1, 2, 1, config.embed_dim})),
+      register_token_(
+          bind.state("aggregator.register_token", {1, 2, config.num_register_tokens, config.embed_dim})),
+      frame_blocks_(make_blocks(bind, "aggregator.frame_blocks.", config, attention)),
+      global_blocks_(make_blocks(bind, "aggregator.global_blocks.", config, attention)) {}
+
+at::Tensor Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chunk,
+                             const Observer& observer) const {
+  const int64_t S = frames.frames, special = config_.special_tokens();
+  const int64_t patches = (frames.height / config_.patch_size) * (frames.width / config_.patch_size);
+  at::Tensor tokens =
+      at::empty({S, special + patches, config_.embed_dim}, camera_token_.options());  // [S,P,C]
+  tokens.narrow(1, 0, 1).copy_(per_frame(camera_token_, S));
+  tokens.narrow(1, 1, special - 1).copy_(per_frame(register_token_, S));
+  for (int64_t first = 0; first < S; first += frames_per_chunk) {
+    report_progress(observer, "patch_embed", first, S);
+    const int64_t count = std::min(frames_per_chunk, S - first);
+    const at::Tensor embedded = patch_embed_.forward(fetch(frames, first, count, tokens.options()));
+    tokens.narrow(0, first, count).narrow(1, special, patches).copy_(embedded);
+  }
+  report_progress(observer, "patch_embed", S, S);
+  report_tensor(observer, "patch_embed", "patch_tokens", tokens.narrow(1, special, patches));
+  return tokens;
+}
+
+LayerTokens Aggregator::forward(const FrameProvider& frames, const std::vector<int64_t>& picks,
+                                int64_t frames_per_chunk, const Observer& observer) const {
+  at::Tensor tokens = embed(frames, frames_per_chunk, observer);  // [S,P,C]
+  const int64_t S = tokens.size(0), P = tokens.size(1), C = tokens.size(2);
+  const Rope rope(frames.height / config_.patch_size, frames.width / config_.patch_size,
+                  config_.special_tokens(), C / config_.num_heads, config_.rope_freq, tokens.options());
+  LayerTokens kept;
+  const int64_t last = *std::max_element(picks.begin(), picks.end());
+  for (int64_t i = 0; i <= last; ++i) {
+    report_progress(observer, "aggregator", i, last + 1);
+    const bool keep = std::find(picks.begin(), picks.end(), i) != picks.end();
+    at::Tensor both = keep ? at::empty({S, P, 2 * C}, tokens.options()) : at::Tensor();
+    frame_blocks_[i].forward_(tokens, &rope);
+    report_tensor(observer, "aggregator", "frame_block." + std::to_string(i), tokens);
+    if (keep) both.narrow(2, 0, C).copy_(tokens);
+    at::Tensor sequence = tokens.view({1, S * P, C});
+    global_blocks_[i].forward_(sequence, &rope);
+    report_tensor(observer, "aggregator", "global_block." + std::to_string(i), sequence);
+    if (keep) {
+      both.narrow(2, C, C).copy_(tokens);
+      kept[i] = both;
+    }
+  }
+  report_progress(observer, "aggregator", last + 1, last + 1);
+  return kept;
+}
+
+}  // namespace vggt

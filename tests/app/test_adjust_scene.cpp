@@ -1,0 +1,277 @@
+#include <gtest/gtest.h>
+
+#include <Eigen/Geometry>
+#include <cmath>
+#include <limits>
+#include <opencv2/core.hpp>
+
+#include "app/adjust/adjust_scene.h"
+
+namespace {
+
+using namespace vggt;
+
+constexpr int kFrames = 5, kHeight = 140, kWidth = 196;
+constexpr std::size_t kPixels = static_cast<std::size_t>(kHeight) * kWidth;
+
+/// Grey from 0 to 1 of a place in the world: blobs of several sizes.
+double texture(const Eigen::Vector3d& p) {
+  double value = 0;
+  for (int octave = 0; octave < 3; ++octave) {
+    const double f = 9 * std::pow(2.1, octave);
+    value += std::sin(f * p.x() + 2 * std::sin(f * 0.37 * p.y() + octave)) *
+             std::sin(f * p.y() + 3 * std::sin(f * 0.29 * p.z()) + f * 0.5 * p.x());
+  }
+  return 0.5 + value / 6;
+}
+
+/// The depth along a ray of length 1 in z: a ball before a slanted wall.
+double depth_along(const Eigen::Vector3d& from, const Eigen::Vector3d& ray) {
+  const Eigen::Vector3d normal = Eigen::Vector3d(0.3, 0.1, -1), ball(0.2, -0.1, 2.2);
+  double depth = (normal.dot(Eigen::Vector3d(0, 0, 3.5) - from)) / normal.dot(ray);
+  const Eigen::Vector3d offset = from - ball;
+  const double a = ray.squaredNorm(), b = ray.dot(offset), c = offset.squaredNorm() - 0.25,
+               root = b * b - a * c;
+  if (root > 0) depth = std::min(depth, (-b - std::sqrt(root)) / a);
+  return depth;
+}
+
+struct Scene {
+  explicit Scene(double contrast = 180, double gain = 0.06) {
+    for (int f = 0; f < kFrames; ++f) {
+      View view;
+      const double angle = 0.08 * f;
+      view.cam_from_world.topLeftCorner<3, 3>() =
+          Eigen::AngleAxisd(angle, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
+      view.cam_from_world.topRightCorner<3, 1>() = Eigen::Vector3d(-0.2 * f, 0.04 * f * (f % 2), 0.03 * f);
+      view.k << 200, 0, kWidth / 2.0, 0, 200, kHeight / 2.0, 0, 0, 1;
+      view.valid = true;
+      views.push_back(view);
+      rgb.emplace_back(3 * kPixels);
+      depth.emplace_back(kPixels);
+      const Eigen::Matrix4d world_from_cam = view.cam_from_world.inverse();
+      const Eigen::Vector3d from = world_from_cam.topRightCorner<3, 1>();
+      for (int y = 0; y < kHeight; ++y) {
+        for (int x = 0; x < kWidth; ++x) {
+          const Eigen::Vector3d ray = world_from_cam.topLeftCorner<3, 3>() *
+                                      Eigen::Vector3d((x - kWidth / 2.0) / 200, (y - kHeight / 2.0) / 200, 1);
+          const double d = depth_along(from, ray);
+          const std::size_t pixel = static_cast<std::size_t>(y) * kWidth + static_cast<std::size_t>(x);
+          depth.back()[pixel] = static_cast<float>(d);
+          // Exposure changes from frame to frame.
+          const double grey = 30 + contrast * (1 - gain * f) * texture(from + d * ray);
+          for (std::size_t c = 0; c < 3; ++c) rgb.back()[c * kPixels + pixel] = static_cast<uint8_t>(grey);
+        }
+      }
+    }
+  }
+
+  MatchInput input() const {
+    MatchInput input{kWidth, kHeight, {}, {}};
+    for (std::size_t f = 0; f < views.size(); ++f) {
+      input.frames.push_back({rgb[f].data(), 0, kWidth, 0, kHeight});
+      input.depth.push_back(depth[f].data());
+    }
+    return input;
+  }
+
+  std::vector<View> views;
+  std::vector<std::vector<uint8_t>> rgb;
+  std::vector<std::vector<float>> depth;
+};
+
+/// The views as a network might give them: turned, shifted, with another field of view.
+std::vector<View> beside(std::vector<View> views) {
+  for (std::size_t f = 0; f < views.size(); ++f) {
+    const auto i = static_cast<double>(f);
+    views[f].k(0, 0) *= 1.03 + 0.005 * std::sin(i);
+    views[f].k(1, 1) *= 1.03 + 0.005 * std::cos(i);
+    if (f == 0) continue;
+    const Eigen::Vector3d axis(std::sin(2 * i), std::cos(3 * i), std::sin(5 * i));
+    views[f].cam_from_world.topLeftCorner<3, 3>() =
+        Eigen::AngleAxisd(0.02, axis.normalized()).toRotationMatrix() *
+        views[f].cam_from_world.topLeftCorner<3, 3>();
+    views[f].cam_from_world.topRightCorner<3, 1>() += 0.03 * axis;
+  }
+  return views;
+}
+
+/// A depth map bent by up to a tenth.
+void bend(std::vector<float>& depth, double phase) {
+  for (std::size_t i = 0; i < depth.size(); ++i) {
+    const auto x = static_cast<double>(i % kWidth) / kWidth;
+    depth[i] *= static_cast<float>(std::exp(0.1 * std::sin(3 * x + phase)));
+  }
+}
+
+struct PoseErrors {
+  double turn = 0, direction = 0;  // worst of all pairs, degrees
+};
+
+PoseErrors pose_errors(const std::vector<View>& found, const std::vector<View>& truth) {
+  PoseErrors worst;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    for (std::size_t j = i + 1; j < truth.size(); ++j) {
+      const Eigen::Matrix4d a = found[j].cam_from_world * found[i].cam_from_world.inverse(),
+                            b = truth[j].cam_from_world * truth[i].cam_from_world.inverse();
+      const Eigen::Matrix3d turn = a.topLeftCorner<3, 3>() * b.topLeftCorner<3, 3>().transpose();
+      const double cosine = a.topRightCorner<3, 1>().normalized().dot(b.topRightCorner<3, 1>().normalized());
+      worst.turn = std::max(worst.turn, Eigen::AngleAxisd(turn).angle() * 180 / M_PI);
+      worst.direction = std::max(worst.direction, std::acos(std::clamp(cosine, -1.0, 1.0)) * 180 / M_PI);
+    }
+  }
+  return worst;
+}
+
+/// Mean of |found / truth - 1| after one scale for all frames.
+double depth_error(const std::vector<std::vector<float>>& found,
+                   const std::vector<std::vector<float>>& truth) {
+  double scale = 0, sum = 0, count = 0;
+  for (std::size_t f = 0; f < truth.size(); ++f) {
+    for (std::size_t i = 0; i < kPixels; ++i, ++count) scale += std::log(found[f][i] / truth[f][i]);
+  }
+  for (std::size_t f = 0; f < truth.size(); ++f) {
+    for (std::size_t i = 0; i < kPixels; ++i) {
+      sum += std::abs(found[f][i] / truth[f][i] / std::exp(scale / count) - 1);
+    }
+  }
+  return sum / count;
+}
+
+Scene bent_scene() {
+  Scene scene;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
+  return scene;
+}
+
+TEST(AdjustScene, FindsCamerasFocalLengthAndDepth) {
+  const Scene truth, scene = bent_scene();
+  const std::vector<View> given = beside(truth.views);
+  const AdjustedScene result = adjust_scene(scene.input(), given);
+  ASSERT_TRUE(result.changed) << result.summary;
+  const PoseErrors before = pose_errors(given, truth.views), after = pose_errors(result.views, truth.views);
+  EXPECT_LT(after.turn, 0.15 * before.turn);
+  EXPECT_LT(after.turn, 0.3);
+  EXPECT_LT(after.direction, 0.15 * before.direction);
+  EXPECT_LT(after.direction, 1.5);
+  for (const View& view : result.views) {
+    EXPECT_NEAR(view.k(0, 0) / 200, 1, 0.015);
+    EXPECT_NEAR(view.k(1, 1) / 200, 1, 0.015);
+    EXPECT_EQ(view.k(0, 0), result.views[0].k(0, 0));
+  }
+  EXPECT_EQ(result.views[0].cam_from_world, given[0].cam_from_world);
+  EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
+}
+
+TEST(AdjustScene, DoesNotDependOnThreads) {
+  const Scene scene = bent_scene();
+  const std::vector<View> given = beside(scene.views);
+  const int threads = cv::getNumThreads();
+  cv::setNumThreads(1);
+  const AdjustedScene one = adjust_scene(scene.input(), given);
+  cv::setNumThreads(4);
+  const AdjustedScene four = adjust_scene(scene.input(), given);
+  cv::setNumThreads(threads);
+  EXPECT_EQ(one.depth, four.depth);
+  for (std::size_t f = 0; f < given.size(); ++f) {
+    EXPECT_EQ(one.views[f].cam_from_world, four.views[f].cam_from_world);
+  }
+}
+
+TEST(AdjustScene, WithoutTextureNothingChanges) {
+  const Scene scene(0);
+  const AdjustedScene result = adjust_scene(scene.input(), beside(scene.views));
+  EXPECT_FALSE(result.changed);
+  EXPECT_NE(result.summary.find("too few matches"), std::string::npos) << result.summary;
+}
+
+TEST(AdjustScene, OneFrameIsNotAdjusted) {
+  Scene scene;
+  for (std::size_t f = 1; f < scene.views.size(); ++f) scene.views[f].valid = false;
+  EXPECT_FALSE(adjust_scene(scene.input(), scene.views).changed);
+  for (View& view : scene.views) view.valid = false;
+  EXPECT_FALSE(adjust_scene(scene.input(), scene.views).changed);
+}
+
+TEST(AdjustScene, TooManyFramesAreLeftAsTheyAre) {
+  const Scene scene;
+  const MatchInput without_depth{kWidth, kHeight, std::vector<FrameView>(kMostAdjusted + 1), {}};
+  const AdjustedScene result =
+      adjust_scene(without_depth, std::vector<View>(kMostAdjusted + 1, scene.views[0]));
+  EXPECT_FALSE(result.changed);
+  EXPECT_NE(result.summary.find("more than 512 frames"), std::string::npos) << result.summary;
+}
+
+TEST(AdjustScene, LeavesOutCamerasThatAreNotValid) {
+  const Scene truth, scene = bent_scene();
+  std::vector<View> given = beside(truth.views);
+  given[0].valid = false;
+  given[0].k.setConstant(std::numeric_limits<double>::quiet_NaN());
+  given[0].cam_from_world.setConstant(std::numeric_limits<double>::quiet_NaN());
+  const AdjustedScene result = adjust_scene(scene.input(), given);
+  ASSERT_TRUE(result.changed);
+  EXPECT_EQ(result.views[1].cam_from_world, given[1].cam_from_world) << "the first valid camera stays";
+  const std::vector<View> valid(result.views.begin() + 1, result.views.end()),
+      expected(truth.views.begin() + 1, truth.views.end());
+  EXPECT_LT(pose_errors(valid, expected).turn, 0.3);
+  EXPECT_EQ(result.depth[0], scene.depth[0]);
+}
+
+TEST(AdjustScene, BadDepthIsNeitherUsedNorSpread) {
+  Scene scene = bent_scene();
+  const Scene truth;
+  const float bad[] = {std::nanf(""), std::numeric_limits<float>::infinity(), 0, -1};
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) {
+    for (std::size_t i = 0; i < kPixels; i += 97) scene.depth[f][i] = bad[(i / 97) % 4];
+    for (int y = 40; y < 80; ++y) {  // whole patches, too
+      std::fill_n(scene.depth[f].begin() + y * kWidth + 30, 36, bad[f % 4]);
+    }
+  }
+  const AdjustedScene result = adjust_scene(scene.input(), beside(truth.views));
+  ASSERT_TRUE(result.changed);
+  EXPECT_LT(pose_errors(result.views, truth.views).turn, 0.4);
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) {
+    for (std::size_t i = 0; i < kPixels; ++i) {
+      const bool was_bad = !(scene.depth[f][i] > 0 && std::isfinite(scene.depth[f][i]));
+      ASSERT_TRUE(was_bad || (std::isfinite(result.depth[f][i]) && result.depth[f][i] > 0)) << i;
+    }
+  }
+}
+
+TEST(AdjustScene, PaddingIsNotMatched) {
+  Scene scene = bent_scene();
+  const Scene truth;
+  MatchInput input = scene.input();
+  // The right third is padding, the same in all frames: it would say that nothing moves.
+  constexpr int kEnd = 130;
+  for (auto& rgb : scene.rgb) {
+    for (std::size_t i = 0; i < rgb.size(); ++i) {
+      if (i % kWidth >= kEnd)
+        rgb[i] = static_cast<uint8_t>(255 * texture({0.02 * static_cast<double>(i % kWidth),
+                                                     0.02 * static_cast<double>(i / kWidth), 1}));
+    }
+  }
+  for (FrameView& frame : input.frames) frame.end_x = kEnd;
+  const AdjustedScene result = adjust_scene(input, beside(truth.views));
+  ASSERT_TRUE(result.changed);
+  EXPECT_LT(pose_errors(result.views, truth.views).turn, 0.5);
+}
+
+TEST(AdjustScene, FramesOfOtherZoomKeepIt) {
+  const Scene truth;
+  std::vector<View> given = beside(truth.views);
+  given[1].k.diagonal().head<2>() *= 1.6;  // as of another camera
+  const AdjustedScene result = adjust_scene(truth.input(), given);
+  EXPECT_TRUE(!result.changed || result.views[1].k(0, 0) > 1.3 * result.views[0].k(0, 0));
+  EXPECT_EQ(result.views[2].k(0, 0), result.views[0].k(0, 0));
+}
+
+TEST(AdjustScene, ReportsProgress) {
+  const Scene scene;
+  int last = -1, total = 0;
+  adjust_scene(scene.input(), scene.views, [&](int done, int all) { last = done, total = all; });
+  EXPECT_GT(total, 0);
+  EXPECT_EQ(last, total);
+}
+
+}  // namespace

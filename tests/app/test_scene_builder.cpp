@@ -1,0 +1,390 @@
+// The scene builder: which pixels become points, whatever the order and size of the chunks they come in.
+#include <gtest/gtest.h>
+
+#include <Eigen/Geometry>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+#include "app/scene/scene_builder.h"
+#include "app/scene/scene_filters.h"
+#include "app/scene/streaming_quantile.h"
+
+namespace vggt {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// numpy.percentile's default, from its definition.
+double percentile(std::vector<float> values, double percent) {
+  std::ranges::sort(values);
+  const double position = percent / 100 * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(std::floor(position));
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] +
+         (static_cast<double>(values[high]) - values[low]) * (position - static_cast<double>(low));
+}
+
+/// A few frames of random depth, confidence and colour, with cameras that look different ways.
+struct Sample {
+  int frames, height, width;
+  std::vector<float> depth, confidence, pose, extrinsic, intrinsic;
+  std::vector<uint8_t> rgb;
+
+  Sample(int s, int h, int w, unsigned seed) : frames(s), height(h), width(w) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> unit(0, 1);
+    const auto pixels = static_cast<std::size_t>(s * h * w);
+    for (std::size_t i = 0; i < pixels; ++i) {
+      depth.push_back(1 + unit(random));
+      confidence.push_back(1 + std::round(20 * unit(random)) / 4);  // with ties
+    }
+    for (std::size_t i = 0; i < 3 * pixels; ++i) rgb.push_back(static_cast<uint8_t>(random() % 256));
+    for (int f = 0; f < s; ++f) {
+      const float angle = 0.3f * static_cast<float>(f), c = std::cos(angle), n = std::sin(angle);
+      const float shift = static_cast<float>(f);
+      pose.insert(pose.end(), {0, shift, 0, 0, 0, 0, 1, 1, 1.2f});
+      extrinsic.insert(extrinsic.end(), {c, 0, n, 0, 0, 1, 0, shift, -n, 0, c, 0.5f});
+      intrinsic.insert(intrinsic.end(),
+                       {30, 0, static_cast<float>(w) / 2, 0, 25, static_cast<float>(h) / 2, 0, 0, 1});
+    }
+  }
+
+  std::size_t plane() const { return static_cast<std::size_t>(height) * static_cast<std::size_t>(width); }
+  float& depth_at(int f, int y, int x) {
+    return depth[plane() * f + static_cast<std::size_t>(y * width + x)];
+  }
+  float& confidence_at(int f, int y, int x) {
+    return confidence[plane() * f + static_cast<std::size_t>(y * width + x)];
+  }
+  void paint(int f, int y, int x, uint8_t r, uint8_t g, uint8_t b) {
+    uint8_t* pixel = rgb.data() + 3 * plane() * f + static_cast<std::size_t>(y * width + x);
+    pixel[0] = r, pixel[plane()] = g, pixel[2 * plane()] = b;
+  }
+
+  std::vector<FrameView> frame_views() const {
+    std::vector<FrameView> views;
+    for (int f = 0; f < frames; ++f) views.push_back({rgb.data() + 3 * plane() * f, 0, width, 0, height});
+    return views;
+  }
+  std::vector<View> views() const {
+    return views_from(pose.data(), extrinsic.data(), intrinsic.data(), frames);
+  }
+
+  BuiltScene build(const SceneOptions& options, int chunk = 1000) const {
+    SceneBuilder builder(options, width, height, frame_views());
+    builder.set_views(views());
+    for (int first = 0; first < frames; first += chunk) add(builder, first, std::min(chunk, frames - first));
+    return builder.finish();
+  }
+  void add(SceneBuilder& builder, int first, int count) const {
+    builder.add({first, count, depth.data() + plane() * first, nullptr, confidence.data() + plane() * first});
+  }
+};
+
+SceneOptions keep_all() {
+  SceneOptions options;
+  options.conf_percentile = 0;
+  return options;
+}
+
+int64_t after(const BuiltScene& scene, const std::string& filter) {
+  const auto found = std::ranges::find(scene.filters, filter, &FilterCount::name);
+  return found == scene.filters.end() ? -1 : found->after;
+}
+
+TEST(TopShare, EqualsTheSortedQuantile) {
+  std::mt19937 random(1);
+  for (const int count : {1, 2, 3, 10, 1001, 3000000}) {
+    std::vector<float> values;
+    for (int i = 0; i < count; ++i) values.push_back(static_cast<float>(random() % 10007) / 7);
+    for (const double percent : {0.0, 1.0, 33.3, 50.0, 99.0, 99.99, 100.0}) {
+      if (count > 10000 && percent != 33.3 && percent != 99.0) continue;
+      TopShare top(percent / 100, count);
+      for (const float value : values) top.add(value);
+      EXPECT_DOUBLE_EQ(top.quantile(), percentile(values, percent)) << count << " " << percent;
+    }
+  }
+}
+
+TEST(TopShare, LowerBoundNeverPassesTheQuantileAndPrunes) {
+  constexpr int kCount = 4000000;
+  TopShare top(0.9, kCount);
+  for (int i = 0; i < kCount; ++i) top.add(static_cast<float>(i % 1000003));
+  EXPECT_GT(top.lower_bound(), 0);
+  const float bound = top.lower_bound();
+  EXPECT_LE(bound, top.quantile());
+}
+
+TEST(TopShare, TakesFewerValuesThanAnnounced) {
+  TopShare top(0.5, 100);
+  for (const float value : {4.f, 1.f, 3.f, 2.f}) top.add(value);
+  EXPECT_DOUBLE_EQ(top.quantile(), 2.5);
+}
+
+TEST(SceneBuilder, KeepsWhatIsAtOrAboveThePercentileOfAllFrames) {
+  for (const double percent : {0.0, 10.0, 50.0, 87.3, 100.0}) {
+    const Sample sample(5, 9, 14, 3);
+    SceneOptions options;
+    options.conf_percentile = percent;
+    const double threshold = percentile(sample.confidence, percent);
+    const auto expected = std::ranges::count_if(sample.confidence, [&](float c) { return c >= threshold; });
+    const BuiltScene scene = sample.build(options);
+    EXPECT_EQ(scene.conf_threshold, threshold);
+    EXPECT_EQ(static_cast<int64_t>(scene.cloud.points.size()), expected) << percent;
+    EXPECT_EQ(scene.cloud.points.size(), scene.cloud.colors.size());
+  }
+}
+
+TEST(SceneBuilder, PrunesToTheSameSceneOnLongInput) {
+  // 2.7 million pixels pass the point at which candidates are pruned, more than once.
+  const Sample sample(30, 250, 360, 4);
+  SceneOptions options;
+  options.conf_percentile = 90;
+  const double threshold = percentile(sample.confidence, 90);
+  const auto expected = std::ranges::count_if(sample.confidence, [&](float c) { return c >= threshold; });
+  const BuiltScene scene = sample.build(options, 1);
+  EXPECT_EQ(scene.conf_threshold, threshold);
+  EXPECT_EQ(static_cast<int64_t>(scene.cloud.points.size()), expected);
+}
+
+TEST(SceneBuilder, ThresholdReplacesThePercentile) {
+  const Sample sample(3, 8, 11, 5);
+  SceneOptions options;
+  options.conf_threshold = 3.25;
+  const auto expected = std::ranges::count_if(sample.confidence, [](float c) { return c >= 3.25f; });
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(static_cast<int64_t>(sample.build(options).cloud.points.size()), expected);
+}
+
+TEST(SceneBuilder, ChunksDoNotMatter) {
+  const Sample sample(6, 7, 9, 6);
+  const BuiltScene whole = sample.build({});
+  for (const int chunk : {1, 2, 4, 5}) {
+    const BuiltScene scene = sample.build({}, chunk);
+    EXPECT_EQ(scene.cloud.points, whole.cloud.points) << chunk;
+    EXPECT_EQ(scene.cloud.colors, whole.cloud.colors) << chunk;
+    EXPECT_EQ(scene.median_depth, whole.median_depth);
+  }
+  SceneBuilder backwards({}, sample.width, sample.height, sample.frame_views());
+  backwards.set_views(sample.views());
+  for (int f = 5; f >= 0; --f) sample.add(backwards, f, 1);
+  EXPECT_EQ(backwards.finish().cloud.points, whole.cloud.points);
+}
+
+TEST(SceneBuilder, PointsProjectBackToTheirPixels) {
+  Sample sample(3, 6, 8, 7);
+  const BuiltScene scene = sample.build(keep_all());
+  ASSERT_EQ(scene.cloud.points.size(), sample.depth.size());
+  const std::vector<View> views = sample.views();
+  for (std::size_t i = 0; i < scene.cloud.points.size(); ++i) {
+    const auto frame = static_cast<int>(i / sample.plane());
+    const auto y = static_cast<int>(i % sample.plane()) / sample.width,
+               x = static_cast<int>(i) % sample.width;
+    const View& view = views[static_cast<std::size_t>(frame)];
+    const Eigen::Vector4d point = scene.cloud.points[i].cast<double>().homogeneous();
+    const Eigen::Vector3d in_camera = (view.cam_from_world * point).head<3>();
+    const Eigen::Vector3d pixel = view.k * in_camera;
+    EXPECT_NEAR(in_camera.z(), sample.depth_at(frame, y, x), 1e-5);
+    EXPECT_NEAR(pixel.x() / pixel.z(), x, 1e-4);
+    EXPECT_NEAR(pixel.y() / pixel.z(), y, 1e-4);
+    const uint8_t* rgb = sample.rgb.data() + 3 * sample.plane() * frame + i % sample.plane();
+    EXPECT_EQ(scene.cloud.colors[i],
+              (Eigen::Matrix<uint8_t, 3, 1>(rgb[0], rgb[sample.plane()], rgb[2 * sample.plane()])));
+  }
+  std::vector<float> sorted = sample.depth;
+  std::ranges::sort(sorted);
+  const std::size_t middle = sorted.size() / 2;
+  EXPECT_NEAR(scene.median_depth, (sorted[middle - 1] + sorted[middle]) / 2, 1e-5);
+}
+
+TEST(SceneBuilder, BackgroundMasksStopAtTheirLimits) {
+  Sample sample(1, 2, 4, 8);
+  for (int x = 0; x < 4; ++x) sample.paint(0, 0, x, 100, 100, 100), sample.paint(0, 1, x, 100, 100, 100);
+  sample.paint(0, 0, 0, 5, 5, 5);        // sum 15: black
+  sample.paint(0, 0, 1, 5, 5, 6);        // sum 16: not
+  sample.paint(0, 1, 0, 241, 241, 241);  // white
+  sample.paint(0, 1, 1, 255, 240, 255);  // not
+  SceneOptions options = keep_all();
+  EXPECT_EQ(sample.build(options).cloud.points.size(), 8u);
+  options.mask_black = true;
+  EXPECT_EQ(sample.build(options).cloud.points.size(), 7u);
+  options.mask_white = true;
+  EXPECT_EQ(sample.build(options).cloud.points.size(), 6u);
+  EXPECT_EQ(after(sample.build(options), "background"), 6);
+}
+
+TEST(SceneBuilder, MasksDoNotMoveThePercentile) {
+  Sample sample(2, 10, 10, 9);
+  for (int y = 0; y < 5; ++y) {
+    for (int x = 0; x < 10; ++x) sample.paint(0, y, x, 0, 0, 0), sample.confidence_at(0, y, x) = 0.5f;
+  }
+  SceneOptions options;
+  options.mask_black = true;
+  EXPECT_EQ(sample.build(options).conf_threshold, percentile(sample.confidence, 50));
+}
+
+TEST(SceneBuilder, DepthEdgesAreRelativeToTheDepth) {
+  Sample sample(1, 5, 7, 10);
+  std::ranges::fill(sample.depth, 10.f);
+  sample.depth_at(0, 2, 3) = 10.5f;  // 5 % off: touches its 8 neighbours and itself
+  SceneOptions options = keep_all();
+  options.depth_edge = 0.06;
+  EXPECT_EQ(sample.build(options).cloud.points.size(), 35u);
+  options.depth_edge = 0.04;
+  EXPECT_EQ(sample.build(options).cloud.points.size(), 26u);
+  EXPECT_EQ(after(sample.build(options), "depth edges"), 26);
+}
+
+TEST(SceneBuilder, PaddingGivesNoPoints) {
+  const Sample sample(1, 6, 6, 11);
+  std::vector<FrameView> views = sample.frame_views();
+  views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
+  SceneBuilder builder(keep_all(), 6, 6, views);
+  builder.set_views(sample.views());
+  sample.add(builder, 0, 1);
+  EXPECT_EQ(builder.finish().cloud.points.size(), 8u);
+}
+
+// However much padding there is, and however sure the network is of it, the share dropped is of the image.
+TEST(SceneBuilder, PaddingHasNoPartInConfidence) {
+  for (const float of_padding : {0.5f, 100.0f}) {
+    Sample sample(1, 6, 6, 11);
+    std::ranges::fill(sample.confidence, of_padding);
+    std::vector<FrameView> views = sample.frame_views();
+    views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
+    for (int i = 0; i < 8; ++i) sample.confidence_at(0, 2 + i / 4, 1 + i % 4) = static_cast<float>(i + 1);
+    SceneBuilder builder(SceneOptions(), 6, 6, views);
+    builder.set_views(sample.views());
+    sample.add(builder, 0, 1);
+    const BuiltScene scene = builder.finish();
+    EXPECT_EQ(scene.cloud.points.size(), 4u);
+    EXPECT_DOUBLE_EQ(scene.conf_threshold, 4.5);
+    EXPECT_DOUBLE_EQ(scene.mean_confidence[0], 4.5);
+  }
+}
+
+TEST(SceneBuilder, OnlyFinitePointsComeOut) {
+  Sample sample(2, 4, 5, 12);
+  sample.depth_at(0, 0, 0) = kNan;
+  sample.depth_at(0, 1, 1) = kInf;
+  sample.depth_at(1, 0, 0) = 3e38f;  // finite, but not once it is a point
+  sample.confidence_at(0, 2, 2) = kNan;
+  sample.confidence_at(0, 2, 3) = kInf;
+  sample.intrinsic[0] = 0.01f;
+  sample.intrinsic[9] = 0.01f;
+  for (const double percent : {0.0, 50.0}) {
+    SceneOptions options;
+    options.conf_percentile = percent;
+    const BuiltScene scene = sample.build(options);
+    for (const auto& point : scene.cloud.points) EXPECT_TRUE(point.allFinite());
+    EXPECT_TRUE(std::isfinite(scene.conf_threshold) && std::isfinite(scene.median_depth));
+    for (const double mean : scene.mean_confidence) EXPECT_TRUE(std::isfinite(mean));
+    if (percent == 0) {
+      EXPECT_EQ(scene.cloud.points.size(), 35u);
+      EXPECT_EQ(after(scene, "confidence"), 35);
+    }
+  }
+}
+
+TEST(SceneBuilder, FramesWithoutACameraGiveNoPoints) {
+  Sample sample(4, 3, 4, 13);
+  sample.pose[9 * 1 + 7] = 0;  // field of view 0: the intrinsics are infinite
+  sample.intrinsic[9 * 1 + 4] = kInf;
+  sample.extrinsic[12 * 2 + 3] = kNan;
+  sample.pose[9 * 3 + 8] = -0.1f;
+  const std::vector<View> views = sample.views();
+  EXPECT_TRUE(views[0].valid);
+  for (std::size_t f : {1u, 2u, 3u}) {
+    EXPECT_FALSE(views[f].valid) << f;
+    EXPECT_TRUE(views[f].k.allFinite() && views[f].cam_from_world.allFinite());
+  }
+  const BuiltScene scene = sample.build(keep_all());
+  EXPECT_EQ(scene.cloud.points.size(), 12u);
+  EXPECT_EQ(after(scene, "frames without a camera"), 12);
+}
+
+TEST(SceneBuilder, TakesThePointHeadAsItIs) {
+  const Sample sample(2, 4, 5, 14);
+  std::vector<float> points(3 * sample.depth.size());
+  std::iota(points.begin(), points.end(), 1.f);
+  for (const bool with_views : {true, false}) {
+    SceneBuilder builder(keep_all(), 5, 4, sample.frame_views());
+    if (with_views) builder.set_views(sample.views());
+    builder.add({0, 2, nullptr, points.data(), sample.confidence.data()});
+    const BuiltScene scene = builder.finish();
+    ASSERT_EQ(scene.cloud.points.size(), 40u);
+    EXPECT_EQ(scene.cloud.points[39], Eigen::Vector3f(118, 119, 120));
+    // Along the first camera: between z of points 19 and 20 of 40.
+    if (!with_views) {
+      EXPECT_EQ(scene.median_depth, 61.5);
+    }
+  }
+  SceneBuilder builder(keep_all(), 5, 4, sample.frame_views());
+  EXPECT_THROW(sample.add(builder, 0, 1), std::logic_error);
+}
+
+TEST(SceneBuilder, MeanConfidenceIsPerFrame) {
+  Sample sample(2, 2, 2, 15);
+  sample.confidence = {1, 2, 3, 4, 2, 2, kNan, 5};
+  const BuiltScene scene = sample.build({});
+  EXPECT_DOUBLE_EQ(scene.mean_confidence[0], 2.5);
+  EXPECT_DOUBLE_EQ(scene.mean_confidence[1], 3);
+}
+
+PointCloud line_of(int count) {
+  PointCloud cloud;
+  for (int i = 0; i < count; ++i) {
+    cloud.points.emplace_back(static_cast<float>(i), 0, 0);
+    cloud.colors.emplace_back(static_cast<uint8_t>(i), 0, 0);
+  }
+  return cloud;
+}
+
+TEST(ChoosePoints, IsSeededAndKeepsOrder) {
+  const PointCloud cloud = line_of(10000);
+  const PointCloud a = choose_points(cloud, 1000, 1), again = choose_points(cloud, 1000, 1);
+  const PointCloud b = choose_points(cloud, 1000, 2);
+  ASSERT_EQ(a.points.size(), 1000u);
+  EXPECT_EQ(a.points, again.points);
+  EXPECT_NE(a.points, b.points);
+  double sum = 0;
+  for (std::size_t i = 0; i < a.points.size(); ++i) {
+    if (i > 0) {
+      EXPECT_LT(a.points[i - 1].x(), a.points[i].x());
+    }
+    EXPECT_EQ(a.colors[i][0], static_cast<uint8_t>(a.points[i].x()));
+    sum += a.points[i].x();
+  }
+  EXPECT_NEAR(sum / 1000, 5000, 500);  // five standard deviations of an even choice
+  // A larger choice by the same seed holds the smaller one.
+  const PointCloud larger = choose_points(cloud, 2000, 1);
+  EXPECT_TRUE(std::ranges::includes(
+      larger.points, a.points, {}, [](const auto& p) { return p.x(); }, [](const auto& p) { return p.x(); }));
+  EXPECT_EQ(choose_points(cloud, 20000, 1).points.size(), 10000u);
+}
+
+TEST(FilterCloud, AppliesAndCountsInOrder) {
+  BuiltScene scene;
+  scene.cloud = line_of(1000);
+  scene.cloud.points.emplace_back(500.f, 4000.f, 0.f);  // far from all others
+  scene.cloud.colors.emplace_back(0, 0, 0);
+  scene.median_depth = 100;
+  CloudFilters filters;
+  filters.voxel = 0.02;  // side 2: two points to a voxel
+  filters.outliers = OutlierFilter{5, 2};
+  filters.max_points = 100;
+  filter_cloud(scene, filters);
+  EXPECT_NEAR(static_cast<double>(after(scene, "voxel")), 501, 2);
+  EXPECT_LT(after(scene, "outliers"), after(scene, "voxel"));
+  EXPECT_EQ(after(scene, "max points"), 100);
+  ASSERT_EQ(scene.cloud.points.size(), 100u);
+  for (const auto& point : scene.cloud.points) EXPECT_EQ(point.y(), 0);
+}
+
+}  // namespace
+}  // namespace vggt

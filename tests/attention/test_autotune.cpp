@@ -1,0 +1,331 @@
+// Plans by measurement: classes of sizes, what is worth measuring, the choice, the cache's text. Timers are
+// made up but for the last tests, which need a GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "attention/tune/autotune.h"
+#include "attention/cuda/tensor_tile.h"
+#ifdef VGGT_CUDA
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include "attention/cuda/cuda.h"
+#include "tests/support/attention_cases.h"
+#endif
+
+namespace {
+
+using vggt::AttentionTuner;
+using vggt::AttentionVariant;
+using vggt::CudaDevice;
+using vggt::CudaElement;
+using vggt::CudaPlan;
+using vggt::CudaSizes;
+using vggt::TunedGpu;
+using vggt::TunedPlans;
+using vggt::TuneKey;
+
+constexpr int64_t kKilo = 1024;
+constexpr CudaDevice kH200{90, 132, 227 * kKilo, 228 * kKilo, true, true};
+constexpr CudaDevice kTuring{75, 40, 64 * kKilo, 64 * kKilo};
+constexpr CudaSizes kFrame{16, 1041, 1041, 64};
+
+CudaPlan plan(int partitions) {
+  return {AttentionVariant::strict, {128, 64}, partitions};
+}
+
+// ---- classes
+
+TEST(SizeClass, IsTheSmallestOfItsMembersAndFinerThanPowersOfTwo) {
+  std::set<int64_t> classes;
+  for (int64_t n = 0; n <= 4096; ++n) {
+    const int64_t c = vggt::size_class(n);
+    EXPECT_LE(c, n);
+    EXPECT_LE(8 * (n - c), n) << n;
+    EXPECT_EQ(vggt::size_class(c), c);
+    EXPECT_GE(c, vggt::size_class(std::max<int64_t>(0, n - 1))) << n;
+    EXPECT_TRUE(n >= 16 || c == n) << n;
+    classes.insert(c);
+  }
+  EXPECT_EQ(classes.size(), 16u + 8u * 8u + 1u);  // 0..15, the octaves from 16 to 2048, 4096
+  EXPECT_EQ(vggt::size_class(-1), 0);
+  EXPECT_LE(vggt::size_class(std::numeric_limits<int64_t>::max()), std::numeric_limits<int64_t>::max());
+}
+
+TEST(SizeClass, KeysTellApartWhatRunsAnotherKernel) {
+  const auto key = [](AttentionVariant variant, CudaElement type, CudaSizes sizes) {
+    return vggt::tune_key(variant, type, sizes);
+  };
+  const TuneKey base = key(AttentionVariant::strict, CudaElement::fp32, kFrame);
+  EXPECT_EQ(base, key(AttentionVariant::strict, CudaElement::fp32, {16, 1040, 1100, 12}));
+  EXPECT_NE(base, key(AttentionVariant::split, CudaElement::fp32, kFrame));
+  EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::bf16, kFrame));
+  EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {16, 1041, 1041, 65}));
+  EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {18, 1041, 1041, 64}));
+  EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {16, 2000, 1041, 64}));
+  EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {16, 1041, 2000, 64}));
+}
+
+// ---- what is worth measuring
+
+TEST(Alternatives, AreThePlanThenItsOwnTileThenTheOthers) {
+  for (auto [variant, type] : {std::pair(AttentionVariant::strict, CudaElement::fp32),
+                               std::pair(AttentionVariant::split, CudaElement::fp32),
+                               std::pair(AttentionVariant::turbo, CudaElement::fp32),
+                               std::pair(AttentionVariant::half, CudaElement::bf16)}) {
+    for (int64_t dim : {64, 128}) {
+      for (int64_t keys : {1, 64, 1041, 50000}) {
+        const CudaSizes sizes{16, 1041, keys, dim};
+        const CudaPlan policy = choose_cuda_plan(variant, type, sizes, kH200);
+        const auto plans = alternative_plans(policy, sizes, kH200);
+        ASSERT_FALSE(plans.empty());
+        EXPECT_EQ(plans.front(), policy);
+        bool left_own_tile = false;
+        for (std::size_t i = 0; i < plans.size(); ++i) {
+          EXPECT_EQ(plans[i].variant, variant);
+          EXPECT_EQ(std::count(plans.begin(), plans.end(), plans[i]), 1);
+          EXPECT_GE(plans[i].partitions, 1);
+          EXPECT_LE(plans[i].partitions,
+                    std::max<int64_t>(1, (keys + plans[i].tile.keys - 1) / plans[i].tile.keys));
+          EXPECT_LE(plans[i].partitions, vggt::kMostPartitions);
+          left_own_tile |= plans[i].tile != policy.tile;
+          EXPECT_EQ(left_own_tile, plans[i].tile != policy.tile);
+          EXPECT_EQ(fitted_plan(plans[i], sizes, kH200), plans[i]);
+        }
+        EXPECT_TRUE(left_own_tile);
+      }
+    }
+  }
+}
+
+TEST(Alternatives, KeepToTheDeviceAndTheWorkspace) {
+  const CudaPlan small = choose_cuda_plan(AttentionVariant::strict, CudaElement::fp32, kFrame, kTuring);
+  for (const CudaPlan& one : alternative_plans(small, kFrame, kTuring)) EXPECT_EQ(one.tile, small.tile);
+  const CudaSizes large{16, 416400, 416400, 64};
+  for (const CudaPlan& one : alternative_plans(plan(1), large, kH200)) EXPECT_EQ(one.partitions, 1);
+  EXPECT_EQ(alternative_plans({}, kFrame, kH200), std::vector<CudaPlan>(1));  // sdpa
+}
+
+TEST(Alternatives, APlanOfTheClassIsCutToTheSizes) {
+  EXPECT_EQ(fitted_plan(plan(32), {16, 1041, 1041, 64}, kH200), plan(17));
+  EXPECT_EQ(fitted_plan(plan(4), {16, 1041, 1, 64}, kH200), plan(1));
+  EXPECT_FALSE(fitted_plan({AttentionVariant::strict, {77, 64}, 2}, kFrame, kH200));
+  EXPECT_FALSE(fitted_plan(plan(2), kFrame, kTuring));  // no such tile there
+  EXPECT_FALSE(fitted_plan(plan(0), kFrame, kH200));
+  EXPECT_FALSE(fitted_plan(plan(-3), kFrame, kH200));
+}
+
+// ---- the choice
+
+/// The time of a plan is that of its number of partitions; its first run takes longer.
+struct FakeTimer {
+  std::vector<double> milliseconds;
+  double loading = 0;
+  std::vector<int> runs = std::vector<int>(milliseconds.size(), 0);
+  double spent = 0;
+
+  double operator()(const CudaPlan& one) {
+    const auto i = static_cast<std::size_t>(one.partitions - 1);
+    const double time = milliseconds[i] + (runs[i]++ == 0 ? loading : 0);
+    if (time < std::numeric_limits<double>::infinity()) spent += time;
+    return time;
+  }
+};
+
+CudaPlan choose(FakeTimer& timer, vggt::TuneBudget budget = {}) {
+  std::vector<CudaPlan> plans;
+  for (std::size_t i = 0; i < timer.milliseconds.size(); ++i) plans.push_back(plan(static_cast<int>(i) + 1));
+  return fastest_plan(plans, std::ref(timer), budget);
+}
+
+TEST(FastestPlan, IsTheFastestWhateverItTookToLoad) {
+  FakeTimer timer{{3, 2, 1, 4}, 5};
+  EXPECT_EQ(choose(timer), plan(3));
+  EXPECT_EQ(timer.runs, (std::vector<int>{4, 4, 4, 4}));
+}
+
+TEST(FastestPlan, KeepsTheFirstUnlessAnotherIsClearlyFaster) {
+  FakeTimer close{{1, 0.98, 0.99}};
+  EXPECT_EQ(choose(close), plan(1));
+  FakeTimer clear{{1, 0.98, 0.9}};
+  EXPECT_EQ(choose(clear), plan(3));
+}
+
+TEST(FastestPlan, IsTheFastestWhereLoadingTakesMostOfTheBudget) {
+  FakeTimer timer{{1, 0.2, 0.5}, 80};
+  EXPECT_EQ(choose(timer), plan(2));
+}
+
+TEST(FastestPlan, StaysWithinItsBudget) {
+  FakeTimer timer{std::vector<double>(50, 2.0)};
+  choose(timer, {.milliseconds = 40, .runs = 3});
+  EXPECT_LE(timer.spent, 40);
+  EXPECT_EQ(std::count(timer.runs.begin(), timer.runs.end(), 4), 5);
+  EXPECT_EQ(std::count(timer.runs.begin(), timer.runs.end(), 0), 45);
+}
+
+TEST(FastestPlan, OfLargeSizesIsTheFirstAfterOneRun) {
+  FakeTimer timer{{900, 1}};
+  EXPECT_EQ(choose(timer), plan(1));
+  EXPECT_EQ(timer.runs, (std::vector<int>{1, 0}));
+}
+
+TEST(FastestPlan, PassesOverWhatCannotRun) {
+  FakeTimer timer{{3, std::numeric_limits<double>::infinity(), 1}};
+  EXPECT_EQ(choose(timer), plan(3));
+  EXPECT_EQ(timer.runs[1], 1);
+}
+
+TEST(AttentionTunerTest, KeepsWhatItIsGiven) {
+  AttentionTuner tuner(2, {{TuneKey{AttentionVariant::half, CudaElement::bf16, 64, 1, 1, 1}, plan(7)}});
+  EXPECT_EQ(tuner.device(), 2);
+  EXPECT_FALSE(tuner.changed());
+  const TuneKey key = tune_key(AttentionVariant::strict, CudaElement::fp32, kFrame);
+  EXPECT_FALSE(tuner.find(key));
+  tuner.keep(key, plan(5));
+  EXPECT_EQ(tuner.find(key), plan(5));
+  EXPECT_TRUE(tuner.changed());
+  EXPECT_EQ(tuner.plans().size(), 2u);
+}
+
+// ---- the cache's text
+
+const TunedGpu kGpu{"NVIDIA \"H200\"\n", 132, 13000, 13000, "0.1.0"};
+
+TunedPlans some_plans() {
+  return {{tune_key(AttentionVariant::strict, CudaElement::fp32, kFrame), plan(4)},
+          {tune_key(AttentionVariant::half, CudaElement::fp16, {16, 104100, 104100, 128}),
+           {AttentionVariant::half, {128, 128}, 2}}};
+}
+
+TEST(TuneCache, ReadsBackForItsGpuAlone) {
+  const std::string text = cache_with_plans("", kGpu, some_plans());
+  EXPECT_EQ(plans_in_cache(text, kGpu), some_plans());
+  TunedGpu other = kGpu;
+  other.name = "another";
+  EXPECT_TRUE(plans_in_cache(text, other).empty());
+  for (int TunedGpu::*number : {&TunedGpu::multiprocessors, &TunedGpu::driver, &TunedGpu::runtime}) {
+    TunedGpu stale = kGpu;
+    stale.*number += 1;
+    EXPECT_TRUE(plans_in_cache(text, stale).empty());
+  }
+  TunedGpu newer = kGpu;
+  newer.program = "0.2.0";
+  EXPECT_TRUE(plans_in_cache(text, newer).empty());
+}
+
+TEST(TuneCache, GathersGpusAndPlansAndDropsWhatIsStale) {
+  const TuneKey first = some_plans().begin()->first;
+  TunedGpu other = kGpu, newer = kGpu;
+  other.name = "another";
+  newer.driver += 10;
+  std::string text = cache_with_plans("", kGpu, some_plans());
+  text = cache_with_plans(text, other, {{first, plan(9)}});
+  text = cache_with_plans(text, kGpu, {{first, plan(8)}});
+  EXPECT_EQ(plans_in_cache(text, other).at(first), plan(9));
+  EXPECT_EQ(plans_in_cache(text, kGpu).size(), 2u);
+  EXPECT_EQ(plans_in_cache(text, kGpu).at(first), plan(8));
+  text = cache_with_plans(text, newer, {{first, plan(3)}});
+  EXPECT_TRUE(plans_in_cache(text, kGpu).empty());
+  EXPECT_EQ(plans_in_cache(text, newer).size(), 1u);
+  EXPECT_EQ(plans_in_cache(text, other).size(), 1u);
+}
+
+TEST(TuneCache, DamagedTextIsIgnoredAndBegunAnew) {
+  const std::string good = cache_with_plans("", kGpu, some_plans());
+  std::vector<std::string> bad = {"",
+                                  "{",
+                                  "null",
+                                  "[]",
+                                  "{}",
+                                  "7",
+                                  std::string(5000, '['),
+                                  "\xff\xfe",
+                                  R"({"format":1,"gpus":[{"gpu":{},"plans":[]}]})",
+                                  R"({"format":2,"gpus":[]})"};
+  for (std::size_t length = 0; length + 2 < good.size(); length += 7) bad.push_back(good.substr(0, length));
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    bad.push_back(text.replace(text.find(from), from.size(), to));
+  };
+  for (const char* partitions : {"-1", "1e300", "4.5", "\"4\"", "99999999999999999999", "null"})
+    with("\"partitions\": 4", std::string("\"partitions\": ") + partitions);
+  with("\"strict\"", "\"stricter\"");
+  with("\"fp32\"", "\"fp31\"");
+  with("\"tile\": [", "\"tile\": [[1],");
+  for (const std::string& text : bad) {
+    EXPECT_TRUE(plans_in_cache(text, kGpu).empty()) << text;
+    EXPECT_EQ(plans_in_cache(cache_with_plans(text, kGpu, some_plans()), kGpu), some_plans()) << text;
+  }
+}
+
+// ---- on a GPU
+
+#ifdef VGGT_CUDA
+class AutotuneCuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  }
+  static vggt::AttentionOptions options(AttentionTuner& tuner) {
+    vggt::AttentionOptions options;
+    options.variant = AttentionVariant::strict;
+    options.tuner = &tuner;
+    return options;
+  }
+};
+
+TEST_F(AutotuneCuda, MeasuresAClassOnceAndStaysExact) {
+  AttentionTuner tuner(0);
+  for (int64_t n : {130, 700, 1041, 1050}) {
+    const Qkv x = model_qkv(1, 4, n, 64, on(at::kFloat, "cuda"));
+    const at::Tensor out = attention(x.q, x.k, x.v, options(tuner)).out;
+    EXPECT_LE(norm_error_of(out, exact(x).out), 1e-6) << n;
+    EXPECT_TRUE(at::equal(out, attention(x.q, x.k, x.v, options(tuner)).out)) << n;
+  }
+  EXPECT_EQ(tuner.plans().size(), 3u);  // 1041 and 1050 are of one class
+}
+
+TEST_F(AutotuneCuda, LeavesAloneWhatIsNotItsOwn) {
+  AttentionTuner other(1), own(0);
+  const Qkv x = random_qkv(1, 2, 200, 300, 64, on(at::kFloat, "cuda"));
+  attention(x.q, x.k, x.v, options(other));
+  EXPECT_FALSE(other.changed());
+  vggt::AttentionOptions packed = options(own);
+  packed.q_offsets = at::tensor({0, 90, 200}, at::kLong);
+  packed.k_offsets = at::tensor({0, 200, 300}, at::kLong);
+  attention(x.q, x.k, x.v, packed);
+  vggt::AttentionOptions sdpa = options(own);
+  sdpa.variant = AttentionVariant::sdpa;
+  attention(x.q, x.k, x.v, sdpa);
+  attention(x.q, x.k.narrow(2, 0, 0), x.v.narrow(2, 0, 0), options(own));
+  EXPECT_FALSE(own.changed());
+}
+
+TEST_F(AutotuneCuda, NeverMeasuresWhileAStreamIsCaptured) {
+  AttentionTuner tuner(0);
+  const Qkv x = random_qkv(1, 2, 200, 300, 64, on(at::kFloat, "cuda"));
+  vggt::AttentionOptions asked = options(tuner);
+  asked.scale = 0.125;
+  const CudaPlan policy = plan_cuda(x.q, x.k, asked);
+  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream();
+  c10::cuda::setCurrentCUDAStream(stream);
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  const CudaPlan chosen = tuned_plan(x.q, x.k, x.v, asked, policy);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  c10::cuda::setCurrentCUDAStream(before);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(chosen, policy);
+  EXPECT_FALSE(tuner.changed());
+}
+#endif
+
+}  // namespace

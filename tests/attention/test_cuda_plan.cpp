@@ -1,0 +1,175 @@
+// Which kernel computes what, and how it is cut up: pure functions of type, sizes and GPU.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attention/cuda/cuda_plan.h"
+
+namespace {
+
+using vggt::AttentionVariant;
+using vggt::CudaDevice;
+using vggt::CudaElement;
+using vggt::CudaPlan;
+
+constexpr int64_t kKilo = 1024;
+constexpr CudaDevice kH200{90, 132, 227 * kKilo, 228 * kKilo};
+constexpr CudaDevice kA100{80, 108, 163 * kKilo, 164 * kKilo};
+constexpr CudaDevice kAda{89, 128, 99 * kKilo, 100 * kKilo};
+constexpr CudaDevice kTuring{75, 40, 64 * kKilo, 64 * kKilo};
+constexpr CudaDevice kVolta{70, 80, 96 * kKilo, 96 * kKilo};
+
+CudaPlan strict(int64_t rows, int64_t queries, int64_t keys, int64_t dim, const CudaDevice& device) {
+  return choose_cuda_plan(AttentionVariant::strict, CudaElement::fp32, {rows, queries, keys, dim}, device);
+}
+
+TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
+  CudaDevice hopper = kH200, ampere = kA100;
+  hopper.mma = hopper.wgmma = ampere.mma = true;
+  auto automatic = [](CudaElement type, int64_t dim, const CudaDevice& device) {
+    return choose_cuda_plan(AttentionVariant::automatic, type, {16, 4164, 4164, dim}, device).variant;
+  };
+  EXPECT_EQ(automatic(CudaElement::fp32, 64, hopper), AttentionVariant::split);
+  EXPECT_EQ(automatic(CudaElement::fp32, 128, ampere), AttentionVariant::split);
+  EXPECT_EQ(automatic(CudaElement::fp32, 64, kTuring), AttentionVariant::strict);
+  EXPECT_EQ(automatic(CudaElement::fp32, 256, hopper), AttentionVariant::sdpa);
+  const vggt::CudaSizes cameras{16, 8, 8, 128};
+  EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, cameras, hopper).variant,
+            AttentionVariant::split);
+  for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
+    EXPECT_EQ(automatic(type, 64, hopper), AttentionVariant::half);
+    EXPECT_EQ(automatic(type, 128, ampere), AttentionVariant::half);
+    EXPECT_EQ(automatic(type, 64, kTuring), AttentionVariant::sdpa);
+  }
+}
+
+TEST(CudaPlan, RefusesWhatMakesNoSense) {
+  auto refusal = [](AttentionVariant variant, CudaElement type, int64_t dim, const CudaDevice& device) {
+    return variant_refusal(variant, type, dim, device);
+  };
+  for (auto type : {CudaElement::fp32, CudaElement::bf16, CudaElement::fp16}) {
+    EXPECT_EQ(refusal(AttentionVariant::automatic, type, 300, kVolta), "");
+    EXPECT_EQ(refusal(AttentionVariant::sdpa, type, 300, kVolta), "");
+  }
+  EXPECT_EQ(refusal(AttentionVariant::strict, CudaElement::fp32, 64, kTuring), "");
+  EXPECT_EQ(refusal(AttentionVariant::strict, CudaElement::bf16, 64, kH200), "needs fp32, got bf16");
+  EXPECT_EQ(refusal(AttentionVariant::strict, CudaElement::fp32, 129, kH200),
+            "needs a head dim of at most 128, got 129");
+  EXPECT_EQ(refusal(AttentionVariant::strict, CudaElement::fp32, 64, kVolta),
+            "needs compute capability 7.5, got 7.0");
+  EXPECT_EQ(refusal(AttentionVariant::half, CudaElement::fp32, 64, kH200), "needs bf16 or fp16, got fp32");
+  EXPECT_EQ(refusal(AttentionVariant::split, CudaElement::fp16, 64, kH200), "needs fp32, got fp16");
+  EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::bf16, 64, kH200), "needs fp32, got bf16");
+  EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::fp32, 129, kH200),
+            "needs a head dim of at most 128, got 129");
+}
+
+TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
+  CudaDevice ampere = kA100, hopper = kH200;
+  auto half = [](const CudaDevice& device, int64_t dim) {
+    return choose_cuda_plan(AttentionVariant::half, CudaElement::bf16, {16, 16656, 16656, dim}, device);
+  };
+  EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::bf16, 64, kA100),
+            "needs compute capability 8.0 and a build for it, got 8.0");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, kTuring),
+            "needs compute capability 8.0 and a build for it, got 7.5");
+  EXPECT_EQ(variant_refusal(AttentionVariant::turbo, CudaElement::fp32, 64, kTuring),
+            "needs compute capability 8.0 and a build for it, got 7.5");
+  ampere.mma = hopper.mma = hopper.wgmma = true;
+  EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 128, ampere), "");
+  EXPECT_EQ(variant_refusal(AttentionVariant::turbo, CudaElement::fp32, 128, ampere), "");
+  EXPECT_EQ(variant_refusal(AttentionVariant::half, CudaElement::fp16, 129, ampere),
+            "needs a head dim of at most 128, got 129");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, hopper), "");
+  EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, ampere), "");
+  EXPECT_EQ(half(ampere, 64).tile.queries, 64);
+  EXPECT_EQ(half(hopper, 64).tile.queries, 192);
+  EXPECT_EQ(half(hopper, 128).tile.queries, 128);
+}
+
+TEST(CudaPlan, BlocksThatDoNotFitTogetherAreNotCountedOn) {
+  CudaDevice ada = kAda, roomy = kAda;
+  ada.mma = roomy.mma = true;
+  roomy.shared_per_multiprocessor = 2 * kAda.shared_per_multiprocessor;
+  // As many blocks as multiprocessors: more only where two fit into one.
+  const vggt::CudaSizes sizes{16, 512, 65536, 128};
+  auto partitions = [&](const CudaDevice& device) {
+    return choose_cuda_plan(AttentionVariant::half, CudaElement::bf16, sizes, device).partitions;
+  };
+  EXPECT_EQ(partitions(ada), 1);
+  EXPECT_GT(partitions(roomy), 1);
+}
+
+TEST(CudaPlan, SplitHasTilesForEveryTensorCore) {
+  CudaDevice hopper = kH200, ampere = kA100, ada = kAda;
+  hopper.mma = hopper.wgmma = ampere.mma = ada.mma = true;
+  auto split = [](const CudaDevice& device, int64_t dim) {
+    return choose_cuda_plan(AttentionVariant::split, CudaElement::fp32, {16, 4164, 4164, dim}, device);
+  };
+  EXPECT_EQ(split(hopper, 64).tile.queries, 128);
+  for (const CudaDevice& device : {ampere, ada}) {
+    EXPECT_EQ(split(device, 64).tile, (vggt::CudaTile{64, 64}));
+    EXPECT_EQ(split(device, 128).tile, (vggt::CudaTile{64, 32}));
+  }
+  // Tiles of other GPUs are not for this one, those of older ones are.
+  const vggt::CudaSizes sizes{16, 4164, 4164, 64};
+  EXPECT_FALSE(fitted_plan(split(hopper, 64), sizes, ampere));
+  EXPECT_TRUE(fitted_plan(split(ampere, 64), sizes, hopper));
+}
+
+TEST(CudaPlan, TurboIsCutUpAsHalf) {
+  CudaDevice ampere = kA100, hopper = kH200;
+  ampere.mma = hopper.mma = hopper.wgmma = true;
+  for (const CudaDevice& device : {ampere, hopper}) {
+    for (int64_t dim : {64, 128}) {
+      const vggt::CudaSizes sizes{16, 4164, 4164, dim};
+      CudaPlan turbo = choose_cuda_plan(AttentionVariant::turbo, CudaElement::fp32, sizes, device);
+      const CudaPlan half = choose_cuda_plan(AttentionVariant::half, CudaElement::fp16, sizes, device);
+      EXPECT_EQ(alternative_plans(turbo, sizes, device).size(),
+                alternative_plans(half, sizes, device).size());
+      EXPECT_EQ(fitted_plan(turbo, sizes, device), turbo);
+      EXPECT_EQ(turbo.variant, AttentionVariant::turbo);
+      turbo.variant = AttentionVariant::half;
+      EXPECT_EQ(turbo, half);
+    }
+  }
+}
+
+TEST(CudaPlan, StrictTakesTheTileThatFits) {
+  EXPECT_EQ(strict(16, 4164, 4164, 64, kH200).tile.queries, 128);
+  EXPECT_EQ(strict(16, 4164, 4164, 64, kA100).tile.queries, 128);
+  EXPECT_EQ(strict(16, 4164, 4164, 64, kAda).tile.queries, 64);
+  EXPECT_EQ(strict(16, 4164, 4164, 64, kTuring).tile.queries, 64);
+  EXPECT_EQ(strict(16, 30, 30, 64, kH200).tile.queries, 64);
+  EXPECT_EQ(strict(16, 4164, 4164, 128, kH200).tile.queries, 64);
+  EXPECT_EQ(strict(16, 4164, 4164, 128, kTuring).tile.queries, 32);
+}
+
+TEST(CudaPlan, StrictCutsTheKeysWhereQueriesDoNotFillTheChip) {
+  EXPECT_EQ(strict(16, 104100, 104100, 64, kH200).partitions, 1);
+  EXPECT_EQ(strict(50 * 16, 1041, 1041, 64, kH200).partitions, 1);
+  EXPECT_EQ(strict(1, 1, 1, 64, kH200).partitions, 1);
+  EXPECT_EQ(strict(1, 1, 0, 64, kH200).partitions, 1);
+  EXPECT_GT(strict(16, 1041, 1041, 64, kH200).partitions, 1);
+  EXPECT_GE(strict(1, 1, 100000, 64, kH200).partitions, 16);
+  EXPECT_GE(strict(1, 1041, 100000, 64, kH200).partitions, 8);
+}
+
+TEST(CudaPlan, PartitionsStayWithinTheirBounds) {
+  for (const CudaDevice& device : {kH200, kA100, kTuring}) {
+    for (int64_t rows : {1, 16, 300}) {
+      for (int64_t queries : {1, 128, 129, 2000, 50000}) {
+        for (int64_t keys : {0, 1, 64, 65, 1041, 50000}) {
+          const CudaPlan plan = strict(rows, queries, keys, 64, device);
+          EXPECT_GE(plan.partitions, 1);
+          EXPECT_LE(plan.partitions, vggt::kMostPartitions);
+          EXPECT_LE(plan.partitions, std::max<int64_t>(1, (keys + plan.tile.keys - 1) / plan.tile.keys));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace

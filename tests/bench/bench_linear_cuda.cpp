@@ -1,0 +1,108 @@
+// Linear layers by split products beside cuBLAS in fp32 and TF32, at the model's sizes: all timed in turns.
+// bench_linear_cuda [runs] [rows ...]
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/layers/linear.h"
+
+namespace {
+
+using namespace vggt;
+
+struct Layer {
+  const char* name;
+  int64_t in, out;
+  bool gelu;  // of what comes in
+};
+constexpr Layer kLayers[] = {{"qkv", 1024, 3072, false},
+                             {"proj", 1024, 1024, false},
+                             {"fc1", 1024, 4096, false},
+                             {"gelu, fc2", 4096, 1024, true}};
+
+struct Contender {
+  std::string name;
+  std::function<at::Tensor()> run;
+  std::vector<double> seconds = {};
+  double error = 0;
+};
+
+double seconds_of(const std::function<at::Tensor()>& run) {
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  cudaEvent_t begin, end;
+  float milliseconds = 0;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  cudaEventRecord(begin, stream);
+  run();
+  cudaEventRecord(end, stream);
+  if (cudaEventSynchronize(end) != cudaSuccess ||
+      cudaEventElapsedTime(&milliseconds, begin, end) != cudaSuccess) {
+    std::fprintf(stderr, "timing failed: %s\n", cudaGetErrorString(cudaGetLastError()));
+    std::exit(1);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return milliseconds / 1e3;
+}
+
+void bench(const Layer& layer, int64_t rows, int runs) {
+  const auto options = at::device(at::kCUDA).dtype(at::kFloat);
+  const at::Tensor x = at::randn({rows, layer.in}, options), w = at::randn({layer.out, layer.in}, options),
+                   b = at::randn({layer.out}, options);
+  const SplitWeight split = split_weight(w);
+  auto torch = [&](bool tf32) {
+    at::globalContext().setAllowTF32CuBLAS(tf32);
+    at::Tensor y = at::linear(layer.gelu ? at::gelu(x) : x, w, b);
+    at::globalContext().setAllowTF32CuBLAS(false);
+    return y;
+  };
+  std::vector<Contender> contenders{{"cuBLAS fp32", [&] { return torch(false); }},
+                                    {"cuBLAS TF32", [&] { return torch(true); }},
+                                    {"split", [&] { return linear_split(x, split, b, layer.gelu); }}};
+  const int64_t sampled = std::min<int64_t>(rows, 512);
+  const at::Tensor some = x.narrow(0, rows - sampled, sampled).to(at::kDouble);
+  const at::Tensor exact =
+      at::linear(layer.gelu ? at::gelu(some) : some, w.to(at::kDouble), b.to(at::kDouble));
+  for (Contender& c : contenders) {
+    const at::Tensor y = c.run().narrow(0, rows - sampled, sampled).to(at::kDouble);
+    c.error = ((y - exact).norm() / exact.norm()).item<double>();
+  }
+  for (int i = 0; i < runs; ++i) {
+    for (Contender& c : contenders) c.seconds.push_back(seconds_of(c.run));
+  }
+  const double flop = 2.0 * static_cast<double>(rows * layer.in * layer.out);
+  for (Contender& c : contenders) {
+    std::sort(c.seconds.begin(), c.seconds.end());
+    std::printf("%-10s %7ld x %4ld -> %4ld  %-12s %7.1f TFLOP/s [%.1f, %.1f]  error %.2e\n", layer.name, rows,
+                layer.in, layer.out, c.name.c_str(), flop / c.seconds[c.seconds.size() / 2] / 1e12,
+                flop / c.seconds.back() / 1e12, flop / c.seconds.front() / 1e12, c.error);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int runs = argc > 1 ? std::atoi(argv[1]) : 11;
+  std::vector<int64_t> rows;
+  for (int i = 2; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
+  if (rows.empty()) rows = {1041, 4164, 52050, 104100};
+  cudaDeviceProp device{};
+  if (runs < 1 || cudaGetDeviceProperties(&device, 0) != cudaSuccess) {
+    std::fprintf(stderr, "bench_linear_cuda [runs] [rows ...], on a GPU\n");
+    return 2;
+  }
+  std::printf("%s; fp32; median of %d runs [least, most]\n", device.name, runs);
+  for (int64_t count : rows) {
+    for (const Layer& layer : kLayers) bench(layer, count, runs);
+  }
+  return 0;
+}

@@ -1,0 +1,166 @@
+// Images that are none: skipped with one line each, fatal with `strict`, and nothing else on stderr.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/frames/frames.h"
+#include "tests/support/media.h"
+
+namespace vggt {
+namespace {
+
+using test::encoded;
+using test::load_error;
+using test::write_bytes;
+using test::write_text;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+FrameOptions small_options(const std::filesystem::path& source) {
+  FrameOptions options;
+  options.source = source;
+  options.width = 56;
+  return options;
+}
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes first_part(const Bytes& bytes, double share) {
+  return {bytes.begin(),
+          bytes.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(bytes.size()))};
+}
+
+class TruncatedImage : public testing::TestWithParam<const char*> {};
+
+TEST_P(TruncatedImage, IsSkippedWhereverItEnds) {
+  const std::string extension = GetParam();
+  const Bytes whole = encoded(extension, test::noise_picture(64, 48, 5));
+  const test::TemporaryFolder folder;
+  write_bytes(folder / ("00" + extension), whole);
+  int count = 0;
+  for (const double share : {0.0005, 0.001, 0.003, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999}) {
+    write_bytes(folder / (std::to_string(++count) + extension), first_part(whole, share));
+  }
+  test::StderrCapture capture;
+  const FrameSet set = load_frames(small_options(folder.path()));
+  EXPECT_EQ(capture.text(), "");
+  EXPECT_THAT(set.frames, SizeIs(1));
+  ASSERT_THAT(set.warnings, SizeIs(count));
+  for (int i = 0; i < count; ++i) {
+    EXPECT_THAT(set.warnings[i],
+                AllOf(HasSubstr(std::to_string(i + 1) + extension + ": "), Not(HasSubstr("\n"))));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, TruncatedImage, testing::Values(".jpg", ".png", ".webp", ".tiff", ".bmp"),
+                         [](const auto& info) { return std::string(info.param + 1); });
+
+TEST(BadImages, FlippedBitsNeverCrash) {
+  const test::TemporaryFolder folder;
+  write_bytes(folder / "good.png", encoded(".png", test::flat_picture(30, 30, 5)));
+  std::mt19937 random(11);
+  int number = 0;
+  for (const std::string extension : {".jpg", ".png", ".webp", ".tiff", ".bmp"}) {
+    const Bytes whole = encoded(extension, test::position_picture(40, 30));
+    for (int i = 0; i < 60; ++i) {
+      Bytes bytes = whole;
+      // Half of them in the header, where they matter most.
+      const std::size_t reach = i % 2 == 0 ? std::min<std::size_t>(64, bytes.size()) : bytes.size();
+      bytes[random() % reach] ^= static_cast<uint8_t>(1U << random() % 8);
+      write_bytes(folder / (std::to_string(number++) + extension), bytes);
+    }
+  }
+  test::StderrCapture capture;  // libjpeg reports what it repairs
+  const FrameSet set = load_frames(small_options(folder.path()));
+  capture.text();
+  EXPECT_THAT(set.frames.size() + set.warnings.size(), number + 1);
+}
+
+TEST(BadImages, PngWithAWrongChecksum) {
+  const test::TemporaryFolder folder;
+  Bytes bytes = encoded(".png", test::noise_picture(64, 48, 5));
+  bytes[bytes.size() / 2] ^= 4;
+  write_bytes(folder / "a.png", bytes);
+  test::StderrCapture capture;
+  EXPECT_THAT(load_error(small_options(folder.path())), HasSubstr("a.png: is a damaged PNG"));
+  EXPECT_EQ(capture.text(), "");
+}
+
+struct BadFile {
+  const char* name;
+  Bytes bytes;
+  const char* reason;
+};
+
+std::vector<BadFile> bad_files() {
+  Bytes text{'h', 'e', 'l', 'l', 'o'};
+  return {
+      {"empty.jpg", {}, "is empty"},
+      {"text.png", text, "is not a JPEG"},
+      {"flat.png", encoded(".png", test::flat_picture(3000, 2, 9)), "3000x2 pixels: the height rounds to 0"},
+      {"short.jpg", first_part(encoded(".jpg", test::noise_picture(50, 50, 1)), 0.8), "is truncated"}};
+}
+
+TEST(BadImages, AreSkippedAmongGoodOnes) {
+  const test::TemporaryFolder folder;
+  write_bytes(folder / "a.png", encoded(".png", test::flat_picture(30, 30, 5)));
+  write_bytes(folder / "z.png", encoded(".png", test::flat_picture(30, 30, 6)));
+  for (const BadFile& file : bad_files()) write_bytes(folder / file.name, file.bytes);
+  std::filesystem::create_symlink(folder / "nowhere", folder / "link.png");
+  test::StderrCapture capture;
+  const FrameSet set = load_frames(small_options(folder.path()));
+  EXPECT_EQ(capture.text(), "");
+  EXPECT_THAT(test::files_of(set), testing::ElementsAre("a.png", "z.png"));
+  EXPECT_EQ(set.frames[1].time_s, 6);
+  ASSERT_THAT(set.warnings, SizeIs(5));
+  EXPECT_THAT(set.warnings, testing::Contains(AllOf(HasSubstr("link.png"), HasSubstr("No such file"))));
+  for (const BadFile& file : bad_files()) {
+    EXPECT_THAT(set.warnings, testing::Contains(AllOf(HasSubstr(file.name), HasSubstr(file.reason))));
+  }
+}
+
+TEST(BadImages, StrictNamesTheFirst) {
+  const test::TemporaryFolder folder;
+  for (int i = 0; i < 12; ++i) {
+    const auto path = folder / (std::to_string(i) + ".png");
+    i == 3 || i == 7 ? write_text(path, "x")
+                     : write_bytes(path, encoded(".png", test::noise_picture(300, 300, 5)));
+  }
+  FrameOptions options = small_options(folder.path());
+  options.strict = true;
+  options.threads = 6;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    EXPECT_THAT(load_error(options), AllOf(HasSubstr("3.png: is not a JPEG"), Not(HasSubstr("7.png"))));
+  }
+}
+
+TEST(BadImages, OnlyBadOnesAreAnError) {
+  const test::TemporaryFolder folder;
+  for (const BadFile& file : bad_files()) write_bytes(folder / file.name, file.bytes);
+  EXPECT_THAT(load_error(small_options(folder.path())),
+              AllOf(HasSubstr("none of the 4 frames can be used"), HasSubstr("empty.jpg: is empty"),
+                    Not(HasSubstr("\n"))));
+  for (const BadFile& file : bad_files()) {
+    EXPECT_THAT(load_error(small_options(folder / file.name)), HasSubstr(file.reason)) << file.name;
+  }
+}
+
+TEST(BadImages, ExtremeShapesThatRun) {
+  const test::TemporaryFolder folder;
+  write_bytes(folder / "1.png", encoded(".png", test::flat_picture(1, 1, 50)));
+  write_bytes(folder / "2.png", encoded(".png", test::flat_picture(1, 20000, 50)));
+  write_bytes(folder / "3.png", encoded(".png", test::flat_picture(8000, 2000, 50)));
+  const FrameSet set = load_frames(small_options(folder.path()));
+  EXPECT_THAT(set.warnings, IsEmpty());
+  ASSERT_THAT(set.frames, SizeIs(3));
+  EXPECT_EQ(set.height, 56);
+  // 56 rows from the middle of 1,120,000.
+  EXPECT_EQ(set.frames[1].map.pad_y, -(1120000 - 56) / 2);
+  EXPECT_EQ(set.frames[1].rgb, Bytes(3 * 56 * 56, 50));
+  EXPECT_EQ(set.frames[2].map.pad_y, 21);
+}
+
+}  // namespace
+}  // namespace vggt

@@ -1,0 +1,73 @@
+// Cameras and depth of scenes in a .safetensors file, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/scene/prediction_reader.h"
+#include "tests/support/media.h"
+#include "tests/support/refusal.h"
+
+namespace vggt {
+namespace {
+
+using test::bytes_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string safetensors(const std::string& header, const std::string& data) {
+  const std::vector<uint64_t> length = {header.size()};
+  return bytes_of(length) + header + data;
+}
+
+TEST(PredictionFile, ScenesOfFrames) {
+  const test::TemporaryFolder folder;
+  std::vector<float> extrinsic;
+  for (int i = 0; i < 4; ++i) {
+    for (const float value : {1.F, 0.F, 0.F, static_cast<float>(i), 0.F, 1.F, 0.F, 0.F, 0.F, 0.F, 1.F, 0.F})
+      extrinsic.push_back(value);
+  }
+  const std::string data =
+      bytes_of(extrinsic) + bytes_of<uint16_t>({0x3C00, 0x4000, 0x4200, 0x4400}) + std::string("\1\1\0\1", 4);
+  test::write_text(folder / "p.safetensors",
+                   safetensors(R"({"extrinsic":{"dtype":"F32","shape":[2,2,3,4],"data_offsets":[0,192]},)"
+                               R"("depth":{"dtype":"F16","shape":[2,2,1,1],"data_offsets":[192,200]},)"
+                               R"("valid":{"dtype":"BOOL","shape":[2,2,1,1],"data_offsets":[200,204]}})",
+                               data));
+  const PredictionFile file(folder / "p.safetensors");
+  EXPECT_EQ(file.scenes(), 2);
+  EXPECT_TRUE(file.has_poses() && file.has_depth());
+  const std::vector<FramePose> poses = file.poses(1);
+  ASSERT_EQ(poses.size(), 2U);
+  EXPECT_EQ(poses[1].time_s, 1);
+  EXPECT_EQ(poses[1].world_from_cam(0, 3), -3);
+  const std::vector<DepthMap> depth = file.depth(1);
+  ASSERT_EQ(depth.size(), 2U);
+  EXPECT_THAT(depth[0].values, ElementsAre(0));  // not valid
+  EXPECT_THAT(depth[1].values, ElementsAre(4));
+}
+
+TEST(PredictionFile, Refusals) {
+  const test::TemporaryFolder folder;
+  const auto refused = [&](const std::string& header, std::size_t bytes) {
+    test::write_text(folder / "p.safetensors", safetensors(header, std::string(bytes, '\0')));
+    return refusal([&] { PredictionFile(folder / "p.safetensors").poses(0); });
+  };
+  EXPECT_THAT(refused("{}", 0), HasSubstr("holds neither"));
+  EXPECT_THAT(refused(R"({"extrinsic":{"dtype":"F32","shape":[1,3,4],"data_offsets":[0,48]}})", 48),
+              HasSubstr("frame 0: a pose is no rotation"));
+  EXPECT_THAT(refused(R"({"extrinsic":{"dtype":"F32","shape":[1,4,3],"data_offsets":[0,48]}})", 48),
+              HasSubstr("`extrinsic` is [1,4,3]"));
+  EXPECT_THAT(refused(R"({"extrinsic":{"dtype":"F32","shape":[0,3,4],"data_offsets":[0,0]}})", 0),
+              HasSubstr("[0,3,4]"));
+  EXPECT_THAT(refused(R"({"depth":{"dtype":"I32","shape":[1,1,1],"data_offsets":[0,4]}})", 4),
+              HasSubstr("I32"));
+  EXPECT_THAT(
+      refused(
+          R"({"depth":{"dtype":"F32","shape":[1,1,1],"data_offsets":[0,4]},"valid":{"dtype":"U8","shape":[1,2,1],"data_offsets":[4,6]}})",
+          6),
+      HasSubstr("differ in shape"));
+  EXPECT_THAT(refused(R"({"depth":{"dtype":"F32","shape":[1,1,1],"data_offsets":[0,4]}})", 3),
+              HasSubstr("not a valid .safetensors"));
+}
+
+}  // namespace
+}  // namespace vggt

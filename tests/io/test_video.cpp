@@ -1,0 +1,199 @@
+// Frames out of a video: which, when, and within what.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <opencv2/videoio.hpp>
+
+#include "io/frames/frames.h"
+#include "tests/support/media.h"
+
+namespace vggt {
+namespace {
+
+using test::load_error;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr int kWidth = 160, kHeight = 96, kBits = 8;
+
+// Frame i shows i in binary, as black and white bars: no codec mistakes one for the other.
+cv::Mat numbered_picture(int number) {
+  cv::Mat picture = test::flat_picture(kWidth, kHeight, 0);
+  for (int bit = 0; bit < kBits; ++bit) {
+    const int begin = bit * kWidth / kBits;
+    if (number >> bit & 1) picture.colRange(begin, begin + kWidth / kBits).setTo(cv::Scalar::all(255));
+  }
+  return picture;
+}
+
+void write_video(const std::filesystem::path& path, const std::string& codec, double rate, int count) {
+  cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG,
+                         cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]), rate,
+                         {kWidth, kHeight});
+  ASSERT_TRUE(writer.isOpened()) << path;
+  for (int i = 0; i < count; ++i) writer.write(numbered_picture(i));
+}
+
+FrameOptions small_options(const std::filesystem::path& source) {
+  FrameOptions options;
+  options.source = source;
+  options.width = 56;
+  return options;
+}
+
+// The frames' numbers by their pixels.
+std::vector<int> numbers_by_pixels(const FrameSet& set) {
+  std::vector<int> numbers;
+  for (const Frame& frame : set.frames) {
+    int& number = numbers.emplace_back(0);
+    const uint8_t* row = frame.rgb.data() + set.height / 2 * set.width;
+    for (int bit = 0; bit < kBits; ++bit)
+      number |= (row[(2 * bit + 1) * set.width / (2 * kBits)] > 127) << bit;
+  }
+  return numbers;
+}
+
+std::vector<int> numbers_by_name(const FrameSet& set) {
+  std::vector<int> numbers;
+  for (const Frame& frame : set.frames)
+    numbers.push_back(std::stoi(frame.file.substr(frame.file.find('#') + 1)));
+  return numbers;
+}
+
+void expect_frames(const FrameSet& set, const std::vector<int>& expected, double rate) {
+  EXPECT_EQ(numbers_by_name(set), expected);
+  EXPECT_EQ(numbers_by_pixels(set), expected);
+  for (std::size_t i = 0; i < set.frames.size(); ++i) {
+    EXPECT_NEAR(set.frames[i].time_s, expected[i] / rate, 1e-3);
+    EXPECT_EQ(set.frames[i].original_width, kWidth);
+    EXPECT_EQ(set.frames[i].original_height, kHeight);
+  }
+}
+
+struct Container {
+  const char* name;
+  const char* codec;
+};
+
+class Video : public testing::TestWithParam<Container> {};
+
+TEST_P(Video, SampledByTimeOrByCount) {
+  const auto [name, codec] = GetParam();
+  const test::TemporaryFolder folder;
+  const auto path = folder / name;
+  write_video(path, codec, 24, 80);
+  test::StderrCapture capture;
+  FrameOptions options = small_options(path);
+  expect_frames(load_frames(options), {0, 24, 48, 72}, 24);
+  options.fps = 2.5;  // at 0, 0.4, 0.8, ... the first frame that is not before
+  expect_frames(load_frames(options), {0, 10, 20, 29, 39, 48, 58, 68, 77}, 24);
+  options.fps = 0.01;
+  expect_frames(load_frames(options), {0}, 24);
+  options.fps = 1000;
+  EXPECT_THAT(load_frames(options).frames, SizeIs(80));
+  options.fps.reset();
+  options.stride = 30;
+  expect_frames(load_frames(options), {0, 30, 60}, 24);
+  options.stride = 10;
+  options.max_frames = 3;
+  expect_frames(load_frames(options), {0, 40, 70}, 24);
+  options.max_frames = 1;
+  expect_frames(load_frames(options), {0}, 24);
+  options.max_frames = 100;
+  options.threads = 5;
+  options.memory_budget_bytes = 1;
+  expect_frames(load_frames(options), {0, 10, 20, 30, 40, 50, 60, 70}, 24);
+  EXPECT_EQ(capture.text(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Containers, Video,
+                         testing::Values(Container{"a b.avi", "MJPG"}, Container{"a.mp4", "mp4v"},
+                                         Container{"a.mov", "mp4v"}, Container{"a.mkv", "mp4v"}),
+                         [](const auto& info) {
+                           return std::string(std::strrchr(info.param.name, '.') + 1);
+                         });
+
+TEST(VideoFile, FrameNamesAndProgress) {
+  const test::TemporaryFolder folder;
+  write_video(folder / "clip.avi", "MJPG", 10, 35);
+  int last = 0;
+  const FrameSet set = load_frames(small_options(folder / "clip.avi"), [&](int done, int total) {
+    EXPECT_EQ(total, 0);
+    last = done;
+  });
+  EXPECT_EQ(last, 4);
+  EXPECT_THAT(test::files_of(set), ElementsAre("clip.avi#0", "clip.avi#10", "clip.avi#20", "clip.avi#30"));
+  struct Stop {};
+  EXPECT_THROW(load_frames(small_options(folder / "clip.avi"), [](int, int) { throw Stop(); }), Stop);
+}
+
+// Turns a video by the matrix of its track header, as phones do.
+void turn_quarter(const std::filesystem::path& path) {
+  std::vector<uint8_t> bytes = test::read_bytes(path);
+  const std::string name = "tkhd";
+  const auto found = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
+  ASSERT_NE(found, bytes.end());
+  constexpr std::ptrdiff_t kMatrix =
+      4 + 4 + 36;  // behind the name, version and flags, and the fields of version 0
+  const std::vector<uint8_t> quarter{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0,    0, 0, 0,
+                                     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,    0x40, 0, 0, 0};
+  std::copy(quarter.begin(), quarter.end(), found + kMatrix);
+  test::write_bytes(path, bytes);
+}
+
+TEST(VideoFile, TurnedAsItsTrackSays) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "turned.mp4";
+  {
+    cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('m', 'p', '4', 'v'), 5,
+                           {160, 96});
+    for (int i = 0; i < 3; ++i) writer.write(test::position_picture(160, 96));
+  }
+  turn_quarter(path);
+  const FrameSet set = load_frames(small_options(path));
+  const Frame& frame = set.frames.at(0);
+  EXPECT_EQ(frame.original_width, 96);
+  EXPECT_EQ(frame.original_height, 160);
+  // A quarter clockwise: what grew to the right grows downwards, what grew downwards grows to the left.
+  const auto mean = [&](int c, int x, int y) { return int{frame.rgb[(c * set.height + y) * set.width + x]}; };
+  EXPECT_GT(mean(0, 28, set.height - 4), mean(0, 28, 4) + 60);
+  EXPECT_GT(mean(1, 4, set.height / 2), mean(1, 51, set.height / 2) + 60);
+}
+
+TEST(VideoFile, CutOffOrNotAVideo) {
+  const test::TemporaryFolder folder;
+  write_video(folder / "a.avi", "MJPG", 10, 60);
+  std::vector<uint8_t> bytes = test::read_bytes(folder / "a.avi");
+  bytes.resize(bytes.size() / 2);
+  test::write_bytes(folder / "half.avi", bytes);
+  test::write_text(folder / "text.mp4", "hello");
+  test::write_bytes(folder / "empty.mp4", {});
+  test::StderrCapture capture;
+  // The header still promises 60 frames.
+  FrameOptions options = small_options(folder / "half.avi");
+  options.max_frames = 3;
+  options.stride = 1;
+  const FrameSet set = load_frames(options);
+  ASSERT_THAT(set.frames, SizeIs(3));
+  const int last = numbers_by_name(set).back();
+  EXPECT_GT(last, 10);
+  EXPECT_LT(last, 40);
+  EXPECT_EQ(numbers_by_pixels(set), numbers_by_name(set));
+  EXPECT_THAT(set.warnings, ElementsAre(HasSubstr("half.avi: ends after")));
+  EXPECT_THAT(load_frames(small_options(folder / "half.avi")).warnings, SizeIs(1));
+  EXPECT_THAT(load_frames(small_options(folder / "a.avi")).warnings, SizeIs(0));
+  EXPECT_THAT(load_error(small_options(folder / "text.mp4")),
+              HasSubstr("text.mp4: cannot be opened as a video"));
+  EXPECT_THAT(load_error(small_options(folder / "empty.mp4")),
+              HasSubstr("empty.mp4: cannot be opened as a video"));
+  bytes.resize(600);
+  test::write_bytes(folder / "header.avi", bytes);
+  EXPECT_THAT(load_error(small_options(folder / "header.avi")), HasSubstr("header.avi: "));
+  EXPECT_EQ(capture.text(), "");
+}
+
+}  // namespace
+}  // namespace vggt

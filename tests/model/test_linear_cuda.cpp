@@ -1,0 +1,158 @@
+// Linear layers by split products on a GPU, held to float64 and to cuBLAS in fp32.
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "attention/cuda/cuda.h"
+#include "model/layers/linear.h"
+#include "model/layers/split_gemm.h"
+
+namespace {
+
+using namespace vggt;
+
+// Of what fp16 pairs and the tensor cores' sums lose where fp32's own sums are too short to lose more.
+constexpr double kFloor = 2.5e-7;
+
+double error_of(const at::Tensor& y, const at::Tensor& exact) {
+  return ((y.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
+}
+
+class LinearCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+    if (!cuda_device(at::Device(at::kCUDA, 0)).wgmma) GTEST_SKIP() << "no Hopper, or no build for it";
+    at::manual_seed(7);
+  }
+
+  static at::Tensor normal(int64_t rows, int64_t columns) {
+    return at::randn({rows, columns}, at::device(at::kCUDA).dtype(at::kFloat));
+  }
+
+  static void expect_exact(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b, bool gelu = false) {
+    const at::Tensor wide = x.to(at::kDouble);
+    const at::Tensor exact = at::linear(gelu ? at::gelu(wide) : wide, w.to(at::kDouble), b.to(at::kDouble));
+    const at::Tensor y = linear_split(x, split_weight(w), b, gelu);
+    const double bound = error_of(at::linear(gelu ? at::gelu(x) : x, w, b), exact);
+    EXPECT_LE(error_of(y, exact), std::max(bound, kFloor)) << "cuBLAS " << bound;
+  }
+};
+
+TEST_F(LinearCuda, RaggedSizes) {
+  for (int rows : {1, 7, 127, 128, 129, 256, 257, 1041}) {
+    for (int out : {8, 120, 128, 136, 520}) {
+      for (int in : {8, 32, 40, 64, 72, 128, 136, 1000}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
+        expect_exact(normal(rows, in), normal(out, in), normal(1, out)[0]);
+      }
+    }
+  }
+}
+
+TEST_F(LinearCuda, ModelSizesAndSeveralPieces) {
+  for (auto [rows, in, out] : {std::tuple{4164, 1024, 3072},
+                               {4164, 1024, 1024},
+                               {4164, 1024, 4096},
+                               {4164, 4096, 1024},
+                               {70000, 1024, 256},
+                               {16514, 4096, 256}}) {
+    SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
+    expect_exact(normal(rows, in), normal(out, in), normal(1, out)[0]);
+  }
+}
+
+TEST_F(LinearCuda, AnyMagnitude) {
+  for (double of_x : {1e-20, 1e-10, 1e-3, 1.0, 1e4, 1e20}) {
+    for (double of_w : {1e-15, 1.0, 1e4}) {
+      SCOPED_TRACE(testing::Message() << of_x << " " << of_w);
+      expect_exact(normal(300, 512) * of_x, normal(256, 512) * of_w, normal(1, 256)[0] * of_x * of_w);
+    }
+  }
+}
+
+TEST_F(LinearCuda, RowsOfAllMagnitudesAtOnce) {
+  const at::Tensor up = at::logspace(-30, 10, 300, 10, at::device(at::kCUDA).dtype(at::kFloat)).unsqueeze(1);
+  const at::Tensor x = normal(300, 512) * up, w = normal(256, 512), b = at::zeros({256}, x.options());
+  const at::Tensor exact = at::linear(x.to(at::kDouble), w.to(at::kDouble));
+  const at::Tensor y = linear_split(x, split_weight(w), b).to(at::kDouble);
+  EXPECT_LE(((y - exact).norm(2, 1) / exact.norm(2, 1)).max().item<double>(), 1e-6);
+}
+
+TEST_F(LinearCuda, StridedRowsAndGelu) {
+  const at::Tensor wide = normal(500, 1100), w = normal(264, 512), b = normal(1, 264)[0];
+  for (int64_t first : {0, 4, 5}) {
+    expect_exact(wide.narrow(1, first, 512), w, b);
+    expect_exact(wide.narrow(1, first, 512), w, b, true);
+  }
+  expect_exact(wide.t().narrow(1, 0, 256), normal(264, 256), b);
+  const at::Tensor batch = normal(6, 7 * 512).view({6, 7, 512});
+  const at::Tensor y = linear_split(batch, split_weight(w), b);
+  EXPECT_EQ(y.sizes(), at::IntArrayRef({6, 7, 264}));
+  EXPECT_LE(error_of(y, at::linear(batch.to(at::kDouble), w.to(at::kDouble), b.to(at::kDouble))), 1e-6);
+}
+
+TEST_F(LinearCuda, WhatIsNotFiniteStaysInItsRow) {
+  for (bool gelu : {false, true}) {
+    at::Tensor x = normal(600, 512);
+    const at::Tensor w = normal(256, 512), b = normal(1, 256)[0], clean = x.clone();
+    x[3][100] = NAN;
+    x[130][0] = INFINITY;
+    x[599][511] = -INFINITY;
+    const at::Tensor y = linear_split(x, split_weight(w), b, gelu);
+    const at::Tensor expected = at::linear(gelu ? at::gelu(x) : x, w, b);
+    EXPECT_TRUE(at::equal(y.isnan(), expected.isnan()));
+    EXPECT_TRUE(at::equal(y.isposinf(), expected.isposinf()));
+    EXPECT_TRUE(at::equal(y.isneginf(), expected.isneginf()));
+    const at::Tensor same = linear_split(clean, split_weight(w), b, gelu);
+    for (int64_t row : {0, 2, 4, 129, 131, 598}) EXPECT_TRUE(at::equal(y[row], same[row])) << row;
+  }
+  EXPECT_FALSE(split_weight(normal(8, 8) / 0).finite);
+}
+
+TEST_F(LinearCuda, PartsTakeThePlaceOfTheValues) {
+  const at::Tensor x = normal(600, 512), w = normal(256, 512), b = normal(1, 256)[0];
+  LinearWeight weight{w.clone(), {}}, spoilt{w / 0, {}};
+  const at::Tensor few = linear(x.narrow(0, 0, 3), weight, b);
+  EXPECT_TRUE(weight.values.defined());  // too few rows to pay
+  const at::Tensor all = linear(x, weight, b);
+  EXPECT_FALSE(weight.values.defined());
+  EXPECT_TRUE(at::equal(all, linear_split(x, split_weight(w), b)));
+  EXPECT_TRUE(at::equal(linear(x.narrow(0, 0, 3), weight, b), all.narrow(0, 0, 3)));
+  EXPECT_LE(error_of(few, all.narrow(0, 0, 3).to(at::kDouble)), 1e-6);
+  for (int call = 0; call < 2; ++call) linear(x, spoilt, b);
+  EXPECT_TRUE(spoilt.cannot_split && spoilt.values.defined());
+}
+
+TEST_F(LinearCuda, WritesNothingBesideItsRows) {
+  constexpr int kRows = 131, kIn = 200, kOut = 136, kGuard = 4096;
+  const at::Tensor x = normal(kRows, kIn), b = normal(1, kOut)[0];
+  const SplitWeight w = split_weight(normal(kOut, kIn));
+  const at::Tensor out = at::full({kGuard + kRows * kOut + kGuard}, 12345.0f, x.options());
+  const at::Tensor memory =
+      at::full({split_matrix_bytes(kRows, kIn) + kGuard}, 77, x.options().dtype(at::kByte));
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  for (int blocks : {1, 2}) {
+    SplitGemm gemm;
+    gemm.x = split_matrix(kRows, kIn, memory.mutable_data_ptr());
+    gemm.weight = split_matrix(kOut, kIn, w.memory.mutable_data_ptr());
+    gemm.bias = b.const_data_ptr<float>();
+    gemm.out = out.mutable_data_ptr<float>() + kGuard;
+    ASSERT_EQ(split_rows({x.const_data_ptr<float>(), kIn}, gemm.x, stream), cudaSuccess);
+    ASSERT_EQ(launch_split_gemm_sm90(gemm, blocks, stream), cudaSuccess);
+    EXPECT_TRUE((out.narrow(0, 0, kGuard) == 12345).all().item<bool>());
+    EXPECT_TRUE((out.narrow(0, out.numel() - kGuard, kGuard) == 12345).all().item<bool>());
+    EXPECT_TRUE((memory.narrow(0, memory.numel() - kGuard, kGuard) == 77).all().item<bool>());
+  }
+}
+
+TEST_F(LinearCuda, NoRowsAreNoRows) {
+  const at::Tensor w = normal(256, 256);
+  EXPECT_EQ(linear_split(normal(0, 256), split_weight(w), w[0]).sizes(), at::IntArrayRef({0, 256}));
+}
+
+}  // namespace
