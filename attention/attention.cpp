@@ -5,7 +5,7 @@
 
 #include "attention/cpu/cpu.h"
 #include "attention/cuda/cuda.h"
-#include "attention/fused.h"
+#include "attention/cuda/fused.h"
 #include "attention/reference.h"
 #include "attention/result.h"
 

@@ -1,6 +1,6 @@
 #include "attention/stream/lean.h"
 
-#include "attention/stream/lean_source.h"
+#include "attention/stream/cuda_keys.h"
 #include "attention/result.h"
 
 namespace vggt {

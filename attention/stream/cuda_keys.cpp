@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "attention/stream/lean_source.h"
+#include "attention/stream/cuda_keys.h"
 #include "attention/stream/row_copy.h"
 
 namespace vggt {

@@ -1,4 +1,4 @@
-#include "attention/fused.h"
+#include "attention/cuda/fused.h"
 
 #include <algorithm>
 #include <limits>
