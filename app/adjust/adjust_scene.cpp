@@ -9,7 +9,7 @@
 #include "app/adjust/bundle_adjustment.h"
 #include "app/adjust/depth_correction.h"
 #include "app/scene/median.h"
-#include "app/events/stop.h"
+#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {

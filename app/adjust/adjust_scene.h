@@ -1,28 +1,27 @@
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "app/adjust/image_matcher.h"
+#include "app/events/events.h"
 
 namespace vggt {
 
 constexpr std::size_t kMostAdjusted = 512;  // frames: the adjustment's matrix is dense
 
-/// What became of cameras and depth maps, and one line about it.
+/// Cameras and depth maps after an adjustment, and one line about it.
 struct AdjustedScene {
-  bool changed = false;  // false: too little to go by, views and depth are as they were
-  std::vector<View> views;
+  bool changed = false;                   // false: too little to go by; cameras and depth are as they were
+  std::vector<Camera> cameras;            // empty where nothing changed
   std::vector<std::vector<float>> depth;  // of each frame [H,W]; empty where nothing changed
-  std::string summary;
+  std::string summary;                    // such as "adjusted to 9446 matches in 111 pairs of frames"
 };
 
-/// Leaves scenes of more than kMostAdjusted frames as they are, without a look at their depth. Else it
-/// fits the network's cameras and depth to what the images show: matches between frames that see the same
-/// (image_matches.h), then a bundle adjustment, twice; depth maps follow (depth_correction.h). Frames
-/// whose focal lengths are near the median get that one. The first camera stays. progress(done,
-/// total) counts pairs of frames, from the calling thread. Throws Stopped.
-AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& views,
-                           const std::function<void(int done, int total)>& progress = {});
+/// Fits the network's cameras and depth to what the images show: matches between frames that see the same
+/// (image_matcher.h), then a bundle adjustment, both twice for few frames; depth maps follow
+/// (depth_correction.h). Frames whose focal lengths are near the median get the median. The first valid camera
+/// stays. Scenes of more than kMostAdjusted frames, or of fewer than two valid cameras, stay as they are; then
+/// input.depth is not looked at. Reports the progress of the stage "adjustment" in pairs, throws Stopped.
+AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras, const Events& events);
 
 }  // namespace vggt

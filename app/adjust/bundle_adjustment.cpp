@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "app/scene/median.h"
-#include "app/events/stop.h"
+#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {

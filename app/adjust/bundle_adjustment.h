@@ -2,35 +2,31 @@
 #include <Eigen/Core>
 #include <vector>
 
+#include "app/events/events.h"
+#include "io/scene/camera.h"
+
 namespace vggt {
 
-/// A camera whose pose the adjustment may change, if it is free.
-struct BundleCamera {
-  Eigen::Matrix3d rotation = Eigen::Matrix3d::Identity();  // camera from world, OpenCV axes
-  Eigen::Vector3d translation = Eigen::Vector3d::Zero();
-  Eigen::Vector2d focal = Eigen::Vector2d::Ones();  // pixels, before the common correction
-  bool free = true;
-};
-
-/// A pixel of a frame, from the principal point, and the logarithm of its depth.
+/// A pixel of a frame, and the logarithm of its depth.
 struct Anchor {
   int frame = 0;
-  Eigen::Vector2d pixel;
+  Eigen::Vector2d pixel;  // from the principal point
   double log_depth = 0;
 };
 
-/// Where another frame shows an anchor, from the principal point.
+/// Where another frame shows an anchor.
 struct Sighting {
   int anchor = 0, frame = 0;
-  Eigen::Vector2d pixel;
+  Eigen::Vector2d pixel;  // from the principal point
   /// Turns a distance in pixels into standard deviations: the inverse of the covariance's Cholesky factor.
   Eigen::Matrix2d whitening = Eigen::Matrix2d::Identity();
 };
 
 /// What is adjusted. Sightings are ordered by their anchors, each of which has at most one in a frame.
 struct Bundle {
-  std::vector<BundleCamera> cameras;
-  double log_focal = 0;  // a correction of all focal lengths together: focal * exp(log_focal)
+  std::vector<Camera> cameras;  // all finite; of k the focal lengths count, before the common correction
+  std::vector<bool> free;       // of each camera, whether the adjustment may change its pose
+  double log_focal = 0;         // a correction of all focal lengths together: focal * exp(log_focal)
   std::vector<Anchor> anchors;
   std::vector<Sighting> sightings;
 };
@@ -46,8 +42,8 @@ struct BundlePriors {
 /// Bundle adjustment: poses, depths of anchors and the common focal length that best explain the sightings
 /// (Cauchy's function of the whitened distance) without leaving what was given. Levenberg-Marquardt; the
 /// depths are eliminated by Schur's complement, what remains (6 unknowns a free camera) is dense.
-/// Throws Stopped.
-void adjust_bundle(Bundle& bundle, const BundlePriors& priors);
+/// Of the cameras only poses change. Throws Stopped.
+void adjust_bundle(Bundle& bundle, const BundlePriors& priors, const Events& events);
 
 /// Of each anchor how well its sightings fix the logarithm of its depth: the sum of
 /// (d error / d log_depth)^2 / (1 + error^2), errors whitened. 0 without sightings.

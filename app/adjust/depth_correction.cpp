@@ -6,7 +6,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "app/scene/pixel_transfer.h"
-#include "app/events/stop.h"
+#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {

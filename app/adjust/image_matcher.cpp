@@ -8,7 +8,7 @@
 #include <opencv2/video/tracking.hpp>
 
 #include "app/scene/pixel_transfer.h"
-#include "app/events/stop.h"
+#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "app/scene/median.h"
-#include "io/files/byte_reader.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {

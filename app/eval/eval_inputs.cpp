@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "io/files/byte_reader.h"
+#include "io/files/text.h"
 #include "io/frames/frame_sources.h"
 #include "io/files/input_file.h"
 #include "io/scene/prediction_reader.h"

@@ -10,7 +10,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "io/files/byte_reader.h"
+#include "io/files/text.h"
 #include "io/frames/frame_sources.h"
 
 namespace vggt {

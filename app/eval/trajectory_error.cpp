@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "app/scene/median.h"
-#include "app/events/stop.h"
+#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {

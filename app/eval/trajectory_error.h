@@ -1,12 +1,15 @@
 #pragma once
-#include <Eigen/Core>
+#include <Eigen/Geometry>
 #include <vector>
+
+#include "app/events/events.h"
+#include "io/scene/camera.h"
 
 namespace vggt {
 
-/// Where one camera stood, both world_from_cam.
-struct PosePair {
-  Eigen::Matrix4d result, truth;
+/// A frame's camera, and the true one. Only the poses count.
+struct CameraPair {
+  Camera result, truth;
 };
 
 /// Areas under the accuracy curve up to 5, 15, 30 degrees, in [0,1]: means of the cumulative 1-degree
@@ -26,12 +29,12 @@ struct TrajectoryError {
 };
 
 /// The Sim(3) from the result's world to the true one that brings the camera centres together (Umeyama 1991).
-/// Where these lie on a line or in a point, the cameras' rotations decide on the rest.
-Eigen::Matrix4d align(const std::vector<PosePair>& poses);
-
-/// Over all scenes, each of at least 2 poses in the order of the frames. A pair that truly did not move has
-/// no direction error; one that only in the result did not move is 90 degrees off. Throws
+/// Where the centres lie on a line or in a point, the cameras' rotations decide what these leave open. Throws
 /// std::invalid_argument for positions too large to multiply.
-TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes);
+Eigen::Affine3d align(const std::vector<CameraPair>& cameras);
+
+/// Over all scenes, each of at least 2 frames in their order. A pair of frames that truly did not move has no
+/// direction error; one that did not move in the result only is 90 degrees off. Throws as align(), and Stopped.
+TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events);
 
 }  // namespace vggt

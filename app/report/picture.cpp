@@ -109,7 +109,7 @@ Canvas::Color camera_color(std::size_t i, std::size_t count) {
   return (stops[stop] * (1 - share) + stops[stop + 1] * share).array().round().cast<uint8_t>();
 }
 
-Picture draw_picture(const PointCloud& cloud, const std::vector<SceneCamera>& cameras, int width,
+Picture draw_picture(const PointCloud& cloud, const std::vector<Camera>& cameras, int width,
                      int height) {
   const std::vector<Frustum> frustums = frustums_of(cameras, cloud.points);
   const PictureView view = picture_view(cloud.points, frustums, width, height);

@@ -2,7 +2,8 @@
 #include <vector>
 
 #include "app/report/picture_canvas.h"
-#include "io/scene/scene_files.h"
+#include "io/scene/camera.h"
+#include "io/scene/point_cloud.h"
 
 namespace vggt {
 
@@ -11,6 +12,6 @@ Canvas::Color camera_color(std::size_t i, std::size_t count);
 
 /// The cloud as discs that close the gaps between points, with the valid cameras as frustums joined in their
 /// order, seen as picture_view() chooses. Both may be empty.
-Picture draw_picture(const PointCloud& cloud, const std::vector<SceneCamera>& cameras, int width, int height);
+Picture draw_picture(const PointCloud& cloud, const std::vector<Camera>& cameras, int width, int height);
 
 }  // namespace vggt

@@ -52,7 +52,7 @@ double extent(const std::vector<Vector3d>& points) {
   return size.norm();
 }
 
-Vector3d centre_of(const SceneCamera& camera) {
+Vector3d centre_of(const Camera& camera) {
   const Matrix3d rotation = camera.cam_from_world.topLeftCorner<3, 3>();
   return -rotation.transpose() * camera.cam_from_world.topRightCorner<3, 1>();
 }
@@ -65,7 +65,7 @@ double frustum_depth(const std::vector<Vector3d>& centres, double scene) {
   return std::clamp(quantile(steps, 0.5), 0.02 * scene, 0.05 * scene);
 }
 
-Frustum frustum_of(const SceneCamera& camera, double depth) {
+Frustum frustum_of(const Camera& camera, double depth) {
   const Matrix3d world_from_cam = camera.cam_from_world.topLeftCorner<3, 3>().transpose();
   const Matrix3d& k = camera.k_network;
   Frustum frustum{centre_of(camera), {}};
@@ -167,10 +167,10 @@ std::vector<Vector3d> turned(std::vector<Vector3d> points, const Matrix3d& axes)
 
 }  // namespace
 
-std::vector<Frustum> frustums_of(const std::vector<SceneCamera>& cameras,
+std::vector<Frustum> frustums_of(const std::vector<Camera>& cameras,
                                  const std::vector<Eigen::Vector3f>& points) {
   std::vector<Vector3d> centres;
-  for (const SceneCamera& camera : cameras) {
+  for (const Camera& camera : cameras) {
     if (camera.valid) centres.push_back(centre_of(camera));
   }
   std::vector<Vector3d> all = sample(points);
@@ -178,7 +178,7 @@ std::vector<Frustum> frustums_of(const std::vector<SceneCamera>& cameras,
   const double scene = extent(all);
   const double depth = frustum_depth(centres, scene > 0 ? scene : 1);
   std::vector<Frustum> frustums;
-  for (const SceneCamera& camera : cameras) {
+  for (const Camera& camera : cameras) {
     if (camera.valid) frustums.push_back(frustum_of(camera, depth));
   }
   return frustums;

@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "io/scene/scene_files.h"
+#include "io/scene/camera.h"
 
 namespace vggt {
 
@@ -15,7 +15,7 @@ struct Frustum {
 };
 
 /// Frustums of the valid cameras, of a size that suits the scene.
-std::vector<Frustum> frustums_of(const std::vector<SceneCamera>& cameras,
+std::vector<Frustum> frustums_of(const std::vector<Camera>& cameras,
                                  const std::vector<Eigen::Vector3f>& points);
 
 /// From where a picture is taken.

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "app/scene/scene_builder.h"
+#include "io/scene/camera.h"
 
 namespace vggt {
 
 /// Where one camera sees what another one sees at a pixel, at a given depth.
 class PixelTransfer {
  public:
-  PixelTransfer(const View& from, const View& to) {
-    const Eigen::Matrix4d relative = to.cam_from_world * from.cam_from_world.inverse();
-    turn_ = (to.k * relative.topLeftCorner<3, 3>() * from.k.inverse()).cast<float>();
-    shift_ = (to.k * relative.topRightCorner<3, 1>()).cast<float>();
+  PixelTransfer(const Camera& from, const Camera& to) {
+    const Eigen::Isometry3d relative(to.cam_from_world.matrix() * from.cam_from_world.matrix().inverse());
+    turn_ = (to.k * relative.linear() * from.k.inverse()).cast<float>();
+    shift_ = (to.k * relative.translation()).cast<float>();
   }
 
   /// (x·z, y·z, z) with the pixel x, y in the other image and the depth z there, which may be behind it.

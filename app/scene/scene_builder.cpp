@@ -1,9 +1,7 @@
 #include "app/scene/scene_builder.h"
 
-#include <Eigen/Geometry>
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <span>
 #include <stdexcept>
 
@@ -15,28 +13,7 @@ namespace {
 constexpr std::size_t kMinCandidates = 1 << 20;
 constexpr int kBlackBelowSum = 16, kWhiteAbove = 240;
 
-using Extrinsic = Eigen::Matrix<float, 3, 4, Eigen::RowMajor>;
-using Intrinsic = Eigen::Matrix<float, 3, 3, Eigen::RowMajor>;
-
 }  // namespace
-
-std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
-                             int frames) {
-  std::vector<View> views(static_cast<std::size_t>(frames));
-  for (int s = 0; s < frames; ++s) {
-    const Eigen::Map<const Eigen::Matrix<float, 9, 1>> pose(pose_enc + 9 * s);
-    const Eigen::Map<const Extrinsic> pose_matrix(extrinsic + 12 * s);
-    const Eigen::Map<const Intrinsic> k(intrinsic + 9 * s);
-    const bool has_fov = pose[7] > 0 && pose[8] > 0 && pose[7] < std::numbers::pi_v<float> &&
-                         pose[8] < std::numbers::pi_v<float>;
-    if (!has_fov || !pose.allFinite() || !pose_matrix.allFinite() || !k.allFinite()) continue;
-    View& view = views[static_cast<std::size_t>(s)];
-    view.cam_from_world.topRows<3>() = pose_matrix.cast<double>();
-    view.k = k.cast<double>();
-    view.valid = true;
-  }
-  return views;
-}
 
 SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames)
     : options_(options),
@@ -48,15 +25,15 @@ SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, s
       dropped_(kFilters),
       mean_confidence_(frames_.size()) {}
 
-void SceneBuilder::set_views(std::vector<View> views) {
-  if (views.size() != frames_.size())
-    throw std::logic_error("SceneBuilder: as many views as frames are needed");
-  views_ = std::move(views);
+void SceneBuilder::set_cameras(std::vector<Camera> cameras) {
+  if (cameras.size() != frames_.size())
+    throw std::logic_error("SceneBuilder: as many cameras as frames are needed");
+  cameras_ = std::move(cameras);
 }
 
 void SceneBuilder::add(const DenseChunk& chunk) {
-  if ((chunk.depth == nullptr) == (chunk.points == nullptr) || (chunk.depth && views_.empty())) {
-    throw std::logic_error("SceneBuilder: a chunk needs either depth (after the views) or points");
+  if ((chunk.depth == nullptr) == (chunk.points == nullptr) || (chunk.depth && cameras_.empty())) {
+    throw std::logic_error("SceneBuilder: a chunk needs either depth (after the cameras) or points");
   }
   const auto pixels = static_cast<std::ptrdiff_t>(width_) * height_;
   for (int i = 0; i < chunk.count; ++i) {
@@ -69,7 +46,7 @@ void SceneBuilder::add_frame(int frame, const float* depth, const float* points,
   count_confidence(frame, confidence);
   const int64_t pixels = static_cast<int64_t>(width_) * height_;
   pixels_ += pixels;
-  if (!views_.empty() && !views_[static_cast<std::size_t>(frame)].valid) {
+  if (!cameras_.empty() && !cameras_[static_cast<std::size_t>(frame)].valid) {
     dropped_[kInvalidFrame] += pixels;
     return;
   }
@@ -116,9 +93,9 @@ std::vector<double> SceneBuilder::depth_plane(int frame, const float* depth, con
     std::copy(depth, depth + pixels, plane.begin());
     return plane;
   }
-  const Eigen::RowVector4d axis = views_.empty()
+  const Eigen::RowVector4d axis = cameras_.empty()
                                       ? Eigen::RowVector4d(0, 0, 1, 0)
-                                      : views_[static_cast<std::size_t>(frame)].cam_from_world.row(2);
+                                      : cameras_[static_cast<std::size_t>(frame)].cam_from_world.matrix().row(2);
   for (std::size_t i = 0; i < pixels; ++i) {
     const Eigen::Map<const Eigen::Vector3f> point(points + 3 * i);
     plane[i] = axis.head<3>().dot(point.cast<double>()) + axis[3];
@@ -163,19 +140,19 @@ bool SceneBuilder::is_edge(int x, int y, const std::vector<double>& depth) const
 }
 
 Eigen::Vector3d SceneBuilder::unproject(int frame, int x, int y, double depth) const {
-  const View& view = views_[static_cast<std::size_t>(frame)];
-  const Eigen::Vector3d in_camera((x - view.k(0, 2)) / view.k(0, 0) * depth,
-                                  (y - view.k(1, 2)) / view.k(1, 1) * depth, depth);
-  const Eigen::Matrix3d rotation = view.cam_from_world.topLeftCorner<3, 3>();
-  const Eigen::Vector3d translation = view.cam_from_world.topRightCorner<3, 1>();
+  const Camera& camera = cameras_[static_cast<std::size_t>(frame)];
+  const Eigen::Vector3d in_camera((x - camera.k(0, 2)) / camera.k(0, 0) * depth,
+                                  (y - camera.k(1, 2)) / camera.k(1, 1) * depth, depth);
+  const Eigen::Matrix3d rotation = camera.cam_from_world.linear();
+  const Eigen::Vector3d translation = camera.cam_from_world.translation();
   return rotation.transpose() * (in_camera - translation);
 }
 
 double SceneBuilder::depth_of(const Candidate& candidate) const {
   const Eigen::Vector3d point = candidate.point.cast<double>();
-  if (views_.empty()) return point.z();
+  if (cameras_.empty()) return point.z();
   const auto frame = static_cast<std::size_t>(candidate.pixel / (static_cast<int64_t>(width_) * height_));
-  const Eigen::RowVector4d axis = views_[frame].cam_from_world.row(2);
+  const Eigen::RowVector4d axis = cameras_[frame].cam_from_world.matrix().row(2);
   return axis.head<3>().dot(point) + axis[3];
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 #include <Eigen/Core>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/scene/streaming_quantile.h"
-#include "io/scene/scene_files.h"
+#include "io/scene/camera.h"
+#include "io/scene/point_cloud.h"
 
 namespace vggt {
 
@@ -24,17 +24,6 @@ struct FrameView {
   const uint8_t* rgb = nullptr;  // planes [3,H,W]
   int begin_x = 0, end_x = 0, begin_y = 0, end_y = 0;
 };
-
-/// A camera as the network sees it.
-struct View {
-  Eigen::Matrix4d cam_from_world = Eigen::Matrix4d::Identity();  // OpenCV axes
-  Eigen::Matrix3d k = Eigen::Matrix3d::Identity();               // network pixels
-  bool valid = false;                                            // finite, with a field of view above 0
-};
-
-/// Cameras from the network's arrays: pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3].
-std::vector<View> views_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
-                             int frames);
 
 /// A run of frames of one dense head: depth [count,H,W] or points [count,H,W,3] in world coordinates.
 struct DenseChunk {
@@ -57,16 +46,18 @@ struct BuiltScene {
   std::vector<FilterCount> filters;
 };
 
-/// Turns dense predictions into coloured points, chunk after chunk, in bounded memory: of the pixels, only
-/// those are kept that can still be above the confidence percentile.
+/// Turns dense predictions into coloured points, chunk after chunk. Of the pixels, only those are kept that can
+/// still be above the confidence percentile q: at the end (1 - q)·S·H·W points of 24 bytes each and as many
+/// confidences of 4 bytes (StreamingQuantile), on the way up to a quarter more.
 class SceneBuilder {
  public:
-  /// `frames` must outlive the builder. Without views (point head only) depth is measured along the first
-  /// camera.
+  /// What `frames` point to must outlive the builder. Without cameras (point head only) depth is measured along
+  /// the world's z axis, which is the first camera's.
   SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames);
 
-  void set_views(std::vector<View> views);
-  /// Throws std::logic_error for depth without views. Chunks may come in any order and size: the result is
+  /// Throws std::logic_error unless there is one camera for each frame.
+  void set_cameras(std::vector<Camera> cameras);
+  /// Throws std::logic_error for depth without cameras. Chunks may come in any order and size: the result is
   /// the same.
   void add(const DenseChunk& chunk);
   BuiltScene finish();
@@ -93,8 +84,8 @@ class SceneBuilder {
   SceneOptions options_;
   int width_, height_;
   std::vector<FrameView> frames_;
-  std::vector<View> views_;
-  TopShare top_confidence_;
+  std::vector<Camera> cameras_;
+  StreamingQuantile top_confidence_;
   std::vector<Candidate> candidates_;
   std::size_t prune_at_;
   int64_t pixels_ = 0;

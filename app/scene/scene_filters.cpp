@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "io/scene/point_filters.h"
+
 namespace vggt {
 namespace {
 

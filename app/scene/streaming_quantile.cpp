@@ -18,30 +18,30 @@ int64_t lower_index(double quantile, int64_t count) {
 
 }  // namespace
 
-TopShare::TopShare(double quantile, int64_t max_count)
+StreamingQuantile::StreamingQuantile(double quantile, int64_t max_count)
     : quantile_(quantile), lower_bound_(-std::numeric_limits<float>::infinity()) {
-  if (!(quantile >= 0 && quantile <= 1)) throw std::logic_error("TopShare: quantile outside [0,1]");
+  if (!(quantile >= 0 && quantile <= 1)) throw std::logic_error("StreamingQuantile: quantile outside [0,1]");
   // Never fewer than what a shorter stream would need: count - lower_index(count) does not fall with count.
   // One more, for what rounding may do to the index.
   keep_ = static_cast<std::size_t>(max_count > 0 ? max_count - lower_index(quantile, max_count) + 1 : 1);
   capacity_ = keep_ + std::max(kMinSpare, keep_ / 4);
 }
 
-void TopShare::add(float value) {
+void StreamingQuantile::add(float value) {
   ++count_;
   if (value < lower_bound_) return;
   top_.push_back(value);
   if (top_.size() >= capacity_) prune();
 }
 
-void TopShare::prune() {
+void StreamingQuantile::prune() {
   const auto last_kept = top_.begin() + static_cast<std::ptrdiff_t>(keep_) - 1;
   std::nth_element(top_.begin(), last_kept, top_.end(), std::greater<>());
   lower_bound_ = *last_kept;
   top_.resize(keep_);
 }
 
-double TopShare::quantile() {
+double StreamingQuantile::quantile() {
   if (count_ == 0) return 0;
   const double position = quantile_ * static_cast<double>(count_ - 1);
   const int64_t lower = lower_index(quantile_, count_);

@@ -4,11 +4,12 @@
 
 namespace vggt {
 
-/// The quantile of a long stream of numbers, of which only the part above it is kept.
-class TopShare {
+/// The exact quantile of a stream of numbers, of which only the part above the quantile is kept: of N numbers
+/// (1 - quantile)·N, and a quarter or a million more until the next pruning. Its memory grows with the stream.
+class StreamingQuantile {
  public:
   /// `quantile` in [0,1]; at most `max_count` numbers will come.
-  TopShare(double quantile, int64_t max_count);
+  StreamingQuantile(double quantile, int64_t max_count);
 
   void add(float value);
   /// No value below this can reach the quantile any more; grows with the stream.

@@ -12,10 +12,10 @@ namespace vggt {
 struct Camera {
   Eigen::Isometry3d cam_from_world = Eigen::Isometry3d::Identity();  // OpenCV axes: x right, y down, z ahead
   Eigen::Matrix3d k = Eigen::Matrix3d::Identity();                   // pixels of the image of width × height
-  int width = 0, height = 0;                                         // 0: intrinsics are not known
-  PixelMap map;                                  // of this image's pixels to those of the upright original
-  int original_width = 0, original_height = 0;   // pixels; 0: not known
-  bool valid = true;                             // false: no finite pose, or no field of view above 0
+  int width = 0, height = 0;                                         // 0: not known
+  PixelMap map;                                 // of this image's pixels to those of the upright original
+  int original_width = 0, original_height = 0;  // pixels; 0: not known
+  bool valid = true;                            // false: no finite pose, or no field of view above 0
 
   bool has_intrinsics() const { return width > 0; }
   /// World coordinates of the projection centre.
@@ -28,10 +28,20 @@ struct Camera {
 
 /// A camera and the frame that it belongs to.
 struct FrameCamera {
-  std::string file;              // as spelt where it comes from; empty: frames have no names
-  std::optional<double> time_s;  // nothing: frames have no times
-  Camera camera;
+  std::string file = {};              // as spelt where it comes from; empty: frames have no names
+  std::optional<double> time_s = {};  // nothing: frames have no times
+  Camera camera = {};
   double mean_confidence = 0;
 };
+
+/// Gives the camera square pixels and its principal point in the image's middle, as far as the size is known (height
+/// 0: it is not). Throws std::invalid_argument (without a path) unless width and focal length (pixels) are positive
+/// and the sizes whole numbers.
+void set_simple_intrinsics(Camera& camera, double width, double height, double focal);
+
+/// The pose with the rotation that is nearest to the left 3×3 part of `matrix`, whose last row is not looked at.
+/// Throws std::invalid_argument (without a path) if that part is no rotation within a hundredth, or if a number
+/// is not finite.
+Eigen::Isometry3d nearest_pose(const Eigen::Matrix4d& matrix);
 
 }  // namespace vggt

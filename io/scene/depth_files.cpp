@@ -1,7 +1,6 @@
 #include "io/scene/depth_files.h"
 
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <opencv2/core.hpp>
@@ -11,8 +10,10 @@
 #include <string_view>
 
 #include "io/files/byte_reader.h"
+#include "io/files/text.h"
 #include "io/frames/image_files.h"
 #include "io/files/input_file.h"
+#include "io/files/numbers.h"
 #include "io/tensors/tensor_values.h"
 
 namespace vggt {
@@ -39,13 +40,10 @@ auto with_file(const fs::path& path, Read&& read) {
   }
 }
 
-int64_t parse_integer(std::string_view word) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) {
-    fail("'" + printable(word) + "' is not a whole number");
-  }
-  return value;
+int64_t whole_number(std::string_view word) {
+  const std::optional<int64_t> value = parse_number<int64_t>(word);
+  if (!value) fail("'" + printable(word) + "' is not a whole number");
+  return *value;
 }
 
 void check_sides(int64_t height, int64_t width) {
@@ -78,10 +76,10 @@ std::vector<int64_t> npy_shape(std::string_view text) {
     if (c == ' ' || c == '(') continue;
     if (c != ',') digits += c;
     if (c != ',' || digits.empty()) continue;
-    shape.push_back(parse_integer(digits));
+    shape.push_back(whole_number(digits));
     digits.clear();
   }
-  if (!digits.empty()) shape.push_back(parse_integer(digits));
+  if (!digits.empty()) shape.push_back(whole_number(digits));
   return shape;
 }
 
@@ -121,7 +119,7 @@ DepthMap parse_pfm(std::span<const std::byte> bytes) {
   }
   if (words[0] != "Pf") fail("not a .pfm of one channel");
   DepthMap map;
-  const int64_t width = parse_integer(words[1]), height = parse_integer(words[2]);
+  const int64_t width = whole_number(words[1]), height = whole_number(words[2]);
   check_sides(height, width);
   map.width = static_cast<int>(width);
   map.height = static_cast<int>(height);
@@ -143,7 +141,6 @@ DepthMap parse_pfm(std::span<const std::byte> bytes) {
 }  // namespace
 
 DepthMap read_depth_png(const fs::path& path, double unit) {
-  quiet_decoders();
   cv::Mat pixels;
   try {
     pixels = ImageFile(path).decode().pixels;

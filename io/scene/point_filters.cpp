@@ -1,3 +1,5 @@
+#include "io/scene/point_filters.h"
+
 #include <open3d/geometry/PointCloud.h>
 
 #include <cmath>
@@ -5,8 +7,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-
-#include "io/scene/scene_files.h"
 
 namespace vggt {
 namespace {

@@ -12,11 +12,8 @@ namespace {
 
 constexpr int64_t kAny = -1;
 
-std::string text_of(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "[" : ",") + std::to_string(size);
-  return text.empty() ? "[]" : text + "]";
-}
+template <int kColumns>
+using Rows = Eigen::Matrix<float, 3, kColumns, Eigen::RowMajor>;
 
 bool is_mask(ElementType type) {
   return type == ElementType::boolean || type == ElementType::u8;
@@ -25,7 +22,7 @@ bool is_mask(ElementType type) {
 }  // namespace
 
 PredictionFile::PredictionFile(const std::filesystem::path& path) : file_(path) {
-  WeightIndex index;
+  TensorIndex index;
   try {
     index = read_safetensors(FileMapping(file_).bytes());
   } catch (const std::invalid_argument& error) {
@@ -35,18 +32,18 @@ PredictionFile::PredictionFile(const std::filesystem::path& path) : file_(path) 
   keep(index, "intrinsic", {3, 3});
   keep(index, "depth", {kAny, kAny});
   keep(index, "valid", {kAny, kAny});
-  if (!has_poses() && !has_depth()) fail("holds neither `extrinsic` nor `depth`");
+  if (!has_cameras() && !has_depth()) fail("holds neither `extrinsic` nor `depth`");
   if (has_depth() && tensors_.contains("valid") && tensors_["depth"].shape != tensors_["valid"].shape) {
     fail("`depth` and `valid` differ in shape");
   }
 }
 
-void PredictionFile::keep(const WeightIndex& index, const std::string& name,
+void PredictionFile::keep(const TensorIndex& index, const std::string& name,
                           std::vector<int64_t> frame_shape) {
   const auto found = index.tensors.find(name);
   if (found == index.tensors.end()) return;
   TensorEntry entry = found->second;
-  const std::string shape = text_of(entry.shape);
+  const std::string shape = shape_text(entry.shape);
   const std::size_t batched = frame_shape.size() + 2;
   if (entry.shape.size() + 1 == batched) entry.shape.insert(entry.shape.begin(), 1);
   bool fits = entry.shape.size() == batched;
@@ -82,26 +79,35 @@ std::vector<float> PredictionFile::values(const std::string& name, int64_t scene
   return values;
 }
 
-std::vector<FramePose> PredictionFile::poses(int64_t scene) const {
-  using Rows = Eigen::Matrix<float, 3, 4, Eigen::RowMajor>;
+std::vector<FrameCamera> PredictionFile::cameras(int64_t scene) const {
   const std::vector<float> extrinsic = values("extrinsic", scene);  // [S,3,4]
   std::vector<float> intrinsic;                                     // [S,3,3]
   if (tensors_.contains("intrinsic")) intrinsic = values("intrinsic", scene);
-  std::vector<FramePose> poses(static_cast<std::size_t>(frames_));
-  for (std::size_t i = 0; i < poses.size(); ++i) {
+  std::vector<FrameCamera> frames(static_cast<std::size_t>(frames_));
+  for (std::size_t i = 0; i < frames.size(); ++i) {
     Eigen::Matrix4d cam_from_world = Eigen::Matrix4d::Identity();
-    cam_from_world.topRows<3>() = Eigen::Map<const Rows>(extrinsic.data() + i * 12).cast<double>();
+    cam_from_world.topRows<3>() = Eigen::Map<const Rows<4>>(extrinsic.data() + i * 12).cast<double>();
+    frames[i].time_s = static_cast<double>(i);
     try {
-      poses[i].world_from_cam = Eigen::Isometry3d(rigid(cam_from_world)).inverse().matrix();
+      frames[i].camera.cam_from_world = nearest_pose(cam_from_world);
     } catch (const std::invalid_argument& error) {
       fail("scene " + std::to_string(scene) + ", frame " + std::to_string(i) + ": " + error.what());
     }
-    poses[i].time_s = static_cast<double>(i);
-    if (intrinsic.empty()) continue;
-    const double focal = intrinsic[i * 9], center = intrinsic[i * 9 + 2];
-    if (focal > 0 && center > 0) poses[i].fov_x_rad = 2 * std::atan(center / focal);
+    if (!intrinsic.empty()) set_intrinsics(frames[i].camera, intrinsic.data() + i * 9);
   }
-  return poses;
+  return frames;
+}
+
+void PredictionFile::set_intrinsics(Camera& camera, const float* intrinsic) const {
+  const Eigen::Matrix3d k = Eigen::Map<const Rows<3>>(intrinsic).cast<double>();
+  constexpr double kMost = 1 << 30;
+  const Eigen::Vector2d center = k.col(2).head<2>();
+  const bool usable =
+      k.allFinite() && k(0, 0) > 0 && k(1, 1) > 0 && center.minCoeff() > 0 && center.maxCoeff() < kMost / 2;
+  if (!usable) return;
+  camera.k = k;
+  camera.width = static_cast<int>(has_depth() ? tensors_.at("depth").shape[3] : std::lround(2 * center.x()));
+  camera.height = static_cast<int>(has_depth() ? tensors_.at("depth").shape[2] : std::lround(2 * center.y()));
 }
 
 std::vector<DepthMap> PredictionFile::depth(int64_t scene) const {

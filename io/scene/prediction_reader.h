@@ -6,7 +6,7 @@
 
 #include "io/scene/depth_files.h"
 #include "io/files/input_file.h"
-#include "io/scene/pose_files.h"
+#include "io/scene/camera.h"
 #include "io/tensors/tensor_index.h"
 
 namespace vggt {
@@ -21,15 +21,17 @@ class PredictionFile {
   explicit PredictionFile(const std::filesystem::path& path);
 
   int64_t scenes() const { return scenes_; }
-  bool has_poses() const { return tensors_.contains("extrinsic"); }
+  bool has_cameras() const { return tensors_.contains("extrinsic"); }
   bool has_depth() const { return tensors_.contains("depth"); }
-  /// Frames have the time that is their index. Throw std::invalid_argument for what is no pose.
-  std::vector<FramePose> poses(int64_t scene) const;
-  std::vector<DepthMap> depth(int64_t scene) const;
+  /// Cameras without names, whose times are their indices. Their image is that of the depth maps; without these
+  /// its middle is the principal point. Throws std::invalid_argument naming the frame whose pose is none.
+  std::vector<FrameCamera> cameras(int64_t scene) const;
+  std::vector<DepthMap> depth(int64_t scene) const;  // in the order of the cameras, without names
 
  private:
-  void keep(const WeightIndex& index, const std::string& name, std::vector<int64_t> frame_shape);
+  void keep(const TensorIndex& index, const std::string& name, std::vector<int64_t> frame_shape);
   std::vector<float> values(const std::string& name, int64_t scene) const;  // [S,...]
+  void set_intrinsics(Camera& camera, const float* intrinsic) const;  // [3,3]
   [[noreturn]] void fail(const std::string& what) const;
 
   InputFile file_;

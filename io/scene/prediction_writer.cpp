@@ -5,28 +5,29 @@
 
 #include <bit>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
+
+#include "io/tensors/safetensors.h"
 
 namespace vggt {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
-using Shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
-
-Shapes tensors_of(const PredictionShapes& p) {
+std::vector<TensorDescription> tensors_of(const PredictionShapes& p) {
   const int64_t s = p.frames, h = p.height, w = p.width, q = p.queries;
-  Shapes shapes = {{"images", {s, 3, h, w}}};
-  if (p.camera)
-    shapes.insert(shapes.end(), {{"pose_enc", {s, 9}}, {"extrinsic", {s, 3, 4}}, {"intrinsic", {s, 3, 3}}});
-  if (p.depth) shapes.insert(shapes.end(), {{"depth", {s, h, w}}, {"depth_conf", {s, h, w}}});
-  if (p.points)
-    shapes.insert(shapes.end(), {{"world_points", {s, h, w, 3}}, {"world_points_conf", {s, h, w}}});
-  if (q > 0)
-    shapes.insert(shapes.end(), {{"track", {s, q, 2}}, {"track_vis", {s, q}}, {"track_conf", {s, q}}});
-  return shapes;
+  std::vector<TensorDescription> tensors;
+  const auto add = [&](const char* name, std::vector<int64_t> shape) {
+    tensors.push_back({name, ElementType::f32, std::move(shape)});
+  };
+  add("images", {s, 3, h, w});
+  if (p.camera) add("pose_enc", {s, 9}), add("extrinsic", {s, 3, 4}), add("intrinsic", {s, 3, 3});
+  if (p.depth) add("depth", {s, h, w}), add("depth_conf", {s, h, w});
+  if (p.points) add("world_points", {s, h, w, 3}), add("world_points_conf", {s, h, w});
+  if (q > 0) add("track", {s, q, 2}), add("track_vis", {s, q}), add("track_conf", {s, q});
+  return tensors;
 }
 
 int64_t values_of_frame(const std::vector<int64_t>& shape) {
@@ -40,31 +41,20 @@ int64_t values_of_frame(const std::vector<int64_t>& shape) {
 PredictionsWriter::PredictionsWriter(const std::filesystem::path& path,
                                      const std::filesystem::path& final_path, const PredictionShapes& shapes)
     : final_path_(final_path) {
-  nlohmann::ordered_json header;
-  uint64_t end = 0;
-  for (const auto& [name, shape] : tensors_of(shapes)) {
-    const int64_t frame_values = values_of_frame(shape);
-    const uint64_t bytes = sizeof(float) * static_cast<uint64_t>(shape[0] * frame_values);
-    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {end, end + bytes}}};
-    places_[name] = {shape, end, frame_values, 0};
-    end += bytes;
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const uint64_t header_bytes = text.size();
-  for (auto& [name, place] : places_) place.offset += sizeof header_bytes + header_bytes;
+  const std::vector<TensorDescription> tensors = tensors_of(shapes);
+  const SafetensorsHeader header = make_safetensors_header(tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    places_[tensors[i].name] = {tensors[i].shape, header.offsets[i], values_of_frame(tensors[i].shape), 0};
 
   descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno);
-  const auto size = static_cast<off_t>(sizeof header_bytes + header_bytes + end);
-  // A disk that is too small shall show now, not after the work.
-  const int error = posix_fallocate(descriptor_, 0, size);
+  // Allocated now, so that a disk that is too small fails before the work and not after it.
+  const int error = posix_fallocate(descriptor_, 0, static_cast<off_t>(header.file_bytes));
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
     ::close(descriptor_);
     fail(error);
   }
-  write_at(0, &header_bytes, sizeof header_bytes);
-  write_at(sizeof header_bytes, text.data(), text.size());
+  write_at(0, header.bytes.data(), header.bytes.size());
 }
 
 PredictionsWriter::~PredictionsWriter() {

@@ -2,14 +2,14 @@
 #include <cstdio>
 
 #include "io/frames/frames.h"
-#include "io/scene/scene_files.h"
+#include "io/scene/tum.h"
 
 int main(int, char** argv) {
-  const auto poses = vggt::read_tum(argv[1]);
+  const auto cameras = vggt::read_tum(argv[1]);
   vggt::FrameOptions options;
   options.source = argv[2];
   options.width = 56;
   const vggt::FrameSet set = vggt::load_frames(options);
-  std::printf("%zu poses, %zu frames of %dx%d\n", poses.size(), set.frames.size(), set.width, set.height);
-  return poses.size() == set.frames.size() && set.warnings.empty() ? 0 : 1;
+  std::printf("%zu cameras, %zu frames of %dx%d\n", cameras.size(), set.frames.size(), set.width, set.height);
+  return cameras.size() == set.frames.size() && set.warnings.empty() ? 0 : 1;
 }

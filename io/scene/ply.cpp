@@ -1,17 +1,25 @@
+#include "io/scene/ply.h"
+
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <optional>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <ostream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "io/files/atomic_file.h"
 #include "io/files/byte_reader.h"
 #include "io/files/input_file.h"
-#include "io/scene/scene_files.h"
+#include "io/files/numbers.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
+
+static_assert(std::endian::native == std::endian::little, "PLY files are written little-endian");
 
 enum class Encoding { ascii, little_endian, big_endian };
 
@@ -69,11 +77,10 @@ void add_property(Element& element, std::string_view line) {
 Element new_element(std::string_view line) {
   Element element;
   element.is_vertex = next_word(line) == "vertex";
-  const std::string_view count = next_word(line);
-  const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), element.count);
-  if (error != std::errc() || end != count.data() + count.size()) {
-    fail("'" + printable(count) + "' is no number of elements");
-  }
+  const std::string_view word = next_word(line);
+  const std::optional<uint64_t> count = parse_number<uint64_t>(word);
+  if (!count) fail("'" + printable(word) + "' is no number of elements");
+  element.count = *count;
   return element;
 }
 
@@ -169,10 +176,9 @@ Eigen::Vector3d ascii_point(std::string_view line, const Element& vertex) {
     const std::string_view word = next_word(line);
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (vertex.column[axis] != column) continue;
-      double& value = point(static_cast<Eigen::Index>(axis));
-      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-      if (error != std::errc() || end != word.data() + word.size())
-        fail("'" + printable(word) + "' is not a number");
+      const std::optional<double> value = parse_number<double>(word);
+      if (!value) fail("'" + printable(word) + "' is not a number");
+      point(static_cast<Eigen::Index>(axis)) = *value;
     }
   }
   return point;
@@ -211,6 +217,27 @@ std::vector<Eigen::Vector3d> parse(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+void write_ply(const std::filesystem::path& path, const PointCloud& cloud) {
+  if (cloud.points.size() != cloud.colors.size()) {
+    fail(path.string() + ": " + std::to_string(cloud.points.size()) + " points but " +
+         std::to_string(cloud.colors.size()) + " colors");
+  }
+  for (std::size_t i = 0; i < cloud.points.size(); ++i) {
+    if (!cloud.points[i].allFinite()) fail(path.string() + ": point " + std::to_string(i) + " is not finite");
+  }
+  write_atomically(path, [&](std::ostream& out) {
+    out << "ply\nformat binary_little_endian 1.0\nelement vertex " << cloud.points.size()
+        << "\nproperty float x\nproperty float y\nproperty float z\n"
+           "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n";
+    std::array<char, 15> vertex;
+    for (std::size_t i = 0; i < cloud.points.size(); ++i) {
+      std::memcpy(vertex.data(), cloud.points[i].data(), 12);
+      std::memcpy(vertex.data() + 12, cloud.colors[i].data(), 3);
+      out.write(vertex.data(), vertex.size());
+    }
+  });
+}
 
 std::vector<Eigen::Vector3d> read_ply_points(const std::filesystem::path& path) {
   const InputFile file(path);

@@ -1,0 +1,17 @@
+#pragma once
+#include <vector>
+
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+/// The cameras that the network's arrays stand for: pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], with
+/// S = frames, of images of width × height network pixels. A camera without a finite pose and a field of view
+/// between 0 and pi is not valid, and else as constructed. Maps and original sizes are left to the caller.
+std::vector<Camera> cameras_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
+                                 int frames, int width, int height);
+
+/// The inverse: writes cameras into such arrays. What the arrays say of cameras that are not valid stays.
+void store_cameras(const std::vector<Camera>& cameras, float* pose_enc, float* extrinsic, float* intrinsic);
+
+}  // namespace vggt

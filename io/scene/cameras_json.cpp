@@ -1,0 +1,169 @@
+#include "io/scene/cameras_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+
+#include "io/files/atomic_file.h"
+#include "io/files/text.h"
+#include "io/files/text_file.h"
+
+namespace vggt {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument(what);
+}
+
+json number(double value) {
+  return std::isfinite(value) ? json(value) : json();
+}
+
+template <int kSize>
+json rows(const Eigen::Matrix<double, kSize, kSize>& matrix) {
+  json result = json::array();
+  for (int r = 0; r < kSize; ++r) {
+    json& row = result.emplace_back(json::array());
+    for (int c = 0; c < kSize; ++c) row.push_back(number(matrix(r, c)));
+  }
+  return result;
+}
+
+json to_json(const FrameCamera& frame) {
+  const Camera& camera = frame.camera;
+  return {{"file", frame.file},
+          {"time_s", frame.time_s ? number(*frame.time_s) : json()},
+          {"valid", camera.valid},
+          {"original_size", {camera.original_width, camera.original_height}},
+          {"network_size", {camera.width, camera.height}},
+          {"k_original", rows<3>(camera.k_original())},
+          {"k_network", rows<3>(camera.k)},
+          {"cam_from_world", rows<4>(camera.cam_from_world.matrix())},
+          {"mean_confidence", number(frame.mean_confidence)}};
+}
+
+/// The upper rows of a 4×4 matrix.
+Eigen::Matrix4d pose_matrix(const json& rows) {
+  Eigen::Matrix4d matrix = Eigen::Matrix4d::Identity();
+  if (!rows.is_array() || (rows.size() != 3 && rows.size() != 4)) fail("a matrix is not 3×4 or 4×4");
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (!rows[r].is_array() || rows[r].size() != 4) fail("a matrix is not 3×4 or 4×4");
+    for (std::size_t c = 0; c < 4; ++c) {
+      if (!rows[r][c].is_number()) fail("a matrix holds something that is no number");
+      matrix(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = rows[r][c].get<double>();
+    }
+  }
+  return matrix;
+}
+
+template <class T>
+T field(const json& entry, const char* name) try {
+  return entry.at(name).get<T>();
+} catch (const json::exception&) {
+  fail(std::string("`") + name + "` is missing or of another type");
+}
+
+/// The number of this name in a frame's entry, else in the whole list's; else `otherwise`.
+double shared_number(const json& entry, const json& all, const char* name, double otherwise) {
+  if (entry.contains(name)) return field<double>(entry, name);
+  return all.contains(name) ? field<double>(all, name) : otherwise;
+}
+
+/// A camera as write_cameras_json() writes it.
+FrameCamera our_camera(const json& entry) {
+  FrameCamera frame;
+  Camera& camera = frame.camera;
+  frame.file = field<std::string>(entry, "file");
+  if (entry.contains("time_s") && entry["time_s"].is_number()) frame.time_s = entry["time_s"].get<double>();
+  camera.valid = entry.value("valid", true);
+  if (!camera.valid) return frame;
+  camera.cam_from_world = nearest_pose(pose_matrix(entry.at("cam_from_world")));
+  if (!entry.contains("k_original") || !entry.contains("original_size")) return frame;
+  const json &k = entry["k_original"], &size = entry["original_size"];
+  set_simple_intrinsics(camera, size.at(0).get<double>(), size.at(1).get<double>(),
+                        k.at(0).at(0).get<double>());
+  for (std::size_t r = 0; r < 3; ++r) {
+    for (std::size_t c = 0; c < 3; ++c)
+      camera.k(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = k.at(r).at(c).get<double>();
+  }
+  camera.original_width = camera.width;
+  camera.original_height = camera.height;
+  return frame;
+}
+
+void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all) {
+  const double width = shared_number(entry, all, "w", 0), height = shared_number(entry, all, "h", 0);
+  for (const json* at : {&entry, &all}) {
+    if (at->contains("camera_angle_x")) {
+      const auto angle = field<double>(*at, "camera_angle_x");
+      if (!(angle > 0 && angle < std::numbers::pi))
+        fail("camera_angle_x: expected radians between 0 and pi");
+      const double known_width = width > 0 ? width : 1;
+      return set_simple_intrinsics(camera, known_width, width > 0 ? height : 0,
+                                   known_width / (2 * std::tan(angle / 2)));
+    }
+    const bool has_width = entry.contains("w") || all.contains("w");
+    if (at->contains("fl_x") && has_width)
+      return set_simple_intrinsics(camera, width, height, field<double>(*at, "fl_x"));
+  }
+}
+
+/// A frame of a transforms.json.
+FrameCamera nerf_frame(const json& entry, const json& all) {
+  FrameCamera frame;
+  frame.file = field<std::string>(entry, "file_path");
+  const Eigen::Vector3d opengl_from_opencv(1, -1, -1);
+  Eigen::Isometry3d world_from_cam = nearest_pose(pose_matrix(entry.at("transform_matrix")));
+  world_from_cam.linear() = world_from_cam.linear() * opengl_from_opencv.asDiagonal();
+  frame.camera.cam_from_world = world_from_cam.inverse();
+  set_nerf_intrinsics(frame.camera, entry, all);
+  return frame;
+}
+
+std::vector<FrameCamera> frames_of(const json& all) {
+  const bool ours = all.is_object() && all.contains("cameras");
+  const char* key = ours ? "cameras" : "frames";
+  if (!all.is_object() || !all.contains(key) || !all[key].is_array()) {
+    fail("has neither `cameras` (.cameras.json) nor `frames` (transforms.json)");
+  }
+  std::vector<FrameCamera> frames;
+  for (const json& entry : all[key]) {
+    const std::string where = std::string(key) + "[" + std::to_string(frames.size()) + "]: ";
+    try {
+      frames.push_back(ours ? our_camera(entry) : nerf_frame(entry, all));
+    } catch (const json::exception& error) {
+      fail(where + printable(error.what()));
+    } catch (const std::invalid_argument& error) {
+      fail(where + error.what());
+    }
+  }
+  return frames;
+}
+
+}  // namespace
+
+void write_cameras_json(const std::filesystem::path& path, const std::vector<FrameCamera>& cameras) {
+  json list = json::array();
+  for (const FrameCamera& camera : cameras) list.push_back(to_json(camera));
+  // File names may be no UTF-8, which JSON has to be.
+  const std::string text = json{{"cameras", list}}.dump(1, ' ', false, json::error_handler_t::replace);
+  write_atomically(path, [&](std::ostream& out) { out << text << '\n'; });
+}
+
+std::vector<FrameCamera> read_cameras_json(const std::filesystem::path& path) {
+  const std::string text = read_text_file(path, uint64_t{1} << 30, "a list of cameras");
+  try {
+    return frames_of(json::parse(text));
+  } catch (const json::exception& error) {
+    fail(path.string() + ": not valid JSON: " + printable(error.what()));
+  } catch (const std::invalid_argument& error) {
+    fail(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace vggt
