@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/files/byte_reader.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -46,7 +47,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kGlobals
     {"torch.jit._pickle", "restore_type_tag"},
 }};
 
-// TorchScript keeps a module's class in __torch__ or below; it is a name to us, nothing more.
+// TorchScript puts the classes of its modules into __torch__ and below. Here they are names, nothing more.
 bool is_script_class(std::string_view module) {
   return module == "__torch__" || module.starts_with("__torch__.");
 }

@@ -7,8 +7,8 @@
 
 namespace vggt {
 
-/// What a pickle describes, as plain data. Values refer to each other by index, so that shared and cyclic
-/// values cost nothing; texts point into the pickle's bytes, which must outlive it.
+/// The values of a pickle as plain data. They refer to each other by index, so that shared and cyclic values
+/// cost nothing. Texts point into the pickle's bytes, which must outlive this struct.
 struct Pickle {
   using Index = uint32_t;
   enum class Kind {
@@ -27,8 +27,8 @@ struct Pickle {
   };
   struct Value {
     Kind kind = Kind::none;
-    int64_t integer = 0;           // also a boolean's
-    std::string_view text = {};    // also a global's name
+    int64_t integer = 0;           // of an integer; of a boolean, 0 or 1
+    std::string_view text = {};    // of a text; of a global, its name
     std::string_view module = {};  // of a global
     std::vector<Index> items = {};
   };
@@ -39,9 +39,9 @@ struct Pickle {
   const Value& operator[](Index index) const { return values[index]; }
 };
 
-/// Reads a pickle of protocol 2 that torch.save or TorchScript wrote. Nothing is imported, called or built:
-/// opcodes and globals outside a short list are errors. Size, depth and memory have limits (16 MB, 256 marks,
-/// 100 MB). Throws std::invalid_argument saying what is wrong.
+/// Reads a pickle of protocol 2 that torch.save or TorchScript wrote. Nothing is imported, called or built,
+/// and opcodes and globals outside a short list are errors. Limits: 16 MB of pickle, 256 nested marks, 100 MB
+/// of memory. Throws std::invalid_argument saying what is wrong.
 Pickle read_pickle(std::span<const std::byte> bytes);
 
 }  // namespace vggt

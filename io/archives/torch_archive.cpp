@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "io/files/byte_reader.h"
-#include "io/files/crc32.h"
 #include "io/archives/pickle.h"
+#include "io/files/crc32.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -44,7 +44,7 @@ class IndexBuilder {
  public:
   IndexBuilder(const Pickle& pickle, const Directory& directory) : pickle_(pickle), directory_(directory) {}
 
-  WeightIndex build() {
+  TensorIndex build() {
     const Value* root = &pickle_[pickle_.root];
     if (root->kind == Kind::object) {
       index_.torchscript = true;
@@ -190,13 +190,13 @@ class IndexBuilder {
 
   const Pickle& pickle_;
   const Directory& directory_;
-  WeightIndex index_;
+  TensorIndex index_;
   std::map<std::string, std::size_t> records_;
   std::size_t attributes_ = 0;
 };
 
-// Many views of one storage would let a small file ask for any amount of memory.
-void check_sharing(const WeightIndex& index, uint64_t file_bytes) {
+// Without this limit, many views of one storage would let a small file ask for any amount of memory.
+void check_sharing(const TensorIndex& index, uint64_t file_bytes) {
   uint64_t total = 0;
   for (const auto& [name, tensor] : index.tensors)
     total += static_cast<uint64_t>(checked_count(tensor.shape)) * element_bytes(tensor.type);
@@ -221,17 +221,17 @@ std::string to_text(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-WeightIndex read_torch_pickle(std::span<const std::byte> pickle, const Directory& directory) {
+TensorIndex read_torch_pickle(std::span<const std::byte> pickle, const Directory& directory) {
   const Pickle values = read_pickle(pickle);
   return IndexBuilder(values, directory).build();
 }
 
-WeightIndex read_torch_archive(const ByteSource& file) {
+TensorIndex read_torch_archive(const ByteSource& file) {
   const Directory directory = read_zip_directory(file);
   if (!directory.contains("data.pkl")) fail("a zip archive, but not of PyTorch: data.pkl is missing");
   if (directory.contains("byteorder") && to_text(small_record(file, directory, "byteorder")) != "little")
     fail("it is big-endian");
-  WeightIndex index = read_torch_pickle(small_record(file, directory, "data.pkl"), directory);
+  TensorIndex index = read_torch_pickle(small_record(file, directory, "data.pkl"), directory);
   check_sharing(index, file.size);
   if (const auto config = directory.find("extra/config.json"); config != directory.end()) {
     if (config->second.size > kMaxConfigBytes) fail("its config.json is larger than 1 MB");

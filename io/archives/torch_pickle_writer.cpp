@@ -11,7 +11,7 @@
 namespace vggt {
 namespace {
 
-// Only what PyTorch's readers need; no memo: a repeated text costs less than the code that would avoid it.
+// Writes only what PyTorch's readers need, and keeps no memo: repeated texts cost less than the code for it.
 class PickleWriter {
  public:
   PickleWriter() : bytes_("\x80\x02") {}
@@ -98,7 +98,7 @@ bool is_word(std::string_view text) {
   });
 }
 
-Module make_tree(const std::vector<TensorRecord>& tensors) {
+Module make_tree(const std::vector<TensorDescription>& tensors) {
   Module root;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     Module* module = &root;
@@ -133,7 +133,7 @@ void name_classes(Module& module, std::map<std::string, std::string>& classes, s
   check_attributes(module);
   for (auto& [name, child] : module.modules) name_classes(*child, classes, source);
   std::string parameters, fields;
-  // Numbers and Python's own words are no field names, but this notation takes every name.
+  // Numbers and Python's keywords cannot be the names of fields, but this notation takes every name.
   const auto field = [&](const std::string& name, const std::string& type) {
     fields += "  __annotations__[\"" + name + "\"] = " + type + "\n";
   };
@@ -149,7 +149,7 @@ void name_classes(Module& module, std::map<std::string, std::string>& classes, s
   if (is_new) source += "class " + module.class_name + "(Module):\n" + body;
 }
 
-void write_module(const Module& module, const std::vector<TensorRecord>& tensors, PickleWriter& pickle) {
+void write_module(const Module& module, const std::vector<TensorDescription>& tensors, PickleWriter& pickle) {
   pickle.global("__torch__", module.class_name).op(')').op('\x81').op('}').op('(');
   for (const auto& [name, record] : module.tensors)
     pickle.text(name).tensor(record, tensors[record].type, tensors[record].shape);
@@ -163,7 +163,7 @@ void write_module(const Module& module, const std::vector<TensorRecord>& tensors
 
 }  // namespace
 
-std::string state_dict_pickle(const std::vector<TensorRecord>& tensors) {
+std::string state_dict_pickle(const std::vector<TensorDescription>& tensors) {
   PickleWriter pickle;
   pickle.ordered_dict().op('(');
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -171,7 +171,7 @@ std::string state_dict_pickle(const std::vector<TensorRecord>& tensors) {
   return pickle.op('u').finish();
 }
 
-ScriptModule script_module(const std::vector<TensorRecord>& tensors) {
+ScriptModule script_module(const std::vector<TensorDescription>& tensors) {
   Module root = make_tree(tensors);
   ScriptModule result;
   std::map<std::string, std::string> classes;

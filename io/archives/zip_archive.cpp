@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/files/byte_reader.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -32,10 +33,11 @@ constexpr uint64_t kMaxDirectoryBytes = uint64_t{16} << 20;  // VGGT-1B: 0.2 MB
 
 struct Directory {
   uint64_t entries = 0, offset = 0, size = 0;
-  uint64_t end = 0;  // where the records after it start
+  uint64_t end = 0;  // where the end records start, behind the directory
 };
 
-// tail: what comes before the end record, at most the locator and the zip64 end record.
+// tail: the bytes before the end record, at most those of the zip64 end record and its locator. `end`: where
+// the end record starts. Nothing if the archive has no zip64 end record.
 std::optional<Directory> read_end64(Bytes tail, uint64_t end) {
   if (tail.size() < kLocatorBytes) return std::nullopt;
   ByteReader locator(tail.last(kLocatorBytes));
@@ -100,8 +102,8 @@ struct RawEntry {
   uint64_t packed = 0, unpacked = 0, local_offset = 0;
 };
 
-// Replaces the fields that do not fit 32 bits by those of the zip64 extra field, in the order of the
-// standard.
+// Replaces the fields that do not fit 32 bits by those of the zip64 extra field. `fields` are in the
+// standard's order.
 void apply_zip64(Bytes extra, const std::vector<uint64_t*>& fields) {
   std::vector<uint64_t*> full;
   std::copy_if(fields.begin(), fields.end(), std::back_inserter(full),

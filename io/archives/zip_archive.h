@@ -15,9 +15,10 @@ struct ZipEntry {
   bool deflated = false;
 };
 
-/// The directory of a zip archive as PyTorch writes them: zip64 or not, no comment, not split, not encrypted,
-/// all names in one top folder, which is left out of the result's names. Every entry lies inside the archive,
-/// agrees with its local header and overlaps no other. Throws std::invalid_argument saying what is wrong.
+/// The directory of a zip archive such as PyTorch writes: with or without zip64, no comment, not split, not
+/// encrypted, all names in one top folder, which the result's names leave out. Every entry is checked to lie
+/// inside the archive, to agree with its local header and to overlap no other. Throws std::invalid_argument
+/// saying what is wrong.
 std::map<std::string, ZipEntry> read_zip_directory(const ByteSource& archive);
 
 }  // namespace vggt

@@ -26,11 +26,11 @@ uint32_t clamp32(uint64_t value) {
   return static_cast<uint32_t>(std::min(value, kFull32));
 }
 
-// What a local header and a directory entry share: flags to name length.
+// The fields that a local header and a directory entry share, from the flags to the length of the name.
 void put_facts(std::string& to, uint32_t crc32, uint64_t size, std::size_t name_bytes) {
   put<uint16_t>(to, kUtf8);
   put<uint16_t>(to, 0);           // stored
-  put<uint32_t>(to, 0x00210000);  // 1980-01-01: the same weights give the same file
+  put<uint32_t>(to, 0x00210000);  // 1980-01-01, so that the same weights give the same file
   put(to, crc32);
   put(to, clamp32(size));
   put(to, clamp32(size));

@@ -9,15 +9,16 @@
 
 namespace vggt {
 
-/// Writes a zip archive as PyTorch does: stored, data aligned to 64 bytes, zip64, all names in one top
-/// folder. Errors show in the stream's state.
+/// Writes a zip archive as PyTorch does: uncompressed, data aligned to 64 bytes, zip64, all names in one top
+/// folder. Failures to write show in the state of the stream.
 class ZipWriter {
  public:
   ZipWriter(std::ostream& out, std::string top) : out_(out), top_(std::move(top)) {}
 
   void add(const std::string& name, std::span<const std::byte> data);
   void add(const std::string& name, std::string_view data) { add(name, std::as_bytes(std::span(data))); }
-  void finish();  // the directory; nothing can be added afterwards
+  /// Writes the directory; nothing can be added afterwards.
+  void finish();
 
  private:
   struct Entry {

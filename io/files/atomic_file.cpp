@@ -68,7 +68,7 @@ class DescriptorBuffer : public std::streambuf {
   std::vector<char> buffer_;
 };
 
-// A file that disappears unless it is published.
+// A file that is removed again unless it is published.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& target) : target_(target) {
@@ -106,7 +106,7 @@ class TemporaryFile {
 // A rename would replace a device such as /dev/null by a file.
 void check_target(const fs::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return;  // what is wrong shows when the temporary file is made
+  if (::stat(path.c_str(), &status) != 0) return;  // making the temporary file then says what is wrong
   if (S_ISDIR(status.st_mode)) fail(path, EISDIR);
   if (!S_ISREG(status.st_mode)) fail(path, EINVAL);
 }

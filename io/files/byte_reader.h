@@ -6,18 +6,11 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 
 namespace vggt {
 
-static_assert(std::endian::native == std::endian::little, "weight files are read as little-endian");
-
-/// A name out of a file, fit for a message: control characters replaced, shortened to 100 characters.
-std::string printable(std::string_view text);
-
-/// Takes the next word, between blanks, off the front of a line; empty at its end.
-std::string_view next_word(std::string_view& line);
+static_assert(std::endian::native == std::endian::little, "numbers in files are read as little-endian");
 
 /// Takes little-endian values off the front of some bytes.
 class ByteReader {
@@ -34,11 +27,13 @@ class ByteReader {
     return bytes_.subspan(position_ - count, count);
   }
 
+  /// The next `count` bytes as text. Throws as take().
   std::string_view text(std::size_t count) {
     const auto taken = take(count);
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
 
+  /// The next sizeof(T) bytes as a number. Throws as take().
   template <std::integral T>
   T number() {
     T value;
@@ -46,7 +41,8 @@ class ByteReader {
     return value;
   }
 
-  /// Up to the next line feed, which is taken but not part of the result.
+  /// Up to the next line feed, which is taken but not part of the result. Throws std::invalid_argument when
+  /// there is none.
   std::string_view line();
 
  private:

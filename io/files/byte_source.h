@@ -9,11 +9,11 @@
 
 namespace vggt {
 
-/// Bytes that are read where they are needed: a large file, or memory (tests, fuzzers). A mapping instead
-/// would count as memory, as the kernel maps up to 1 MB around every small header that is looked at.
+/// Bytes that are read piece by piece: those of a large file, or of memory (tests, fuzzers). A mapping of the
+/// file would count as memory: the kernel maps up to 1 MB around every small header that is looked at.
 struct ByteSource {
   uint64_t size = 0;
-  std::function<void(uint64_t offset, std::span<std::byte> to)> read;  // within `size`
+  std::function<void(uint64_t offset, std::span<std::byte> to)> read;  // the range lies within `size`
 
   /// Throws std::invalid_argument unless the range lies inside.
   std::vector<std::byte> take(uint64_t offset, uint64_t count) const {
@@ -24,6 +24,7 @@ struct ByteSource {
   }
 };
 
+/// The bytes of some memory, which must outlive the source.
 inline ByteSource memory_source(std::span<const std::byte> bytes) {
   return {bytes.size(), [bytes](uint64_t offset, std::span<std::byte> to) {
             const auto part = bytes.subspan(offset, to.size());

@@ -20,7 +20,7 @@ namespace {
 }  // namespace
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
-  // O_NONBLOCK: opening a pipe nobody writes to must not wait.
+  // O_NONBLOCK: without it, opening a pipe waits until somebody writes to it.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail(path_);
   struct stat status {};

@@ -30,7 +30,8 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// The whole of a file in memory, page by page as it is looked at.
+/// The whole of a file as memory; its pages are read when they are looked at. Throws std::system_error naming
+/// the path if it cannot be mapped.
 class FileMapping {
  public:
   explicit FileMapping(const InputFile& file);

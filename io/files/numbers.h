@@ -8,11 +8,11 @@
 
 namespace vggt {
 
-/// The number that the whole text spells, in the C locale; nothing for anything else (blanks, a sign '+', more
-/// text behind it, a value out of range). "inf" and "nan" are floating-point numbers.
+/// The number that the whole text spells, in the C locale; nothing for anything else (blanks, a sign '+',
+/// more text behind it, a value out of range). "inf" and "nan" are floating-point numbers.
 template <class Number>
-  requires std::integral<Number> || std::floating_point<Number>
-std::optional<Number> parse_number(std::string_view text) {
+requires std::integral<Number> || std::floating_point<Number> std::optional<Number> parse_number(
+    std::string_view text) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/files/byte_reader.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -24,11 +25,11 @@ constexpr std::size_t kMaxName = 512;
   throw std::invalid_argument(what);
 }
 
-// Reads the header as it is parsed: no tree of it is built, so hostile headers cost no memory, and repeated
-// keys are seen. Levels: 1 names, 2 fields of a tensor (or of the metadata), 3 the numbers of a field.
+// Reads the header while it is parsed. No tree of it is built, so hostile headers cost no memory, and
+// repeated keys are seen. Depths: 1 the names, 2 the fields of a tensor or of the metadata.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
-  WeightIndex take() { return std::move(index_); }
+  TensorIndex take() { return std::move(index_); }
 
   bool start_object(std::size_t) override {
     if (depth_ >= 2 || (depth_ == 1 && name_.empty())) bad("an object where none belongs");
@@ -136,7 +137,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     index_.tensors.emplace(name_, std::move(tensor_));
   }
 
-  WeightIndex index_;
+  TensorIndex index_;
   TensorEntry tensor_;
   std::string name_, field_;
   std::set<std::string> names_, fields_;
@@ -147,7 +148,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
 };
 
 // The format allows no gaps: nothing can hide between tensors.
-void place_tensors(WeightIndex& index, uint64_t data_start, uint64_t data_bytes) {
+void place_tensors(TensorIndex& index, uint64_t data_start, uint64_t data_bytes) {
   std::vector<TensorEntry*> order;
   for (auto& [name, tensor] : index.tensors) order.push_back(&tensor);
   const auto bytes = [](const TensorEntry* t) {
@@ -168,7 +169,7 @@ void place_tensors(WeightIndex& index, uint64_t data_start, uint64_t data_bytes)
 
 }  // namespace
 
-WeightIndex read_safetensors(std::span<const std::byte> file) {
+TensorIndex read_safetensors(std::span<const std::byte> file) {
   ByteReader reader(file);
   if (file.size() < sizeof(uint64_t)) fail("it is too short");
   const auto header_bytes = reader.number<uint64_t>();
@@ -178,11 +179,39 @@ WeightIndex read_safetensors(std::span<const std::byte> file) {
   if (header.empty() || header.front() != '{') fail("its header is not a JSON object");
   HeaderReader handler;
   json::sax_parse(header.begin(), header.end(), &handler);
-  WeightIndex index = handler.take();
+  TensorIndex index = handler.take();
   if (index.config_json && index.config_json->size() > kMaxConfigBytes)
     fail("its config.json is larger than 1 MB");
   place_tensors(index, reader.position(), reader.left());
   return index;
+}
+
+SafetensorsHeader make_safetensors_header(std::span<const TensorDescription> tensors,
+                                          std::span<const std::pair<std::string, std::string>> metadata) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, text] : metadata) json["__metadata__"][key] = text;
+  SafetensorsHeader header;
+  uint64_t end = 0;
+  for (const TensorDescription& tensor : tensors) {
+    const uint64_t begin = end;
+    end += static_cast<uint64_t>(checked_count(tensor.shape)) * element_bytes(tensor.type);
+    json[tensor.name] = {
+        {"dtype", element_name(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    header.offsets.push_back(begin);
+  }
+  std::string text;
+  try {
+    text = json.dump();
+  } catch (const nlohmann::json::exception&) {
+    fail("a tensor's name or a text of the metadata is not UTF-8");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t text_bytes = text.size();
+  header.bytes.assign(reinterpret_cast<const char*>(&text_bytes), sizeof(text_bytes));
+  header.bytes += text;
+  for (uint64_t& offset : header.offsets) offset += header.bytes.size();
+  header.file_bytes = header.bytes.size() + end;
+  return header;
 }
 
 }  // namespace vggt

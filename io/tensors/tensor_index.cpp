@@ -51,13 +51,19 @@ std::optional<ElementType> element_type(std::string_view name) {
   return found->type;
 }
 
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ",") + std::to_string(size);
+  return "[" + text + "]";
+}
+
 int64_t checked_count(const std::vector<int64_t>& shape) {
   constexpr std::size_t kMaxDimensions = 16;
   if (shape.size() > kMaxDimensions) throw std::invalid_argument("it has too many dimensions");
   if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; }))
     throw std::invalid_argument("it has a negative size");
   int64_t count = 1;
-  // Of the sizes without zeros: [0, 2^62, 2^62] would overflow whoever multiplies in another order.
+  // The product leaves zeros out: [0, 2^62, 2^62] would overflow where sizes are multiplied in another order.
   for (const int64_t size : shape)
     if (size != 0 && __builtin_mul_overflow(count, size, &count))
       throw std::invalid_argument("its size overflows");

@@ -8,17 +8,18 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "io/files/byte_reader.h"
 #include "io/files/crc32.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
 
-constexpr int64_t kPieceBytes = 1 << 18;  // per thread: stays in its L2 cache between checksum and conversion
-constexpr int64_t kStagingBytes = 32 << 20;  // on the host, on the way to another device
+constexpr int64_t kPieceBytes =
+    1 << 18;  // of a thread: they stay in its L2 cache from checksum to conversion
+constexpr int64_t kStagingBytes = 32 << 20;  // of the host's copy of a piece for another device
 
-// Each thread keeps its buffer: freed after every tensor, it left holes that small allocations then split
-// (13 % more memory from fp32 to bf16).
+// Each thread keeps its buffer. Buffers that were freed after every tensor left holes, which small
+// allocations then split (13 % more memory from fp32 to bf16).
 std::span<std::byte> staging(std::size_t bytes) {
   thread_local const std::unique_ptr<std::byte[]> buffer(new std::byte[kPieceBytes]);
   TORCH_CHECK(bytes <= kPieceBytes, "a piece of ", bytes, " bytes");
@@ -28,7 +29,7 @@ std::span<std::byte> staging(std::size_t bytes) {
 template <typename Word>
 int64_t first_with_full_exponent(const void* data, int64_t count, Word exponent) {
   const Word* words = static_cast<const Word*>(data);
-  constexpr int64_t kBlock = 4096;  // no exit inside: the compiler can use vectors
+  constexpr int64_t kBlock = 4096;  // the loop over it has no exit, so that the compiler can use vectors
   for (int64_t start = 0; start < count; start += kBlock) {
     const int64_t end = std::min(count, start + kBlock);
     Word found = 0;
@@ -68,7 +69,7 @@ bool is_row_major(const TensorEntry& entry) {
   return true;
 }
 
-// Copies a strided view out of a file by reading its storage in order, in pieces: memory stays bounded,
+// Copies a strided view out of a file. The storage is read in order and in pieces, so memory stays bounded
 // whatever the strides are.
 class StridedCopy {
  public:
@@ -90,7 +91,7 @@ class StridedCopy {
     if (to.dim() == 0 || span(d, to) <= kPieceBytes) return copy_piece(d, offset, to);
     const int64_t stride_bytes = strides_[d] * bytes_;
     const int64_t inner = span(d + 1, to.select(0, 0));
-    // As many indices at a time as fit a piece; if not even one does, one by one.
+    // A step is as many indices as fit a piece, or one index that is split further.
     const int64_t step = stride_bytes == 0 ? 1 : 1 + std::max<int64_t>(0, kPieceBytes - inner) / stride_bytes;
     for (int64_t i = 0; i < to.size(0); i += step) {
       const uint64_t at = offset + static_cast<uint64_t>(i * stride_bytes);
@@ -126,9 +127,7 @@ class StridedCopy {
 std::string index_text(int64_t position, const std::vector<int64_t>& shape) {
   std::vector<int64_t> index(shape.size());
   for (std::size_t i = shape.size(); i-- > 0; position /= shape[i]) index[i] = position % shape[i];
-  std::ostringstream text;
-  text << at::IntArrayRef(index);
-  return text.str();
+  return shape_text(index);
 }
 
 }  // namespace
@@ -200,7 +199,7 @@ void TensorReader::read_piece(Job& job, int64_t first, at::Tensor to) const {
   const int64_t pieces = (to.numel() + step - 1) / step;
   std::vector<uint32_t> sums(static_cast<std::size_t>(pieces));
   std::atomic<int64_t> bad = to.numel();
-  const bool inference = c10::InferenceMode::is_enabled();  // the other threads do not know it
+  const bool inference = c10::InferenceMode::is_enabled();  // threads of parallel_for do not inherit it
   at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
     const c10::InferenceMode mode(inference);
     for (int64_t i = begin; i < end; ++i) {
@@ -255,7 +254,8 @@ void TensorReader::compare(std::size_t record, uint32_t sum) const {
 }
 
 void TensorReader::report_value(const Job& job, int64_t position) const {
-  if (job.entry.record != TensorEntry::kNoRecord) check_record(job.entry.record);  // damage explains more
+  if (job.entry.record != TensorEntry::kNoRecord)
+    check_record(job.entry.record);  // if the file is damaged, say that instead
   uint64_t offset = job.entry.offset;
   int64_t rest = position;
   for (std::size_t i = job.entry.shape.size(); i-- > 0; rest /= job.entry.shape[i])

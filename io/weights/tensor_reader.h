@@ -13,10 +13,11 @@
 
 namespace vggt {
 
-at::ScalarType scalar_type(ElementType type);  // of the four floating types
+/// LibTorch's type for one of the four floating types.
+at::ScalarType scalar_type(ElementType type);
 
-/// Reads tensors of a file in pieces on several threads, each piece checked and converted while it is in the
-/// cache. May be used from several threads.
+/// Reads tensors of a file in pieces, on several threads; each piece is checked and converted while it is in
+/// the cache. Several threads may read at once.
 class TensorReader {
  public:
   TensorReader(const InputFile& file, const std::vector<FileRecord>& records);

@@ -4,26 +4,27 @@
 #include <stdexcept>
 #include <utility>
 
-#include "io/files/byte_reader.h"
-#include "io/files/input_file.h"
-#include "io/tensors/safetensors.h"
-#include "io/weights/tensor_reader.h"
 #include "io/archives/torch_archive.h"
+#include "io/files/input_file.h"
+#include "io/files/text.h"
+#include "io/files/text_file.h"
+#include "io/tensors/safetensors.h"
 #include "io/tensors/tensor_index.h"
+#include "io/weights/tensor_reader.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The format shows in the content: official files come under any name.
-std::pair<WeightFormat, WeightIndex> read_index(const InputFile& file) {
+// The format is read off the content, because official files come under any name.
+std::pair<WeightFormat, TensorIndex> read_index(const InputFile& file) {
   if (file.size() == 0) throw std::invalid_argument("it is empty");
   std::string start(std::min<uint64_t>(file.size(), 32), '\0');
   file.read(0, std::as_writable_bytes(std::span(start)));
   if (start.starts_with("PK")) {
     const auto read = [&](uint64_t offset, std::span<std::byte> to) { file.read(offset, to); };
-    WeightIndex index = read_torch_archive({file.size(), read});
+    TensorIndex index = read_torch_archive({file.size(), read});
     const WeightFormat format = index.torchscript ? WeightFormat::torchscript : WeightFormat::pytorch;
     return {format, std::move(index)};
   }
@@ -31,13 +32,13 @@ std::pair<WeightFormat, WeightIndex> read_index(const InputFile& file) {
     return {WeightFormat::safetensors, read_safetensors(FileMapping(file).bytes())};
   if (start.starts_with("\x80\x02"))
     throw std::invalid_argument(
-        "a PyTorch file from before version 1.6: load it in PyTorch and save it again");
+        "a PyTorch file from before version 1.6: load it with PyTorch and save it again");
   if (start.starts_with("version https://git-lfs"))
     throw std::invalid_argument("a Git LFS pointer: the weights themselves were not downloaded");
   throw std::invalid_argument("not a weight file: neither a PyTorch archive nor safetensors");
 }
 
-void check_types(const WeightIndex& index) {
+void check_types(const TensorIndex& index) {
   for (const auto& [name, tensor] : index.tensors) {
     switch (tensor.type) {
       case ElementType::f64:
@@ -57,11 +58,7 @@ std::optional<std::string> config_beside(const fs::path& weights) {
   const fs::path path = weights.parent_path() / "config.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
-  const InputFile file(path);
-  if (file.size() > kMaxConfigBytes) throw std::invalid_argument(path.string() + ": larger than 1 MB");
-  std::string text(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return read_text_file(path, kMaxConfigBytes, "a config.json");
 }
 
 }  // namespace
@@ -83,7 +80,7 @@ struct WeightFile::Contents {
 
   InputFile file;
   WeightFormat format = WeightFormat::safetensors;
-  WeightIndex index;
+  TensorIndex index;
   std::map<std::string, StoredTensor> tensors;
   std::unique_ptr<TensorReader> reader;
 };

@@ -33,12 +33,11 @@ class WeightFile {
   const std::filesystem::path& path() const;
   WeightFormat format() const;
   const std::map<std::string, StoredTensor>& tensors() const;
-  /// config.json: of the archive, else the file of that name beside the weights.
+  /// The text of config.json: out of the weight file, else of the file of that name beside it.
   const std::optional<std::string>& config_json() const;
 
-  /// Reads one tensor, converted to a type, contiguous, on a device. Streams: needs no more than the result
-  /// and a few MB. Throws std::invalid_argument naming the tensor: NaN or Inf, or (archives) a wrong
-  /// checksum.
+  /// Reads one tensor: converted to `type`, contiguous, on `device`. It needs the memory of the result and a
+  /// few MB. Throws std::invalid_argument naming the tensor: NaN or Inf, or (archives) a wrong checksum.
   at::Tensor load(const std::string& name, at::ScalarType type, at::Device device) const;
 
  private:

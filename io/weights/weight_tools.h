@@ -12,7 +12,7 @@
 
 namespace vggt {
 
-/// What `weights inspect` and `weights verify` tell about a file.
+/// Facts about a weight file.
 struct WeightSummary {
   std::string format;  // "TorchScript", "safetensors" or "PyTorch"
   uint64_t file_bytes = 0, tensor_bytes = 0;
@@ -26,19 +26,19 @@ std::string type_name(at::ScalarType type);
 /// Throws std::invalid_argument naming the text and what is possible.
 at::ScalarType weight_type(const std::string& name);
 
-/// Called after each tensor; may throw to stop.
+/// Called after each tensor; it may throw to stop the work.
 using WeightProgress = std::function<void(int64_t done, int64_t total)>;
 
-/// From the headers alone.
+/// The facts, from the headers alone.
 WeightSummary inspect(const WeightFile& file);
 
 /// Reads every tensor. Throws std::invalid_argument naming the first that is damaged or holds NaN or Inf.
 WeightSummary verify(const WeightFile& file, const WeightProgress& progress = {});
 
-/// Writes the same tensors to `out`, in the format its extension names and in a type (none: each keeps its
-/// own), one tensor in memory at a time. config_json: what goes into the file (none: what the source has, if
-/// anything). Throws as verify and write_weights do; a value too large for the type is an error that names
-/// it.
+/// Writes the same tensors to `out`, in the format that its extension names, with one tensor in memory at a
+/// time. type: of all tensors; without it each keeps its own. config_json: the text to store; without it that
+/// of `file`, if it has one. Throws as verify() and write_weights() do, and std::invalid_argument naming a
+/// value that is too large for the type.
 void convert(const WeightFile& file, const std::filesystem::path& out, std::optional<at::ScalarType> type,
              const std::optional<std::string>& config_json, const WeightProgress& progress = {});
 

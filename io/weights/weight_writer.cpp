@@ -1,17 +1,17 @@
 #include "io/weights/weight_writer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
-#include "io/files/atomic_file.h"
-#include "io/files/byte_reader.h"
 #include "io/archives/torch_pickle_writer.h"
-#include "io/tensors/tensor_index.h"
 #include "io/archives/zip_writer.h"
+#include "io/files/atomic_file.h"
+#include "io/files/text.h"
+#include "io/tensors/safetensors.h"
+#include "io/tensors/tensor_index.h"
 
 namespace vggt {
 namespace {
@@ -46,8 +46,8 @@ void check_specs(const std::vector<TensorSpec>& tensors) {
 
 at::Tensor make(const TensorSpec& spec, const TensorProducer& produce) {
   const at::Tensor tensor = produce(spec);
-  TORCH_CHECK(tensor.sizes() == at::IntArrayRef(spec.shape), spec.name, ": shape ",
-              at::IntArrayRef(spec.shape), " expected, got ", tensor.sizes());
+  TORCH_CHECK(tensor.sizes() == at::IntArrayRef(spec.shape), spec.name, ": shape ", shape_text(spec.shape),
+              " expected, got ", shape_text(tensor.sizes()));
   return tensor.to(at::kCPU, spec.type).contiguous();
 }
 
@@ -55,45 +55,27 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-std::string safetensors_header(const std::vector<TensorSpec>& tensors,
-                               const std::optional<std::string>& config) {
-  nlohmann::ordered_json header;
-  header["__metadata__"]["format"] = "pt";
-  if (config) header["__metadata__"]["config.json"] = *config;
-  uint64_t end = 0;
-  for (const TensorSpec& tensor : tensors) {
-    const ElementType type = stored_type(tensor.type);
-    const uint64_t begin = end;
-    end += static_cast<uint64_t>(checked_count(tensor.shape)) * element_bytes(type);
-    header[tensor.name] = {
-        {"dtype", element_name(type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
-  }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::exception&) {
-    throw std::invalid_argument("config.json is not UTF-8");
-  }
-  text.append((8 - text.size() % 8) % 8, ' ');
-  return text;
+std::vector<TensorDescription> describe(const std::vector<TensorSpec>& tensors) {
+  std::vector<TensorDescription> descriptions;
+  for (const TensorSpec& tensor : tensors)
+    descriptions.push_back({tensor.name, stored_type(tensor.type), tensor.shape});
+  return descriptions;
 }
 
 void write_archive(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                    const TensorProducer& produce, const std::optional<std::string>& config_json,
                    bool script) {
   check_specs(tensors);
-  std::vector<TensorRecord> records;
-  for (const TensorSpec& tensor : tensors)
-    records.push_back({tensor.name, stored_type(tensor.type), tensor.shape});
+  const std::vector<TensorDescription> descriptions = describe(tensors);
   write_atomically(path, [&](std::ostream& out) {
     ZipWriter zip(out, "archive");
     if (script) {
-      const ScriptModule module = script_module(records);
+      const ScriptModule module = script_module(descriptions);
       zip.add("data.pkl", module.pickle);
       zip.add("code/__torch__.py", module.source);
       zip.add("constants.pkl", "\x80\x02).");
     } else {
-      zip.add("data.pkl", state_dict_pickle(records));
+      zip.add("data.pkl", state_dict_pickle(descriptions));
     }
     zip.add("byteorder", "little");
     if (config_json) zip.add("extra/config.json", *config_json);
@@ -109,14 +91,14 @@ void write_archive(const std::filesystem::path& path, const std::vector<TensorSp
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                        const TensorProducer& produce, const std::optional<std::string>& config_json) {
   check_specs(tensors);
-  std::vector<TensorSpec> order = tensors;  // wide types first: every tensor is aligned
+  std::vector<TensorSpec> order = tensors;  // wide types first, which aligns every tensor
   std::stable_sort(order.begin(), order.end(), [](const TensorSpec& a, const TensorSpec& b) {
     return at::elementSize(a.type) > at::elementSize(b.type);
   });
+  std::vector<std::pair<std::string, std::string>> metadata = {{"format", "pt"}};
+  if (config_json) metadata.emplace_back("config.json", *config_json);
   write_atomically(path, [&](std::ostream& out) {
-    const std::string header = safetensors_header(order, config_json);
-    const uint64_t header_bytes = header.size();
-    out.write(reinterpret_cast<const char*>(&header_bytes), sizeof(header_bytes)) << header;
+    out << make_safetensors_header(describe(order), metadata).bytes;
     for (std::size_t i = 0; i < order.size() && out.good(); ++i) {
       const at::Tensor tensor = make(order[i], produce);
       out.write(static_cast<const char*>(tensor.const_data_ptr()),

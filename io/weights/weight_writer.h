@@ -18,14 +18,14 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// Makes a tensor when its turn comes: of the spec's shape, on any device; it is converted to the spec's
-/// type.
+/// Makes a tensor of the spec's shape when its turn comes, on any device and of any type; the writer converts
+/// it to the spec's type.
 using TensorProducer = std::function<at::Tensor(const TensorSpec& spec)>;
 
-/// Write weights tensor by tensor, so that only one is in memory, to a temporary file that is then renamed.
-/// config_json goes into the file: TorchScript's and PyTorch's extra/config.json, safetensors' metadata.
-/// Throw std::invalid_argument naming a tensor that cannot be stored (its name, twice the same name),
-/// std::system_error naming the path; what `produce` throws passes through.
+/// Write weights with one tensor in memory at a time, to a temporary file that is then renamed. config_json
+/// goes into the archive's extra/config.json, or into the metadata of .safetensors. They throw what `produce`
+/// throws, std::invalid_argument naming a tensor that cannot be stored (by its name, or the same name twice),
+/// and std::system_error naming the path.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                        const TensorProducer& produce, const std::optional<std::string>& config_json);
 void write_pytorch(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,

@@ -5,7 +5,7 @@
 #include "io/tensors/tensor_index.h"
 
 // Whatever a parser accepts must be safe to read: aborts unless every element lies inside the file.
-inline void check_index(const vggt::WeightIndex& index, uint64_t file_bytes) {
+inline void check_index(const vggt::TensorIndex& index, uint64_t file_bytes) {
   for (const auto& [name, tensor] : index.tensors) {
     __uint128_t last = 0, count = 1;
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) {

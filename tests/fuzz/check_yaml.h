@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "app/options/options.h"
+#include "app/options/options_yaml.h"
 
 namespace vggt {
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "io/tensors/safetensors.h"
 #include "io/archives/torch_archive.h"
+#include "io/tensors/safetensors.h"
 #include "tests/fuzz/check_config.h"
 #include "tests/fuzz/check_index.h"
 #include "tests/support/torch_bytes.h"

@@ -121,8 +121,8 @@ TEST(WeightViewsOf, NotFiniteValuesAreNamedWithTheirPosition) {
     }
     return "";
   };
-  EXPECT_EQ(message("whole"), path.string() + ": tensor 'whole' holds -inf at [1, 1]");
-  EXPECT_EQ(message("transposed"), path.string() + ": tensor 'transposed' holds -inf at [1, 1]");
+  EXPECT_EQ(message("whole"), path.string() + ": tensor 'whole' holds -inf at [1,1]");
+  EXPECT_EQ(message("transposed"), path.string() + ": tensor 'transposed' holds -inf at [1,1]");
   fs::remove(path);
 }
 

@@ -190,7 +190,7 @@ TEST_F(WeightWriter, AValueTooLargeForTheTypeIsNamed) {
     FAIL();
   } catch (const std::invalid_argument& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("'huge' holds 70000 at [1, 2], too large for Half"), std::string::npos) << text;
+    EXPECT_NE(text.find("'huge' holds 70000 at [1,2], too large for Half"), std::string::npos) << text;
   }
   EXPECT_FALSE(fs::exists(folder_ / "half.pt"));
 }

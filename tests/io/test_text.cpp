@@ -1,0 +1,30 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "io/files/text.h"
+
+namespace vggt {
+namespace {
+
+TEST(Text, PrintableIsShortAndOnOneLine) {
+  EXPECT_EQ(printable("a b\n\x1b[31m\x7f"), "a b??[31m?");
+  EXPECT_EQ(printable(std::string(100, 'x')), std::string(100, 'x'));
+  EXPECT_EQ(printable(std::string(101, 'x')), std::string(100, 'x') + "...");
+}
+
+TEST(Text, TrimmedLosesBlanksAtItsEnds) {
+  EXPECT_EQ(trimmed(" \t a b \r"), "a b");
+  EXPECT_EQ(trimmed(" \t"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
+TEST(Text, WordsAreTakenOffTheFront) {
+  std::string_view line = "  one\ttwo three\r";
+  std::vector<std::string_view> words;
+  for (std::string_view word; !(word = next_word(line)).empty();) words.push_back(word);
+  EXPECT_EQ(words, (std::vector<std::string_view>{"one", "two", "three"}));
+}
+
+}  // namespace
+}  // namespace vggt
