@@ -4,28 +4,16 @@
 #include <utility>
 
 #include "attention/cpu/cpu.h"
-#include "attention/cuda/cuda.h"
-#include "attention/cuda/fused.h"
+#include "attention/packed_offsets.h"
 #include "attention/reference.h"
 #include "attention/result.h"
+#ifdef VGGT_CUDA
+#include "attention/cuda/cuda.h"
+#include "attention/cuda/fused.h"
+#include "attention/tune/tuned_plan.h"
+#endif
 
 namespace vggt {
-
-void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name) {
-  TORCH_CHECK(offsets.scalar_type() == at::kLong && offsets.is_cpu() && offsets.dim() == 1 &&
-                  offsets.is_contiguous() && offsets.numel() > 0,
-              "attention: expected ", name, " to be a contiguous int64 CPU tensor [sequences + 1], got ",
-              offsets.toString(), " ", offsets.sizes());
-  const int64_t* o = offsets.const_data_ptr<int64_t>();
-  const int64_t last = offsets.numel() - 1;
-  TORCH_CHECK(o[0] == 0 && o[last] == tokens, "attention: expected ", name, " from 0 to ", tokens, ", got ",
-              o[0], " to ", o[last]);
-  for (int64_t i = 0; i < last; ++i) {
-    TORCH_CHECK(o[i] <= o[i + 1], "attention: expected ascending ", name, ", got ", o[i], " before ",
-                o[i + 1]);
-  }
-}
-
 namespace {
 
 void check_tensors(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
@@ -58,7 +46,7 @@ void check_options(const at::Tensor& q, const at::Tensor& k, const AttentionOpti
   check_offsets(options.q_offsets, q.size(2), "q_offsets");
   check_offsets(options.k_offsets, k.size(2), "k_offsets");
   TORCH_CHECK(options.q_offsets.numel() == options.k_offsets.numel(),
-              "attention: expected as many sequences in ", "k_offsets as in q_offsets, got ",
+              "attention: expected as many sequences in k_offsets as in q_offsets, got ",
               options.k_offsets.numel() - 1, " and ", options.q_offsets.numel() - 1);
 }
 
@@ -73,22 +61,15 @@ template <class F>
 AttentionResult by_sequence(F attend, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionOptions& options) {
   if (!options.q_offsets.defined()) return attend(q, k, v, options);
-  AttentionResult all = empty_result(q, options.want);
+  const AttentionResult all = empty_result(q, options.want);
   const int64_t* qo = options.q_offsets.const_data_ptr<int64_t>();
   const int64_t* ko = options.k_offsets.const_data_ptr<int64_t>();
   for (int64_t i = 0; i + 1 < options.q_offsets.numel(); ++i) {
     const int64_t first = qo[i], count = qo[i + 1] - first;
     if (count == 0) continue;
-    const AttentionResult one = attend(q.narrow(2, first, count), k.narrow(2, ko[i], ko[i + 1] - ko[i]),
-                                       v.narrow(2, ko[i], ko[i + 1] - ko[i]), options);
-    auto place = [&](at::Tensor& whole, const at::Tensor& part) {
-      if (whole.defined()) whole.narrow(2, first, count).copy_(part);
-    };
-    place(all.out, one.out);
-    place(all.lse, one.lse);
-    place(all.m, one.m);
-    place(all.s, one.s);
-    place(all.w, one.w);
+    copy_result(slice_result(all, 2, first, count),
+                attend(q.narrow(2, first, count), k.narrow(2, ko[i], ko[i + 1] - ko[i]),
+                       v.narrow(2, ko[i], ko[i + 1] - ko[i]), options));
   }
   return all;
 }
@@ -110,7 +91,7 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   TORCH_CHECK(q.is_cuda(), "attention: expected a CPU or CUDA tensor, got ", q.device());
 #ifdef VGGT_CUDA
   const CudaPlan plan = plan_cuda(q, k, settled);
-  if (plan.variant != AttentionVariant::sdpa)
+  if (plan.kernel != CudaKernel::sdpa)
     return attention_cuda(q, k, v, settled, tuned_plan(q, k, v, settled, plan));
   return by_sequence(attention_fused, q, k, v, settled);
 #else

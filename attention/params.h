@@ -1,7 +1,7 @@
 #pragma once
-// What a kernel needs to know, without torch: pointers, strides, sizes, and the policy chosen from the sizes.
+// One attention call as the CPU kernels take it, and the strides that the CUDA kernels take too. Without
+// torch.
 
-#include <algorithm>
 #include <cstdint>
 
 namespace vggt {
@@ -28,25 +28,5 @@ struct AttentionParams {
   AttentionStrides out_strides;
   float *lse = nullptr, *m = nullptr, *s = nullptr;
 };
-
-enum class CpuIsa { baseline, avx2, avx512 };
-
-/// How a CPU call is cut up. It changes speed only.
-struct CpuPolicy {
-  CpuIsa isa = CpuIsa::baseline;
-  int threads = 1;
-  int64_t block = 1;   // queries per task: they share the packed key tiles
-  int64_t blocks = 1;  // tasks per (sequence, head)
-  int64_t grain = 1;   // tasks a thread takes at a time
-};
-
-/// The policy for these sizes on a machine with this instruction set and number of threads: pure.
-CpuPolicy choose_cpu_policy(const AttentionParams& p, CpuIsa isa, int threads);
-
-/// LibTorch's fused kernels on CUDA.
-enum class FusedKernel { cudnn, flash, efficient };
-
-/// The fastest of them that takes these sizes. half: fp16 or bf16. capability: major·10 + minor. Pure.
-FusedKernel choose_fused_kernel(bool half, int64_t dim, int64_t queries, int64_t keys, int capability);
 
 }  // namespace vggt

@@ -1,10 +1,14 @@
 #include "attention/result.h"
 
 #include <limits>
+#include <utility>
 
 namespace vggt {
 namespace {
 
+constexpr at::Tensor AttentionResult::*kMembers[] = {&AttentionResult::out, &AttentionResult::lse,
+                                                     &AttentionResult::m, &AttentionResult::s,
+                                                     &AttentionResult::w};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The maximum to subtract: see anchor() in state.h.
@@ -51,6 +55,20 @@ AttentionResult empty_result(const at::Tensor& q, AttentionWant want) {
     if (want == AttentionWant::output_lse) result.lse = at::empty(rows, state);
   }
   return result;
+}
+
+AttentionResult slice_result(const AttentionResult& result, int64_t dim, int64_t first, int64_t count) {
+  AttentionResult slice;
+  for (auto member : kMembers) {
+    if ((result.*member).defined()) slice.*member = (result.*member).narrow(dim, first, count);
+  }
+  return slice;
+}
+
+void copy_result(const AttentionResult& to, const AttentionResult& from) {
+  for (auto member : kMembers) {
+    if ((to.*member).defined()) (to.*member).copy_(from.*member);
+  }
 }
 
 void merge_into(AttentionResult& state, const AttentionResult& other) {

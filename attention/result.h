@@ -3,14 +3,18 @@
 
 namespace vggt {
 
-/// Throws c10::Error for offsets of packed sequences, called `name`, that do not cut this many tokens up.
-void check_offsets(const at::Tensor& offsets, int64_t tokens, const char* name);
-
 /// The type of states, lse and accumulation: fp64 for fp64, else fp32.
 at::ScalarType state_type(at::ScalarType type);
 
 /// An uninitialised result with what is wanted for q [B,A,Nq,D].
 AttentionResult empty_result(const at::Tensor& q, AttentionWant want);
+
+/// Views of the members that are defined: entries first .. first + count - 1 along dimension `dim`, 0 (batch)
+/// or 2 (queries).
+AttentionResult slice_result(const AttentionResult& result, int64_t dim, int64_t first, int64_t count);
+
+/// Copies `from` into the memory of `to`, member by member, where `to` has the member.
+void copy_result(const AttentionResult& to, const AttentionResult& from);
 
 /// x [B,A,N,D] with D filled up with zeros to `width`, in rows that start at multiples of 16 bytes. x itself
 /// where it is so already.

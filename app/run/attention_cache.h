@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "attention/tune/autotune.h"
+#include "attention/tune/plan_cache.h"
 
 namespace vggt {
 

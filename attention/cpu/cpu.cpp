@@ -2,11 +2,13 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
 
+#include "attention/packed_offsets.h"
 #include "attention/result.h"
 
 namespace vggt {
@@ -37,9 +39,7 @@ AttentionParams params_for(const at::Tensor& q, const at::Tensor& k, const at::T
     p.q_offsets = options.q_offsets.const_data_ptr<int64_t>();
     p.k_offsets = options.k_offsets.const_data_ptr<int64_t>();
     p.sequences = options.q_offsets.numel() - 1;
-    p.longest = 0;
-    for (int64_t i = 0; i < p.sequences; ++i)
-      p.longest = std::max(p.longest, p.q_offsets[i + 1] - p.q_offsets[i]);
+    p.longest = longest_sequence(options.q_offsets);
   }
   const at::Tensor& wide = result.out.defined() ? result.out : result.w;
   p.out_strides = strides_of(wide);

@@ -1,6 +1,7 @@
 #pragma once
 #include "attention/attention.h"
 #include "attention/cpu/cpu_kernel.h"
+#include "attention/cpu/cpu_policy.h"
 
 namespace vggt {
 

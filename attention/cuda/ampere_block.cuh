@@ -9,13 +9,9 @@
 
 #include "attention/cuda/ampere.cuh"
 #include "attention/cuda/half_rows.cuh"
-#include "attention/cuda/hopper/hopper_layout.h"
+#include "attention/cuda/swizzle.h"
 
 namespace vggt::ampere {
-
-using hopper::column_offset;
-using hopper::kRowBytes;
-using hopper::swizzled_offset;
 
 /// kParts: matrices of 16-bit numbers that each tile comes in, one behind the other. The low part of queries
 /// lies in shared memory: registers do not suffice for both.
@@ -34,8 +30,8 @@ struct HeadRows {
   int64_t token, part;  // steps, in elements
 
   __device__ HeadRows(const void* base, const CudaProblem& p, const AttentionStrides& strides,
-                      const BlockPlace& place)
-      : data(static_cast<const uint16_t*>(base) + place.batch * strides.batch + place.head * strides.head),
+                      const BlockWork& work)
+      : data(static_cast<const uint16_t*>(base) + work.batch * strides.batch + work.head * strides.head),
         token(strides.token),
         part(p.batch * strides.batch) {}
 };
@@ -46,8 +42,8 @@ __device__ __forceinline__ uint32_t unit(uint32_t matrix, int row, int column) {
   return matrix + column_offset(column / 64 * 64, kRows) + swizzled_offset(row, column % 64 * 2);
 }
 
-/// Keys and values of two tiles in turn, and low queries, in blocks of 64 columns, swizzled as
-/// hopper_layout.h says.
+/// Keys and values of two tiles in turn, and low queries, in blocks of 64 columns, swizzled as swizzle.h
+/// says.
 template <class S>
 struct Tiles {
   uint32_t base;
@@ -75,25 +71,25 @@ struct Tiles {
 /// The high part of a warp's 16 queries from number `first` of the block on, as fragments.
 template <int kSteps>
 __device__ __forceinline__ void take_fragments(uint32_t (&to)[kSteps][4], const HeadRows& q,
-                                               const BlockPlace& place, int first) {
+                                               const BlockWork& work, int first) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < kSteps * 4; ++i) {
     const int query = first + lane / 4 + i % 2 * 8;
     const int column = i / 4 * 16 + i % 4 / 2 * 8 + lane % 4 * 2;
-    const uint16_t* from = q.data + (place.first_query + query) * q.token + column;
-    to[i / 4][i % 4] = query < place.queries ? *reinterpret_cast<const uint32_t*>(from) : 0;
+    const uint16_t* from = q.data + (work.first_query + query) * q.token + column;
+    to[i / 4][i % 4] = query < work.queries ? *reinterpret_cast<const uint32_t*>(from) : 0;
   }
 }
 
 /// Starts copying their low part.
 template <class S>
-__device__ __forceinline__ void copy_low_queries(uint32_t to, const HeadRows& q, const BlockPlace& place,
+__device__ __forceinline__ void copy_low_queries(uint32_t to, const HeadRows& q, const BlockWork& work,
                                                  int first) {
   for (int i = threadIdx.x % 32; i < S::kWarpQueries * S::kDim / 8; i += 32) {
     const int row = i / (S::kDim / 8), column = i % (S::kDim / 8) * 8, query = first + row;
-    const bool present = query < place.queries;
-    const uint16_t* from = q.data + q.part + (place.first_query + (present ? query : 0)) * q.token + column;
+    const bool present = query < work.queries;
+    const uint16_t* from = q.data + q.part + (work.first_query + (present ? query : 0)) * q.token + column;
     copy_unit(unit<S::kWarpQueries>(to, row, column), from, present);
   }
 }
@@ -133,41 +129,39 @@ __device__ __forceinline__ void run_block(const CudaProblem& p, char* memory) {
 #if __CUDA_ARCH__ >= 800
   using S = typename W::Shape;
   const Tiles<S> tiles{shared_address(memory)};
-  const BlockPlace place = place_of_block(p, {S::kQueries, S::kKeys}, blockIdx.x);
-  if (place.queries == 0) return;
-  const HeadRows k(p.k, p, p.k_strides, place), v(p.v, p, p.v_strides, place);
+  const BlockWork work = work_of_block(p, {S::kQueries, S::kKeys}, blockIdx.x);
+  if (work.queries == 0) return;
+  const HeadRows k(p.k, p, p.k_strides, work), v(p.v, p, p.v_strides, work);
   auto start = [&](int tile) {
-    const int first = tile * S::kKeys, rows = place.keys - first;
+    const int first = tile * S::kKeys, rows = work.keys - first;
     if (rows > 0) {
-      tiles.start_copy(tiles.keys(tile), k, place.first_key + first, rows);
-      tiles.start_copy(tiles.values(tile), v, place.first_key + first, rows);
+      tiles.start_copy(tiles.keys(tile), k, work.first_key + first, rows);
+      tiles.start_copy(tiles.values(tile), v, work.first_key + first, rows);
     }
     commit_copies();
   };
-  const float scale2 = logit_scale(p, place);
+  const float scale2 = logit_scale(p, work);
   const int first_query = threadIdx.x / 32 * S::kWarpQueries;
   W warp;
-  warp.take_queries(HeadRows(p.q, p, p.q_strides, place), place, first_query,
-                    tiles.queries(threadIdx.x / 32));
+  warp.take_queries(HeadRows(p.q, p, p.q_strides, work), work, first_query, tiles.queries(threadIdx.x / 32));
   start(0);
-  for (int tile = 0; tile * S::kKeys < place.keys; ++tile) {
+  for (int tile = 0; tile * S::kKeys < work.keys; ++tile) {
     start(tile + 1);
     wait_copies<1>();
     __syncthreads();
     warp.multiply_keys(tiles.keys(tile));
-    weigh(warp, scale2, p.scale < 0, place.keys - tile * S::kKeys);
+    weigh(warp, scale2, p.scale < 0, work.keys - tile * S::kKeys);
     warp.multiply_values(tiles.values(tile));
     __syncthreads();
   }
   wait_copies<0>();  // of queries, where there are no keys
   warp.rows.join_columns();
-  const int exponent = warp.exponent(p, place);
+  const int exponent = warp.exponent(p, work);
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int lane = threadIdx.x % 32, query = first_query + lane / 4 + row * 8;
-    if (query < place.queries)
-      write_row<typename W::Out>(p, place, query, row, lane % 4 * 2, scale2, warp.rows, warp.values,
-                                 exponent);
+    if (query < work.queries)
+      write_row<typename W::Out>(p, work, query, row, lane % 4 * 2, scale2, warp.rows, warp.values, exponent);
   }
 #else
   __trap();  // the plan asks for these kernels from sm_80 on

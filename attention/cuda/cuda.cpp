@@ -8,15 +8,16 @@
 #include <map>
 #include <mutex>
 
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/cuda_problem.h"
+#include "attention/packed_offsets.h"
 #include "attention/result.h"
-#include "attention/cuda/split_parts.h"
-#include "attention/cuda/tensor_tile.h"
 
 namespace vggt {
 namespace {
 
 void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
   TORCH_CHECK(error == cudaSuccess, "attention: ", what, ": ", cudaGetErrorString(error));
 }
 
@@ -24,13 +25,6 @@ int narrow(int64_t size) {
   constexpr int64_t kMost = std::numeric_limits<int>::max() - 255;  // kernels count to the end of a tile
   TORCH_CHECK(size <= kMost, "attention: expected sizes of at most ", kMost, ", got ", size);
   return static_cast<int>(size);
-}
-
-int64_t longest(const at::Tensor& offsets) {
-  const int64_t* o = offsets.const_data_ptr<int64_t>();
-  int64_t most = 0;
-  for (int64_t i = 0; i + 1 < offsets.numel(); ++i) most = std::max(most, o[i + 1] - o[i]);
-  return most;
 }
 
 AttentionStrides strides_of(const at::Tensor& x) {
@@ -67,51 +61,7 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   return p;
 }
 
-/// The tensor cores' part of split and turbo.
-cudaError_t launch_parts(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
-  const bool hopper = plan.tile.queries != kHalfTile80.queries;  // which is split's too
-  if (plan.variant == AttentionVariant::split)
-    return hopper ? launch_split_sm90(p, stream) : launch_split_sm80(p, stream);
-  return hopper ? launch_turbo_sm90(p, stream) : launch_turbo_sm80(p, stream);
-}
-
-/// Split and turbo. The heads that they refuse strict computes: both kernels are started, and each leaves out
-/// the other's heads.
-cudaError_t launch_in_parts(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
-  const int count = plan.variant == AttentionVariant::split ? 2 : 1;
-  const at::Tensor memory = at::empty({split_bytes(p, count)}, at::device(at::kCUDA).dtype(at::kByte));
-  const SplitParts parts = split_parts(p, count, memory.mutable_data_ptr());
-  cudaError_t error = prepare_split(p, parts, stream);
-  if (error == cudaSuccess) error = launch_parts(of_parts(p, parts), plan, stream);
-  if (error != cudaSuccess) return error;
-  const CudaSizes sizes{static_cast<int64_t>(p.sequences) * p.heads, p.longest_queries, p.longest_keys,
-                        p.dim};
-  const CudaPlan strict =
-      choose_cuda_plan(AttentionVariant::strict, p.type, sizes, cuda_device(memory.device()));
-  return launch_strict(of_refused(p, parts), strict.tile, stream);
-}
-
-cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
-  switch (plan.variant) {
-    case AttentionVariant::strict:
-      return launch_strict(p, plan.tile, stream);
-    case AttentionVariant::half:
-      return plan.tile.queries == kHalfTile80.queries ? launch_half_sm80(p, stream)
-                                                      : launch_half_sm90(p, stream);
-    case AttentionVariant::split:
-    case AttentionVariant::turbo:
-      return launch_in_parts(p, plan, stream);
-    default:
-      return cudaErrorNotSupported;
-  }
-}
-
 }  // namespace
-
-cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
-  const cudaError_t error = launch_kernel(p, plan, stream);
-  return error == cudaSuccess && p.partitions > 1 ? merge_partitions(p, stream) : error;
-}
 
 CudaElement cuda_element(at::ScalarType type) {
   return type == at::kFloat      ? CudaElement::fp32
@@ -123,8 +73,8 @@ CudaSizes cuda_sizes(const at::Tensor& q, const at::Tensor& k, const AttentionOp
   const bool packed = options.q_offsets.defined();
   CudaSizes sizes;
   sizes.rows = q.size(1) * (packed ? options.q_offsets.numel() - 1 : q.size(0));
-  sizes.queries = packed ? longest(options.q_offsets) : q.size(2);
-  sizes.keys = packed ? longest(options.k_offsets) : k.size(2);
+  sizes.queries = packed ? longest_sequence(options.q_offsets) : q.size(2);
+  sizes.keys = packed ? longest_sequence(options.k_offsets) : k.size(2);
   sizes.dim = q.size(3);
   return sizes;
 }
@@ -140,6 +90,7 @@ CudaDevice ask_device(const at::Device& device) {
   CudaDevice d;
   d.capability = 10 * ask(cudaDevAttrComputeCapabilityMajor) + ask(cudaDevAttrComputeCapabilityMinor);
   const c10::cuda::CUDAGuard guard(device);
+  d.strict = d.capability >= 75 && strict_built();
   d.mma = d.capability >= 80 && sm80_built();
   d.wgmma = d.capability == 90 && sm90a_built();
   d.multiprocessors = ask(cudaDevAttrMultiProcessorCount);
@@ -152,7 +103,7 @@ CudaDevice ask_device(const at::Device& device) {
 
 CudaDevice cuda_device(const at::Device& device) {
   static std::mutex mutex;
-  static std::map<at::DeviceIndex, CudaDevice> known;  // every call of attention asks
+  static std::map<at::DeviceIndex, CudaDevice> known;  // every call of attention() asks
   const std::lock_guard lock(mutex);
   const auto found = known.find(device.index());
   if (found != known.end()) return found->second;
@@ -188,7 +139,7 @@ AttentionResult attention_cuda(const at::Tensor& q, const at::Tensor& k, const a
     workspace = at::empty({workspace_floats(p)}, q.options().dtype(at::kFloat));
     p.workspace = workspace.mutable_data_ptr<float>();
   }
-  check(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream().stream()), variant_name(plan.variant));
+  check(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream().stream()), kernel_name(plan.kernel));
   if (result.out.defined()) result.out = joinable(result.out, dim);
   if (result.w.defined()) result.w = joinable(result.w, dim);
   return result;

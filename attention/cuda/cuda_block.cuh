@@ -7,7 +7,7 @@
 namespace vggt {
 
 /// A block's share of the call. Queries and keys count from the beginning of the tensors.
-struct BlockPlace {
+struct BlockWork {
   int batch, head, partition;
   int first_query, queries;  // at most the tile's
   int first_key, keys;       // may be 0
@@ -21,46 +21,46 @@ inline int64_t blocks_of(const CudaProblem& p, int query_tile) {
 }
 
 /// Number of a head in marks and in largest.
-__device__ inline int head_row(const CudaProblem& p, const BlockPlace& place) {
-  return place.batch * p.heads + place.head;
+__device__ inline int head_row(const CudaProblem& p, const BlockWork& work) {
+  return work.batch * p.heads + work.head;
 }
 
 /// The share of block number `index` of blocks_of(). Without queries where its sequence is shorter, or its
 /// head is left out.
-__device__ inline BlockPlace place_of_block(const CudaProblem& p, const CudaTile& tile, unsigned index) {
+__device__ inline BlockWork work_of_block(const CudaProblem& p, const CudaTile& tile, unsigned index) {
   const unsigned tiles = (p.longest_queries + tile.queries - 1u) / tile.queries;
   const int block = index % tiles;
   index /= tiles;
-  BlockPlace place;
-  place.partition = index % p.partitions;
+  BlockWork work;
+  work.partition = index % p.partitions;
   index /= p.partitions;
-  place.head = index % p.heads;
+  work.head = index % p.heads;
   const int sequence = index / p.heads;
-  place.batch = p.q_offsets ? 0 : sequence;
+  work.batch = p.q_offsets ? 0 : sequence;
   const int q_first = p.q_offsets ? p.q_offsets[sequence] : 0;
   const int q_end = p.q_offsets ? p.q_offsets[sequence + 1] : p.queries;
   const int k_first = p.k_offsets ? p.k_offsets[sequence] : 0;
   const int k_end = p.k_offsets ? p.k_offsets[sequence + 1] : p.keys;
-  place.first_query = q_first + block * tile.queries;
-  place.queries = max(0, min(tile.queries, q_end - place.first_query));
-  if (p.marks && p.marks[head_row(p, place)] != p.mark) place.queries = 0;
-  const KeyRange range = partition_keys(k_end - k_first, tile.keys, place.partition, p.partitions);
-  place.first_key = k_first + range.first;
-  place.keys = range.end - range.first;
-  return place;
+  work.first_query = q_first + block * tile.queries;
+  work.queries = max(0, min(tile.queries, q_end - work.first_query));
+  if (p.marks && p.marks[head_row(p, work)] != p.mark) work.queries = 0;
+  const KeyRange range = partition_keys(k_end - k_first, tile.keys, work.partition, p.partitions);
+  work.first_key = k_first + range.first;
+  work.keys = range.end - range.first;
+  return work;
 }
 
 /// Number of a row in lse, m, s and in the workspace.
-__device__ inline int64_t line_of(const CudaProblem& p, const BlockPlace& place, int row) {
-  return static_cast<int64_t>(head_row(p, place)) * p.queries + place.first_query + row;
+__device__ inline int64_t line_of(const CudaProblem& p, const BlockWork& work, int row) {
+  return static_cast<int64_t>(head_row(p, work)) * p.queries + work.first_query + row;
 }
 
 /// Where a row's fp32 numbers [D] go: W of the partition or of the state, or an fp32 output.
-__device__ inline float* wide_row(const CudaProblem& p, const BlockPlace& place, int row) {
-  if (p.partitions > 1) return partition_state(p, place.partition).w + line_of(p, place, row) * p.dim;
+__device__ inline float* wide_row(const CudaProblem& p, const BlockWork& work, int row) {
+  if (p.partitions > 1) return partition_state(p, work.partition).w + line_of(p, work, row) * p.dim;
   float* base = p.out ? static_cast<float*>(p.out) : p.w;
-  return base + place.batch * p.out_strides.batch + place.head * p.out_strides.head +
-         (place.first_query + row) * p.out_strides.token;
+  return base + work.batch * p.out_strides.batch + work.head * p.out_strides.head +
+         (work.first_query + row) * p.out_strides.token;
 }
 
 /// What W becomes the output by, of a row with this sum; 1 where W itself is wanted.
@@ -69,11 +69,11 @@ __device__ inline float wide_factor(const CudaProblem& p, float s) {
 }
 
 /// Writes what is wanted of a finished row's m2 and s.
-__device__ inline void write_numbers(const CudaProblem& p, const BlockPlace& place, int row, float m2,
+__device__ inline void write_numbers(const CudaProblem& p, const BlockWork& work, int row, float m2,
                                      float s) {
-  const int64_t line = line_of(p, place, row);
+  const int64_t line = line_of(p, work, row);
   if (p.partitions > 1) {
-    const PartitionState state = partition_state(p, place.partition);
+    const PartitionState state = partition_state(p, work.partition);
     state.m2[line] = m2;
     state.s[line] = s;
   } else if (!p.out) {

@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "attention/cuda/cuda_block.cuh"
+#include "attention/cuda/cuda_launch.h"
 
 namespace vggt {
 namespace {
@@ -55,16 +56,16 @@ __global__ void __launch_bounds__(kThreads) merge_partitions_kernel(const __grid
   const int dim = static_cast<int>(index % quads) * kQuad;
   const Quad state = merged<Depth>(p, line, dim, 0);
 
-  BlockPlace place = {};
-  place.first_query = static_cast<int>(line % p.queries);
-  place.head = static_cast<int>(line / p.queries % p.heads);
-  place.batch = static_cast<int>(line / p.queries / p.heads);
+  BlockWork work = {};
+  work.first_query = static_cast<int>(line % p.queries);
+  work.head = static_cast<int>(line / p.queries % p.heads);
+  work.batch = static_cast<int>(line / p.queries / p.heads);
   CudaProblem whole = p;
   whole.partitions = 1;
-  if (dim == 0) write_numbers(whole, place, 0, state.m, state.s);
+  if (dim == 0) write_numbers(whole, work, 0, state.m, state.s);
   const float factor = wide_factor(whole, state.s);
-  const int64_t at = place.batch * p.out_strides.batch + place.head * p.out_strides.head +
-                     place.first_query * p.out_strides.token + dim;
+  const int64_t at = work.batch * p.out_strides.batch + work.head * p.out_strides.head +
+                     work.first_query * p.out_strides.token + dim;
   if (!p.out) {
     store<float>(p.w, at, state.w, factor);
   } else if (p.type == CudaElement::fp32) {

@@ -21,8 +21,9 @@ int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// A tile of a kernel, and how many of its blocks share a multiprocessor.
+/// A kernel with one of its tiles, and how many blocks share a multiprocessor: 0 where not even one fits.
 struct Fit {
+  CudaKernel kernel = CudaKernel::sdpa;
   CudaTile tile;
   int64_t blocks = 0;
 };
@@ -32,46 +33,64 @@ Fit strict_fit(const CudaDevice& device) {
   // The hardware keeps 1 KB of each block for itself; a thread takes up to 255 of 65536 registers.
   constexpr int64_t kBytes = Tile::kFloats * int64_t{sizeof(float)}, kReserved = 1024;
   constexpr int64_t kByRegisters = 65536 / (256 * Tile::kThreads);
-  if (kBytes > device.shared_per_block) return {};
-  return {{Tile::kQueries, Tile::kKeys},
-          std::min(kByRegisters, device.shared_per_multiprocessor / (kBytes + kReserved))};
+  const int64_t by_memory = device.shared_per_multiprocessor / (kBytes + kReserved);
+  const int64_t blocks = kBytes > device.shared_per_block ? 0 : std::min(kByRegisters, by_memory);
+  return {CudaKernel::strict, {Tile::kQueries, Tile::kKeys}, blocks};
 }
 
 template <class Large, class Small>
-Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
-  const Fit large = strict_fit<Large>(device);
-  return large.blocks > 0 && sizes.queries > Small::kQueries ? large : strict_fit<Small>(device);
+std::vector<Fit> strict_fits(const CudaSizes& sizes, const CudaDevice& device) {
+  const Fit large = strict_fit<Large>(device), small = strict_fit<Small>(device);
+  if (large.blocks > 0 && sizes.queries > Small::kQueries) return {large, small};
+  return {small, large};
 }
 
-Fit strict_fit(const CudaSizes& sizes, const CudaDevice& device) {
-  return sizes.dim <= 64 ? strict_fit<StrictTile64, StrictTile64Small>(sizes, device)
-                         : strict_fit<StrictTile128, StrictTile128Small>(sizes, device);
-}
-
-Fit half_fit_sm80(int64_t dim, const CudaDevice& device) {
+Fit half_fit_sm80(CudaKernel kernel, int64_t dim, const CudaDevice& device) {
   // Of a block: two tiles each of keys and values, and what the hardware keeps for itself.
   const int64_t bytes = ((dim <= 64 ? 32 : 64) + 1) << 10;
-  return {kHalfTile80, std::min<int64_t>(dim <= 64 ? 3 : 2, device.shared_per_multiprocessor / bytes)};
+  return {kernel, kHalfTile80,
+          std::min<int64_t>(dim <= 64 ? 3 : 2, device.shared_per_multiprocessor / bytes)};
 }
 
-Fit half_fit(int64_t dim, const CudaDevice& device) {
-  if (device.wgmma) return {dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
-  return half_fit_sm80(dim, device);
+Fit half_fit_sm90(CudaKernel kernel, int64_t dim) {
+  return {kernel, dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
 }
 
 Fit split_fit_sm80(int64_t dim, const CudaDevice& device) {
   // Of a block: tiles, the low part of queries, and what the hardware keeps for itself.
   const int64_t bytes = (64 + (dim <= 64 ? 8 : 16) + 1) << 10;
-  return {dim <= 64 ? kSplitTile80 : kSplitTile80Wide,
+  return {CudaKernel::split_sm80, dim <= 64 ? kSplitTile80 : kSplitTile80Wide,
           std::min<int64_t>(2, device.shared_per_multiprocessor / bytes)};
 }
 
-Fit split_fit(int64_t dim, const CudaDevice& device) {
-  if (device.wgmma) return {dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1};
-  return split_fit_sm80(dim, device);
+Fit split_fit_sm90(int64_t dim) {
+  return {CudaKernel::split_sm90, dim <= 64 ? kSplitTile90 : kSplitTile90Wide, 1};
 }
 
-/// Of the workspace, for each partition.
+/// The variant's kernels and tiles for these sizes on this device, the one to be taken by rule first.
+std::vector<Fit> fits_of(AttentionVariant variant, const CudaSizes& sizes, const CudaDevice& device) {
+  const int64_t dim = sizes.dim;
+  auto newest_first = [&](const Fit& hopper, const Fit& ampere) {
+    return device.wgmma ? std::vector{hopper, ampere} : std::vector{ampere};
+  };
+  switch (variant) {
+    case AttentionVariant::strict:
+      return dim <= 64 ? strict_fits<StrictTile64, StrictTile64Small>(sizes, device)
+                       : strict_fits<StrictTile128, StrictTile128Small>(sizes, device);
+    case AttentionVariant::half:
+      return newest_first(half_fit_sm90(CudaKernel::half_sm90, dim),
+                          half_fit_sm80(CudaKernel::half_sm80, dim, device));
+    case AttentionVariant::turbo:
+      return newest_first(half_fit_sm90(CudaKernel::turbo_sm90, dim),
+                          half_fit_sm80(CudaKernel::turbo_sm80, dim, device));
+    case AttentionVariant::split:
+      return newest_first(split_fit_sm90(dim), split_fit_sm80(dim, device));
+    default:
+      return {};
+  }
+}
+
+/// Bytes of workspace that each partition takes.
 int64_t partition_bytes(const CudaSizes& sizes) {
   return sizes.rows * sizes.queries * (sizes.dim + 2) * int64_t{sizeof(float)};
 }
@@ -82,28 +101,6 @@ int most_partitions(const CudaSizes& sizes, const CudaTile& tile) {
   const int64_t in_memory = kMostBytes / std::max<int64_t>(1, partition_bytes(sizes));
   const int64_t most = std::min({int64_t{kMostPartitions}, divide_up(sizes.keys, tile.keys), in_memory});
   return static_cast<int>(std::max<int64_t>(1, most));
-}
-
-/// Every tile of the variant's kernels for this head dim that the device can take.
-std::vector<CudaTile> tiles_of(AttentionVariant variant, int64_t dim, const CudaDevice& device) {
-  std::vector<Fit> fits;
-  if (variant == AttentionVariant::strict && dim <= 64)
-    fits = {strict_fit<StrictTile64>(device), strict_fit<StrictTile64Small>(device)};
-  if (variant == AttentionVariant::strict && dim > 64)
-    fits = {strict_fit<StrictTile128>(device), strict_fit<StrictTile128Small>(device)};
-  if (variant == AttentionVariant::half || variant == AttentionVariant::turbo) {
-    fits = {half_fit(dim, device)};
-    if (device.wgmma) fits.push_back(half_fit_sm80(dim, device));
-  }
-  if (variant == AttentionVariant::split) {
-    fits = {split_fit(dim, device)};
-    if (device.wgmma) fits.push_back(split_fit_sm80(dim, device));
-  }
-  std::vector<CudaTile> tiles;
-  for (const Fit& fit : fits) {
-    if (fit.blocks > 0) tiles.push_back(fit.tile);
-  }
-  return tiles;
 }
 
 /// The number of partitions of the keys with the shortest time: waves of blocks, each for its share of the
@@ -132,40 +129,22 @@ int choose_partitions(const CudaSizes& sizes, const CudaDevice& device, const Fi
 
 std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t dim,
                             const CudaDevice& device) {
-  const bool fp32 = type == CudaElement::fp32;
-  auto need = [&](const std::string& what, const std::string& got) {
+  const bool strict = variant == AttentionVariant::strict, half = variant == AttentionVariant::half;
+  auto need = [](const std::string& what, const std::string& got) {
     return "needs " + what + ", got " + got;
   };
-  switch (variant) {
-    case AttentionVariant::automatic:
-    case AttentionVariant::sdpa:
-      return "";
-    case AttentionVariant::strict:
-      if (!fp32) return need("fp32", name_of(type));
-      if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
-      if (device.capability < 75) return need("compute capability 7.5", capability_name(device.capability));
-      return "";
-    case AttentionVariant::split:
-      if (!fp32) return need("fp32", name_of(type));
-      if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
-      if (!device.mma)
-        return need("compute capability 8.0 and a build for it", capability_name(device.capability));
-      return "";
-    case AttentionVariant::turbo:
-    case AttentionVariant::half:
-      if (variant == AttentionVariant::turbo && !fp32) return need("fp32", name_of(type));
-      if (variant == AttentionVariant::half && fp32) return need("bf16 or fp16", name_of(type));
-      if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
-      if (!device.mma)
-        return need("compute capability 8.0 and a build for it", capability_name(device.capability));
-      return "";
-  }
-  return "is unknown";
+  if (variant == AttentionVariant::automatic || variant == AttentionVariant::sdpa) return "";
+  if (half == (type == CudaElement::fp32)) return need(half ? "bf16 or fp16" : "fp32", name_of(type));
+  if (dim > 128) return need("a head dim of at most 128", std::to_string(dim));
+  if (strict ? device.strict : device.mma) return "";
+  return need(
+      strict ? "compute capability 7.5 and a build for it" : "compute capability 8.0 and a build for it",
+      capability_name(device.capability));
 }
 
 namespace {
 
-/// What `automatic` stands for: of our kernels the fastest that keeps the type's accuracy.
+/// What `automatic` stands for: the fastest of our variants that keeps the type's accuracy, else sdpa.
 AttentionVariant automatic(CudaElement type, int64_t dim, const CudaDevice& device) {
   using enum AttentionVariant;
   for (AttentionVariant variant : {half, split, strict}) {
@@ -178,31 +157,31 @@ AttentionVariant automatic(CudaElement type, int64_t dim, const CudaDevice& devi
 
 CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const CudaSizes& sizes,
                           const CudaDevice& device) {
-  CudaPlan plan;
-  plan.variant = variant == AttentionVariant::automatic ? automatic(type, sizes.dim, device) : variant;
+  const AttentionVariant chosen =
+      variant == AttentionVariant::automatic ? automatic(type, sizes.dim, device) : variant;
+  const std::vector<Fit> fits = fits_of(chosen, sizes, device);
+  if (fits.empty()) return {};  // sdpa
   // The time of a block for a key tile, by count of its instructions; the second pass reads and writes at
   // some 3 TB/s.
   constexpr double kMergeBytes = 3e12 / 2;
-  auto cut = [&](const Fit& fit, double tile_seconds) {
-    plan.tile = fit.tile;
-    plan.partitions = choose_partitions(sizes, device, fit, 1 / (tile_seconds * kMergeBytes));
-  };
-  if (plan.variant == AttentionVariant::strict) cut(strict_fit(sizes, device), 10e-6);
-  if (plan.variant == AttentionVariant::half || plan.variant == AttentionVariant::turbo)
-    cut(half_fit(sizes.dim, device), 1e-6);
-  if (plan.variant == AttentionVariant::split) cut(split_fit(sizes.dim, device), 2e-6);
-  return plan;
+  const double tile_seconds = chosen == AttentionVariant::strict  ? 10e-6
+                              : chosen == AttentionVariant::split ? 2e-6
+                                                                  : 1e-6;
+  const Fit& fit = fits.front();
+  return {fit.kernel, fit.tile, choose_partitions(sizes, device, fit, 1 / (tile_seconds * kMergeBytes))};
 }
 
 std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& sizes,
                                         const CudaDevice& device) {
   std::vector<CudaPlan> plans = {plan};
-  std::vector<CudaTile> tiles = tiles_of(plan.variant, sizes.dim, device);
-  // The plan's own tile first: what little may be spent on measuring goes to the likeliest.
-  std::ranges::stable_partition(tiles, [&](const CudaTile& tile) { return tile == plan.tile; });
-  for (const CudaTile& tile : tiles) {
-    for (int n = 1; n <= most_partitions(sizes, tile); n *= 2) {
-      const CudaPlan other{plan.variant, tile, n};
+  std::vector<Fit> fits = fits_of(variant_of(plan.kernel), sizes, device);
+  std::erase_if(fits, [](const Fit& fit) { return fit.blocks == 0; });
+  // The plan's own kernel and tile first: what little may be spent on measuring goes to the likeliest.
+  std::ranges::stable_partition(
+      fits, [&](const Fit& fit) { return fit.kernel == plan.kernel && fit.tile == plan.tile; });
+  for (const Fit& fit : fits) {
+    for (int n = 1; n <= most_partitions(sizes, fit.tile); n *= 2) {
+      const CudaPlan other{fit.kernel, fit.tile, n};
       if (other != plan) plans.push_back(other);
     }
   }
@@ -210,8 +189,11 @@ std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& s
 }
 
 std::optional<CudaPlan> fitted_plan(const CudaPlan& plan, const CudaSizes& sizes, const CudaDevice& device) {
-  const std::vector<CudaTile> tiles = tiles_of(plan.variant, sizes.dim, device);
-  if (!std::ranges::count(tiles, plan.tile) || plan.partitions < 1) return std::nullopt;
+  const std::vector<Fit> fits = fits_of(variant_of(plan.kernel), sizes, device);
+  const bool fits_here = std::ranges::any_of(fits, [&](const Fit& fit) {
+    return fit.blocks > 0 && fit.kernel == plan.kernel && fit.tile == plan.tile;
+  });
+  if (!fits_here || plan.partitions < 1) return std::nullopt;
   CudaPlan fitted = plan;
   fitted.partitions = std::min(plan.partitions, most_partitions(sizes, plan.tile));
   return fitted;

@@ -14,7 +14,7 @@ namespace vggt {
 enum class CudaElement { fp32, bf16, fp16 };
 constexpr const char* kElementNames[] = {"fp32", "bf16", "fp16"};
 
-/// The head dim of the kernels that compute this one, up to 128.
+/// The head dim of the kernels for this head dim, which is at most 128.
 constexpr int64_t kernel_dim(int64_t dim) {
   return dim <= 64 ? 64 : 128;
 }
@@ -23,27 +23,44 @@ struct CudaDevice {
   int capability = 0;  // major·10 + minor
   int multiprocessors = 0;
   int64_t shared_per_block = 0, shared_per_multiprocessor = 0;  // bytes of shared memory
-  // It has Ampere's and Hopper's matrix instructions, and this build has code for it that uses them.
-  bool mma = false, wgmma = false;
+  // This build has code that runs here: of strict, and with Ampere's and Hopper's matrix instructions.
+  bool strict = false, mma = false, wgmma = false;
 };
 
-/// What a plan depends on besides the device.
+/// The sizes of a call, which its plan depends on besides the device.
 struct CudaSizes {
   int64_t rows = 0;               // sequences × heads
   int64_t queries = 0, keys = 0;  // of the longest sequence
   int64_t dim = 0;
 };
 
-/// Queries of a block, and keys that it takes at a time.
+/// Queries of a block, and keys that the block takes at a time.
 struct CudaTile {
   int queries = 0, keys = 0;
   bool operator==(const CudaTile&) const = default;
 };
 
-/// variant: never automatic. tile and partitions mean nothing to sdpa.
+/// A variant's kernel for a generation of GPUs; sdpa stands for all of LibTorch's.
+enum class CudaKernel { sdpa, strict, half_sm80, half_sm90, split_sm80, split_sm90, turbo_sm80, turbo_sm90 };
+constexpr const char* kKernelNames[] = {"sdpa",       "strict",     "half_sm80",  "half_sm90",
+                                        "split_sm80", "split_sm90", "turbo_sm80", "turbo_sm90"};
+
+constexpr const char* kernel_name(CudaKernel kernel) {
+  return kKernelNames[static_cast<int>(kernel)];
+}
+
+/// The variant that a kernel computes.
+constexpr AttentionVariant variant_of(CudaKernel kernel) {
+  constexpr AttentionVariant kVariants[] = {
+      AttentionVariant::sdpa,  AttentionVariant::strict, AttentionVariant::half,  AttentionVariant::half,
+      AttentionVariant::split, AttentionVariant::split,  AttentionVariant::turbo, AttentionVariant::turbo};
+  return kVariants[static_cast<int>(kernel)];
+}
+
+/// Which kernel computes a call, and how it is cut up; tile and partitions mean nothing to sdpa.
 struct CudaPlan {
-  AttentionVariant variant = AttentionVariant::sdpa;
-  CudaTile tile;
+  CudaKernel kernel = CudaKernel::sdpa;
+  CudaTile tile;       // one that the kernel has for the head dim
   int partitions = 1;  // of the keys, merged by a second kernel
   bool operator==(const CudaPlan&) const = default;
 };
@@ -58,13 +75,13 @@ std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t 
 CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const CudaSizes& sizes,
                           const CudaDevice& device);
 
-/// What is worth measuring beside `plan`, which comes first: other numbers of partitions, and the other tiles
-/// that the variant's kernels have. None for sdpa.
+/// `plan`, and after it the plans that are worth measuring against it: other numbers of partitions, and the
+/// other kernels and tiles of the variant. `plan` alone for sdpa.
 std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& sizes,
                                         const CudaDevice& device);
 
-/// A plan that was measured for other sizes of its class, with no more partitions than these sizes allow;
-/// nothing where the variant has no such tile here.
+/// `plan`, which was measured for other sizes of its class, with no more partitions than these sizes allow.
+/// Nothing where the device cannot take its kernel or tile.
 std::optional<CudaPlan> fitted_plan(const CudaPlan& plan, const CudaSizes& sizes, const CudaDevice& device);
 
 }  // namespace vggt

@@ -2,7 +2,7 @@
 // One attention call on a GPU, without torch: what every CUDA kernel of this room takes, how its keys are cut
 // into partitions, and where the states of the partitions lie.
 
-#include <cuda_runtime_api.h>
+#include <cstdint>
 
 #include "attention/cuda/cuda_plan.h"
 #include "attention/params.h"
@@ -77,27 +77,5 @@ VGGT_HOST_DEVICE KeyRange partition_keys(int keys, int tile, int partition, int 
                 end = tiles * (partition + 1) / partitions * tile;
   return {static_cast<int>(first), static_cast<int>(end < keys ? end : keys)};
 }
-
-/// Starts what the plan says, and what it wants of p is written: the variant's kernel, and the merging of
-/// partitions. The plan's partitions are those of p. cudaErrorNotSupported for a variant without a kernel.
-/// stream: LibTorch's current one, of which split and turbo take memory.
-cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream);
-
-// The parts of it. With partitions > 1 the kernels write the states of the partitions to the workspace.
-
-/// fp32, IEEE arithmetic without tensor cores.
-cudaError_t launch_strict(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
-
-/// bf16 and fp16 on tensor cores, from sm_80 on; and on Hopper, where sm90a_built().
-cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream);
-cudaError_t launch_half_sm90(const CudaProblem& p, cudaStream_t stream);
-
-/// Whether what this build has for the current device is code for sm_80 or later, with its instructions.
-bool sm80_built();
-/// Whether this build has code for sm_90a, which alone has Hopper's matrix instructions.
-bool sm90a_built();
-
-/// The second pass: merges the states of the partitions by a tree. Any type of out.
-cudaError_t merge_partitions(const CudaProblem& p, cudaStream_t stream);
 
 }  // namespace vggt

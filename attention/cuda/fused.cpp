@@ -5,14 +5,15 @@
 #include <tuple>
 
 #include "attention/cuda/cuda.h"
-#include "attention/params.h"
+#include "attention/cuda/fused_kernel.h"
 #include "attention/result.h"
 
 namespace vggt {
 namespace {
 
 struct Fused {
-  at::Tensor out, lse;  // [B,A,Nq,D'], with at least B·A·Nq numbers in [B,A,..]
+  at::Tensor out;  // [B,A,Nq,D']
+  at::Tensor lse;  // [B,A,Nq rounded up] or [B,A,Nq,1]
 };
 
 Fused run(FusedKernel kernel, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
@@ -33,7 +34,7 @@ Fused run(FusedKernel kernel, const at::Tensor& q, const at::Tensor& k, const at
   return {std::get<0>(result), std::get<1>(result)};
 }
 
-/// lse [B,A,Nq] in fp32: some kernels round its length up, others append a dimension of 1.
+/// lse [B,A,Nq] in fp32 from any kernel's.
 at::Tensor trimmed_lse(const at::Tensor& lse, const at::Tensor& q) {
   const int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2);
   return lse.reshape({batch, heads, -1}).narrow(2, 0, queries).to(at::kFloat).contiguous();
@@ -50,22 +51,15 @@ AttentionResult identity(const at::Tensor& q, AttentionWant want) {
   return result;
 }
 
-/// More batch entries than a grid has rows, some at a time.
+/// A call with more batch entries than a grid has rows, `most` entries at a time.
 AttentionResult in_parts(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const AttentionOptions& options, int64_t most) {
-  AttentionResult all = empty_result(q, options.want);
+  const AttentionResult all = empty_result(q, options.want);
   for (int64_t first = 0; first < q.size(0); first += most) {
     const int64_t count = std::min(most, q.size(0) - first);
-    const AttentionResult part = attention_fused(q.narrow(0, first, count), k.narrow(0, first, count),
-                                                 v.narrow(0, first, count), options);
-    auto place = [&](at::Tensor& whole, const at::Tensor& piece) {
-      if (whole.defined()) whole.narrow(0, first, count).copy_(piece);
-    };
-    place(all.out, part.out);
-    place(all.lse, part.lse);
-    place(all.m, part.m);
-    place(all.s, part.s);
-    place(all.w, part.w);
+    copy_result(slice_result(all, 0, first, count),
+                attention_fused(q.narrow(0, first, count), k.narrow(0, first, count),
+                                v.narrow(0, first, count), options));
   }
   return all;
 }

@@ -130,7 +130,7 @@ __device__ __forceinline__ float unscaled(float x, int exponent) {
 /// Writes what p wants of row 0 or 1 of a thread's accumulator w: numbers from `column` on of query number
 /// `query` of the block. rows: joined. exponent: as in unscaled().
 template <class Out, int kCount, class Rows>
-__device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace& place, int query, int row,
+__device__ __forceinline__ void write_row(const CudaProblem& p, const BlockWork& work, int query, int row,
                                           int column, float scale2, const Rows& rows,
                                           const float (&w)[kCount], int exponent = 0) {
   constexpr float kLowered = 1.0f / (1 << Rows::kLift);  // see Note [Lift]
@@ -138,25 +138,25 @@ __device__ __forceinline__ void write_row(const CudaProblem& p, const BlockPlace
   if constexpr (!std::is_same_v<Out, float>) {
     if (finished) {
       const float factor = normaliser(rows.sum[row]);
-      const int64_t at = place.batch * p.out_strides.batch + place.head * p.out_strides.head +
-                         (place.first_query + query) * p.out_strides.token + column;
+      const int64_t at = work.batch * p.out_strides.batch + work.head * p.out_strides.head +
+                         (work.first_query + query) * p.out_strides.token + column;
       uint32_t* out = reinterpret_cast<uint32_t*>(static_cast<Out*>(p.out) + at);
 #pragma unroll
       for (int i = 0; i < kCount / 4; ++i)
         out[4 * i] = packed_pair<Out>(w[4 * i + 2 * row] * factor, w[4 * i + 2 * row + 1] * factor);
-      if (column == 0) write_numbers(p, place, query, rows.peak[row] * scale2, rows.sum[row] * kLowered);
+      if (column == 0) write_numbers(p, work, query, rows.peak[row] * scale2, rows.sum[row] * kLowered);
       return;
     }
   }
   const float m2 = rows.largest[row] * scale2,
               lowered = rows.factor_to(rows.largest[row], row, scale2) * kLowered;
   const float factor = finished ? normaliser(rows.sum[row]) : lowered;
-  float2* wide = reinterpret_cast<float2*>(wide_row(p, place, query) + column);
+  float2* wide = reinterpret_cast<float2*>(wide_row(p, work, query) + column);
 #pragma unroll
   for (int i = 0; i < kCount / 4; ++i)
     wide[4 * i] = make_float2(unscaled<Out>(w[4 * i + 2 * row] * factor, exponent),
                               unscaled<Out>(w[4 * i + 2 * row + 1] * factor, exponent));
-  if (column == 0) write_numbers(p, place, query, m2, rows.sum[row] * lowered);
+  if (column == 0) write_numbers(p, work, query, m2, rows.sum[row] * lowered);
 }
 
 }  // namespace vggt

@@ -3,7 +3,8 @@
 #include <cuda_fp16.h>
 
 #include "attention/cuda/ampere_block.cuh"
-#include "attention/cuda/split_parts.h"
+#include "attention/cuda/built_code.h"
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/tensor_tile.h"
 
 namespace vggt {
@@ -23,8 +24,8 @@ struct HalfWarp {
   float values[kDim / 2] = {};     // w
   SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows;
 
-  __device__ void take_queries(const HeadRows& q, const BlockPlace& place, int first, uint32_t) {
-    take_fragments(queries, q, place, first);
+  __device__ void take_queries(const HeadRows& q, const BlockWork& work, int first, uint32_t) {
+    take_fragments(queries, q, work, first);
   }
 
   __device__ void multiply_keys(uint32_t keys) {
@@ -58,8 +59,8 @@ struct HalfWarp {
     }
   }
 
-  __device__ static int exponent(const CudaProblem& p, const BlockPlace& place) {
-    return kOfParts ? value_exponent(p, place) : 0;
+  __device__ static int exponent(const CudaProblem& p, const BlockWork& work) {
+    return kOfParts ? value_exponent(p, work) : 0;
   }
 };
 
@@ -84,9 +85,8 @@ cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
 }  // namespace
 
 bool sm80_built() {
-  cudaFuncAttributes attributes;
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, half_mma_kernel<HalfWarp<__half, __half, 64>>);
-  return error == cudaSuccess && attributes.ptxVersion >= 80;
+  const auto code = built_code(reinterpret_cast<const void*>(half_mma_kernel<HalfWarp<__half, __half, 64>>));
+  return code && code->ptxVersion >= 80;
 }
 
 cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream) {

@@ -1,6 +1,8 @@
 #pragma once
 // The operands of split and turbo: fp32 numbers as one or two of fp16, whose products tensor cores sum up.
 
+#include <cuda_runtime_api.h>
+
 #include "attention/cuda/cuda_problem.h"
 
 namespace vggt {
@@ -36,12 +38,5 @@ CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts);
 
 /// Fills the parts. p: fp32.
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream);
-
-/// fp32 attention of parts: split of two, at fp32's accuracy, turbo of one, at TF32's. From sm_80 on; and on
-/// Hopper, where sm90a_built().
-cudaError_t launch_split_sm80(const CudaProblem& p, cudaStream_t stream);
-cudaError_t launch_split_sm90(const CudaProblem& p, cudaStream_t stream);
-cudaError_t launch_turbo_sm80(const CudaProblem& p, cudaStream_t stream);
-cudaError_t launch_turbo_sm90(const CudaProblem& p, cudaStream_t stream);
 
 }  // namespace vggt

@@ -14,18 +14,18 @@ __device__ __forceinline__ int split_exponent(float largest) {
 }
 
 /// What q·k of the numbers that p holds, parts or not, becomes a logit in base 2 by; without its sign.
-__device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockPlace& place) {
+__device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockWork& work) {
   const float scale = fabsf(p.scale) * kLog2E;
   if (!p.largest) return scale;
-  const float* largest = p.largest + head_row(p, place);
+  const float* largest = p.largest + head_row(p, work);
   const int exponent = split_exponent(largest[0]) + split_exponent(largest[p.batch * p.heads]);
   // Not 0, which a masked logit must not be multiplied by.
   return fmaxf(ldexpf(scale, -exponent), FLT_MIN);
 }
 
 /// e of the values' parts.
-__device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockPlace& place) {
-  return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, place)]);
+__device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockWork& work) {
+  return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, work)]);
 }
 
 constexpr int kSplitLift = 15;  // weights, at most 1, times 2^kSplitLift: as large as fp16 takes

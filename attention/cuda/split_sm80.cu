@@ -1,7 +1,7 @@
 // fp32 attention at fp32's accuracy for any GPU from sm_80 on: each product of fp32 matrices is three of
 // fp16. See Note [Splitting].
 #include "attention/cuda/ampere_block.cuh"
-#include "attention/cuda/split_parts.h"
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/tensor_tile.h"
 
 namespace vggt {
@@ -22,10 +22,10 @@ struct SplitWarp {
   float values[kDim / 2] = {};  // w, without the scales
   SoftmaxRows<0> rows;
 
-  __device__ void take_queries(const HeadRows& q, const BlockPlace& place, int first, uint32_t memory) {
+  __device__ void take_queries(const HeadRows& q, const BlockWork& work, int first, uint32_t memory) {
     low = memory;
-    take_fragments(high, q, place, first);
-    copy_low_queries<Shape>(low, q, place, first);
+    take_fragments(high, q, work, first);
+    copy_low_queries<Shape>(low, q, work, first);
   }
 
   __device__ void multiply_keys(uint32_t keys) {
@@ -74,8 +74,8 @@ struct SplitWarp {
     }
   }
 
-  __device__ static int exponent(const CudaProblem& p, const BlockPlace& place) {
-    return value_exponent(p, place) + kSplitLift;
+  __device__ static int exponent(const CudaProblem& p, const BlockWork& work) {
+    return value_exponent(p, work) + kSplitLift;
   }
 };
 

@@ -2,7 +2,9 @@
 // 2e-7), no tensor cores. It is bound by the issue of FFMA; see Note [Strict tiles].
 #include <climits>
 
+#include "attention/cuda/built_code.h"
 #include "attention/cuda/cuda_block.cuh"
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/strict_copy.cuh"
 #include "attention/cuda/strict_products.cuh"
 
@@ -84,7 +86,7 @@ __device__ inline void clear_sums(float* shared) {
 /// Adds the sums in shared memory to those of earlier chunks, which lie where the result goes, and clears
 /// them. `last`: writes the finished rows instead.
 template <class Tile>
-__device__ void finish_chunk(const CudaProblem& p, const BlockPlace& place, float* shared, LaneRows& rows,
+__device__ void finish_chunk(const CudaProblem& p, const BlockWork& work, float* shared, LaneRows& rows,
                              bool first, bool last) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -109,14 +111,14 @@ __device__ void finish_chunk(const CudaProblem& p, const BlockPlace& place, floa
 #pragma unroll
       for (int bit = 2; bit <= 8; bit *= 2) m2 = fmaxf(m2, __shfl_xor_sync(0xffffffffu, m2, bit));
       const float lowered = shift2(peak, m2);
-      if (row < place.queries && lane_column(lane) == 0) write_numbers(p, place, row, m2, s * lowered);
+      if (row < work.queries && lane_column(lane) == 0) write_numbers(p, work, row, m2, s * lowered);
       factor = p.partitions == 1 && p.out ? normaliser(s) : lowered;
     }
-    if (row >= place.queries) continue;
+    if (row >= work.queries) continue;
 #pragma unroll
     for (int c = 0; c < Tile::kQuads; ++c) {
       float4 w = load4(shared + sum_offset<Tile>(threadIdx.x, i, c));
-      float* to = wide_row(p, place, row) + dim_of(lane, c);
+      float* to = wide_row(p, work, row) + dim_of(lane, c);
       if (!first) {
         const float4 old = load4(to);
         w = {fmaf(old.x, a, w.x), fmaf(old.y, a, w.y), fmaf(old.z, a, w.z), fmaf(old.w, a, w.w)};
@@ -132,20 +134,19 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 2)
     strict_attention_kernel(const __grid_constant__ CudaProblem p) {
   extern __shared__ __align__(16) float shared[];
-  const BlockPlace place = place_of_block(p, {Tile::kQueries, Tile::kKeys}, blockIdx.x);
-  if (place.queries == 0) return;
+  const BlockWork work = work_of_block(p, {Tile::kQueries, Tile::kKeys}, blockIdx.x);
+  if (work.queries == 0) return;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   auto at = [&](const void* base, const AttentionStrides& strides, int token) {
-    return static_cast<const float*>(base) + place.batch * strides.batch + place.head * strides.head +
+    return static_cast<const float*>(base) + work.batch * strides.batch + work.head * strides.head +
            token * strides.token;
   };
-  KeyCopier<Tile> keys_in(at(p.k, p.k_strides, place.first_key), p.k_strides.token, shared);
-  RowCopier<Tile> values_in(at(p.v, p.v_strides, place.first_key), p.v_strides.token,
-                            shared + Tile::kValueAt);
+  KeyCopier<Tile> keys_in(at(p.k, p.k_strides, work.first_key), p.k_strides.token, shared);
+  RowCopier<Tile> values_in(at(p.v, p.v_strides, work.first_key), p.v_strides.token, shared + Tile::kValueAt);
 
-  const int tiles = (place.keys + Tile::kKeys - 1) / Tile::kKeys;
-  if (tiles > 0) keys_in.next(place.keys);
-  load_queries<Tile>(shared, at(p.q, p.q_strides, place.first_query), p.q_strides.token, place.queries,
+  const int tiles = (work.keys + Tile::kKeys - 1) / Tile::kKeys;
+  if (tiles > 0) keys_in.next(work.keys);
+  load_queries<Tile>(shared, at(p.q, p.q_strides, work.first_query), p.q_strides.token, work.queries,
                      p.scale * kLog2E);
   clear_sums<Tile>(shared);
   LaneRows rows;
@@ -156,15 +157,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   }
 
   // The shuffle tells the compiler that the whole warp agrees.
-  if (32 * __shfl_sync(0xffffffffu, warp, 0) >= place.queries) {
-    only_copy<Tile>(keys_in, values_in, place.keys);
+  if (32 * __shfl_sync(0xffffffffu, warp, 0) >= work.queries) {
+    only_copy<Tile>(keys_in, values_in, work.keys);
     return;
   }
   using Keys = KeyCopier<Tile>;
   static_assert(RowCopier<Tile>::kParts == Tile::kDim / 8 && Keys::kParts % Tile::kSlices == 0);
   bool first = true;
   for (int tile = 0; tile < tiles; ++tile) {
-    const int keys = place.keys - tile * Tile::kKeys;
+    const int keys = work.keys - tile * Tile::kKeys;
     wait_for_copies();
     __syncthreads();  // the keys are here, and the values before have been read
     float x[Tile::kRows][Tile::kKeyColumns];
@@ -179,14 +180,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
         keys_in.part(slice * (Keys::kParts / Tile::kSlices) + i, keys - Tile::kKeys);
     });
     if ((tile + 1) % (kChunkKeys / Tile::kKeys) == 0 && tile + 1 < tiles) {
-      finish_chunk<Tile>(p, place, shared, rows, first, false);
+      finish_chunk<Tile>(p, work, shared, rows, first, false);
       first = false;
     }
   }
-  finish_chunk<Tile>(p, place, shared, rows, first, true);
+  finish_chunk<Tile>(p, work, shared, rows, first, true);
 }
 
 }  // namespace
+
+bool strict_built() {
+  return built_code(reinterpret_cast<const void*>(strict_attention_kernel<StrictTile64>)).has_value();
+}
 
 cudaError_t launch_strict(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream) {
   cudaError_t error = cudaErrorInvalidValue;

@@ -1,15 +1,17 @@
+#include "attention/stream/cuda_keys.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "attention/stream/cuda_keys.h"
 #include "attention/stream/row_copy.h"
 
 namespace vggt {
 namespace {
 
 void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
   TORCH_CHECK(error == cudaSuccess, "attention_lean: ", what, ": ", cudaGetErrorString(error));
 }
 

@@ -1,10 +1,38 @@
 #include "attention/stream/lean.h"
 
-#include "attention/stream/cuda_keys.h"
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "attention/packed_offsets.h"
 #include "attention/result.h"
+#include "attention/stream/key_chunks.h"
+#ifdef VGGT_CUDA
+#include "attention/stream/cuda_keys.h"
+#endif
 
 namespace vggt {
 namespace {
+
+/// The chunks of keys that lie on the CPU, with the members of CudaKeys.
+class CpuKeys {
+ public:
+  explicit CpuKeys(const KeyChunks& all) : all_(all) {}
+
+  KeyValue begin_chunk(int64_t chunk) const { return chunk_of(all_, chunk); }
+  void end_chunk(int64_t) {}
+  void finish(LeanTimes* times) const {
+    if (!times) return;
+    *times = {};
+    times->total_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+    times->compute_ms = times->total_ms;
+  }
+
+ private:
+  KeyChunks all_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 /// The options for the keys [first, first + count) alone. Offsets of packed sequences are cut to them.
 AttentionOptions chunk_options(const AttentionOptions& options, int64_t first, int64_t count) {
@@ -14,16 +42,15 @@ AttentionOptions chunk_options(const AttentionOptions& options, int64_t first, i
   return part;
 }
 
-/// So many rows of a chunk's state are held at a time: enough to fill any GPU.
-constexpr int64_t kRows = 1 << 16;
-
+/// Queries whose state over a chunk is held at a time.
 int64_t queries_at_once(const at::Tensor& q, const AttentionOptions& options) {
+  constexpr int64_t kRows = 1 << 16;                  // queries × heads: enough to fill any GPU
   if (options.q_offsets.defined()) return q.size(2);  // packed sequences go together
   const int64_t heads = std::max<int64_t>(1, q.size(0) * q.size(1));
   return std::max<int64_t>(kRows / heads / 256, 1) * 256;  // whole tiles
 }
 
-/// Merges the states over one chunk into `state`, or makes them the state, if there is none yet.
+/// Merges the states over one chunk into `state`; makes them the state where it is still undefined.
 void take_chunk(AttentionResult& state, const at::Tensor& q, const KeyValue& chunk,
                 const AttentionOptions& options) {
   const int64_t queries = q.size(2), step = queries_at_once(q, options);
@@ -36,12 +63,12 @@ void take_chunk(AttentionResult& state, const at::Tensor& q, const KeyValue& chu
   for (int64_t i = 0; i < queries; i += step) {
     const int64_t count = std::min(step, queries - i);
     const AttentionResult part = attention(q.narrow(2, i, count), chunk.k, chunk.v, options);
-    AttentionResult rows;
-    for (auto member : {&AttentionResult::m, &AttentionResult::s, &AttentionResult::w}) {
-      rows.*member = (state.*member).narrow(2, i, count);
-      if (first) (rows.*member).copy_(part.*member);
+    AttentionResult rows = slice_result(state, 2, i, count);
+    if (first) {
+      copy_result(rows, part);
+    } else {
+      merge_into(rows, part);
     }
-    if (!first) merge_into(rows, part);
   }
 }
 
@@ -78,14 +105,6 @@ void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_
 }
 
 }  // namespace
-
-void CpuKeys::finish(LeanTimes* times) const {
-  if (!times) return;
-  *times = {};
-  times->total_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  times->compute_ms = times->total_ms;
-}
 
 AttentionResult attention_lean(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t eta,
                                const AttentionOptions& options, LeanTimes* times) {

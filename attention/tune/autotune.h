@@ -1,20 +1,19 @@
 #pragma once
-// Plans chosen by measurement: what they are kept by, how they are chosen, and their text in a cache. Without
-// torch, files and GPUs.
+// Plans chosen by measurement: by which key they are kept, and how they are chosen. Without torch and GPUs.
 
 #include <compare>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "attention/cuda/cuda_plan.h"
 
 namespace vggt {
 
-/// Calls that share a plan: sizes are those of their class, the head dim is that of the kernel.
+/// What calls that share a plan have in common: sizes are those of their class, the head dim is that of the
+/// kernel.
 struct TuneKey {
   AttentionVariant variant = AttentionVariant::automatic;
   CudaElement type = CudaElement::fp32;
@@ -36,14 +35,21 @@ struct TuneBudget {
   double gain = 0.03;
 };
 
-/// The fastest of the plans, of which there is at least one. `time` runs a plan once and returns its
-/// milliseconds, infinity where it cannot run. The first run of each, which loads its kernel, is not
-/// compared, and takes of the budget what a later run does; where it takes three budgets, nothing more is
-/// measured. A plan is not begun where as many runs as it takes would no longer fit.
-CudaPlan fastest_plan(const std::vector<CudaPlan>& plans, const std::function<double(const CudaPlan&)>& time,
-                      const TuneBudget& budget = {});
+/// Milliseconds that one call takes at least: its 4·rows·Nq·Nk·D operations at a rate that no kernel of the
+/// variant reaches on this device. 0 for sdpa. Pure.
+double least_milliseconds(AttentionVariant variant, const CudaSizes& sizes, const CudaDevice& device);
 
-/// The plans measured for one GPU, for any number of threads. attention() fills it where it is asked to.
+/// The fastest of the plans, of which there is at least one. `time` runs a plan once and returns its
+/// milliseconds, infinity where it cannot run. The first run of each, which loads its kernel, is not compared
+/// and counts as a later run; where it takes three budgets, nothing more is measured. A plan is not begun
+/// where its runs would exceed the budget by the first plan's time. Nothing is returned, and nothing run,
+/// where the runs of two plans, the fewest that can be compared, exceed it at `least_ms` each.
+std::optional<CudaPlan> fastest_plan(const std::vector<CudaPlan>& plans,
+                                     const std::function<double(const CudaPlan&)>& time, double least_ms,
+                                     const TuneBudget& budget = {});
+
+/// The plans measured for one GPU, for any number of threads. attention() adds to it where its options name
+/// it.
 class AttentionTuner {
  public:
   /// device: the index of the GPU, whose calls alone are concerned. plans: those known from before.
@@ -62,20 +68,5 @@ class AttentionTuner {
   TunedPlans plans_;
   bool changed_ = false;
 };
-
-/// What measured plans hold for.
-struct TunedGpu {
-  std::string name;
-  int multiprocessors = 0;
-  int driver = 0, runtime = 0;  // versions of CUDA, as CUDA counts them
-  std::string program;          // version of the program
-  bool operator==(const TunedGpu&) const = default;
-};
-
-/// This GPU's plans in a cache's text; none where the text is no cache, or knows the GPU by other versions.
-TunedPlans plans_in_cache(const std::string& cache, const TunedGpu& gpu);
-/// The cache's text with these plans put in. What it has for other GPUs stays; what it has for this one under
-/// other versions goes; a text that is no cache is begun anew.
-std::string cache_with_plans(const std::string& cache, const TunedGpu& gpu, const TunedPlans& plans);
 
 }  // namespace vggt

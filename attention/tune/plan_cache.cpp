@@ -1,19 +1,19 @@
+#include "attention/tune/plan_cache.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "attention/tune/autotune.h"
-
 namespace vggt {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;  // 1: plans did not name their kernel
 
-/// The place of a name among names. Throws std::out_of_range for an unknown one.
+/// The index of a name among names. Throws std::out_of_range for an unknown one.
 template <class Names>
 int index_of(const Names& names, const std::string& name) {
   const auto found = std::ranges::find(names, name);
@@ -50,6 +50,7 @@ Json json_of(const TunedPlans& plans) {
                     {"rows", key.rows},
                     {"queries", key.queries},
                     {"keys", key.keys},
+                    {"kernel", kernel_name(plan.kernel)},
                     {"tile", {plan.tile.queries, plan.tile.keys}},
                     {"partitions", plan.partitions}});
   }
@@ -67,7 +68,8 @@ TunedPlans plans_of(const Json& list) {
     key.queries = whole(json.at("queries"));
     key.keys = whole(json.at("keys"));
     CudaPlan& plan = plans[key];
-    plan.variant = key.variant;
+    plan.kernel = static_cast<CudaKernel>(index_of(kKernelNames, json.at("kernel")));
+    if (variant_of(plan.kernel) != key.variant) throw std::out_of_range(kernel_name(plan.kernel));
     plan.tile = {whole(json.at("tile").at(0)), whole(json.at("tile").at(1))};
     plan.partitions = whole(json.at("partitions"));
   }
@@ -79,7 +81,7 @@ struct Entry {
   TunedPlans plans;
 };
 
-/// Nothing where the text is not a cache as this program writes it.
+/// Empty where the text is not a cache as this program writes it.
 std::vector<Entry> entries_of(const std::string& cache) {
   try {
     const Json json = Json::parse(cache);
@@ -105,7 +107,7 @@ TunedPlans plans_in_cache(const std::string& cache, const TunedGpu& gpu) {
 }
 
 std::string cache_with_plans(const std::string& cache, const TunedGpu& gpu, const TunedPlans& plans) {
-  TunedPlans all = plans;  // before those of the cache
+  TunedPlans all = plans;  // these win over those of the cache
   all.merge(plans_in_cache(cache, gpu));
   Json gpus = Json::array();
   for (const Entry& entry : entries_of(cache)) {

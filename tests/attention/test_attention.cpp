@@ -8,11 +8,15 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "attention/attention.h"
 #include "attention/cpu/cpu.h"
+#include "attention/cpu/cpu_policy.h"
+#include "attention/cuda/fused_kernel.h"
+#include "attention/packed_offsets.h"
 #include "attention/reference.h"
 #include "tests/support/attention_cases.h"
 
@@ -365,6 +369,44 @@ TEST(AttentionPolicy, TakesAFusedKernelThatFits) {
   EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 4164, 4164, 80), FusedKernel::flash);
   EXPECT_EQ(vggt::choose_fused_kernel(true, 12, 4164, 4164, 90), FusedKernel::flash);
   EXPECT_EQ(vggt::choose_fused_kernel(true, 320, 4164, 4164, 90), FusedKernel::efficient);
+}
+
+// ---- packed sequences
+
+TEST(PackedOffsets, CutTheTokensUp) {
+  vggt::check_offsets(at::tensor({0, 3, 3, 10}, at::kLong), 10, "q_offsets");
+  EXPECT_EQ(vggt::longest_sequence(at::tensor({0, 3, 3, 10}, at::kLong)), 7);
+  EXPECT_EQ(vggt::longest_sequence(at::tensor({0}, at::kLong)), 0);
+  for (const at::Tensor& bad :
+       {at::tensor({0, 3, 9}, at::kLong), at::tensor({1, 10}, at::kLong), at::tensor({0, 11, 10}, at::kLong),
+        at::tensor({0, 10}, at::kInt), at::zeros({0}, at::kLong), at::zeros({2, 2}, at::kLong)})
+    EXPECT_THROW(vggt::check_offsets(bad, 10, "q_offsets"), c10::Error) << bad.sizes();
+}
+
+// ---- the public call from several threads
+
+TEST(AttentionThreads, CallsAtOnceGiveWhatEachAloneGives) {
+  const std::vector<Qkv> inputs = {
+      model_qkv(1, 4, 700, 64, on(at::kFloat), 1), model_qkv(2, 3, 331, 48, on(at::kBFloat16), 2),
+      random_qkv(1, 2, 90, 2100, 128, on(at::kFloat), 3), random_qkv(1, 2, 60, 50, 8, on(at::kDouble), 4)};
+  AttentionOptions options;
+  options.want = AttentionWant::output_lse;
+  std::vector<AttentionResult> alone;
+  for (const Qkv& x : inputs) alone.push_back(attention(x.q, x.k, x.v, options));
+  constexpr int kThreads = 4, kCalls = 8;
+  std::vector<int> wrong(kThreads);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int call = 0; call < kCalls; ++call) {
+        const std::size_t i = static_cast<std::size_t>(thread + call) % inputs.size();
+        const AttentionResult got = attention(inputs[i].q, inputs[i].k, inputs[i].v, options);
+        wrong[thread] += !at::equal(got.out, alone[i].out) || !at::equal(got.lse, alone[i].lse);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(kThreads));
 }
 
 // ---- the public call, on each device

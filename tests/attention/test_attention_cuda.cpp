@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "attention/cuda/built_code.h"
 #include "attention/cuda/cuda.h"
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/cuda_problem.h"
 #include "attention/cuda/tensor_tile.h"
 #include "tests/support/attention_cases.h"
@@ -21,6 +23,7 @@ using vggt::AttentionOptions;
 using vggt::AttentionResult;
 using vggt::AttentionVariant;
 using vggt::AttentionWant;
+using vggt::CudaKernel;
 using vggt::CudaPlan;
 using vggt::CudaTile;
 
@@ -35,12 +38,17 @@ vggt::CudaElement element_of(at::ScalarType type) {
                                  : vggt::CudaElement::fp16;
 }
 
+struct KernelTile {
+  CudaKernel kernel;
+  CudaTile tile;
+};
+
 /// A variant with a type that it takes, and the error that it may have (norm_error_of, D = 64).
 struct Kernel {
   AttentionVariant variant;
   at::ScalarType type;
   double tolerance, lse_tolerance;
-  std::vector<CudaTile> tiles;  // of D = 64, each of which is tested where it fits
+  std::vector<KernelTile> tiles;  // of D = 64, each of which is tested where it fits
 };
 
 class AttentionKernel : public ::testing::TestWithParam<Kernel> {
@@ -68,12 +76,11 @@ class AttentionKernel : public ::testing::TestWithParam<Kernel> {
     return alternative_plans(plan_cuda(x.q, x.k, asked), cuda_sizes(x.q, x.k, asked),
                              vggt::cuda_device(x.q.device()));
   }
-  std::vector<CudaTile> tiles() const {
-    const bool hopper = vggt::cuda_device(at::Device("cuda:0")).wgmma;
-    std::vector<CudaTile> fit;
-    for (const CudaTile& tile : GetParam().tiles) {
-      const bool of_hopper = tile == vggt::kHalfTile90 || tile == vggt::kSplitTile90;
-      if (hopper || !of_hopper) fit.push_back(tile);
+  std::vector<KernelTile> tiles() const {
+    const vggt::CudaDevice device = vggt::cuda_device(at::Device("cuda:0"));
+    std::vector<KernelTile> fit;
+    for (const KernelTile& one : GetParam().tiles) {
+      if (fitted_plan({one.kernel, one.tile, 1}, {1, 1, 1, 64}, device)) fit.push_back(one);
     }
     return fit;
   }
@@ -97,13 +104,10 @@ class AttentionKernel : public ::testing::TestWithParam<Kernel> {
     check(got, exact(rounded(x)), what);
   }
   /// With a plan of the test's own.
-  AttentionResult run(const Qkv& x, const CudaTile& tile, int partitions,
+  AttentionResult run(const Qkv& x, const KernelTile& tile, int partitions,
                       AttentionWant want = AttentionWant::output_lse) const {
     const AttentionOptions options = ask_scaled(x, want);
-    CudaPlan plan = plan_cuda(x.q, x.k, options);
-    plan.tile = tile;
-    plan.partitions = partitions;
-    return attention_cuda(x.q, x.k, x.v, options, plan);
+    return attention_cuda(x.q, x.k, x.v, options, {tile.kernel, tile.tile, partitions});
   }
 };
 
@@ -111,7 +115,7 @@ TEST_P(AttentionKernel, EverySizeFrom1To130) {
   for (int64_t n = 1; n <= 130; ++n) {
     const int64_t keys = (n * 37) % 130 + 1;  // another ragged size
     const Qkv x = random_qkv(1, 2, n, keys, 64, options(), static_cast<int>(n));
-    for (const CudaTile& tile : tiles()) check(run(x, tile, 1), x, shape(n, keys, 64));
+    for (const KernelTile& tile : tiles()) check(run(x, tile, 1), x, shape(n, keys, 64));
   }
 }
 
@@ -150,7 +154,7 @@ TEST_P(AttentionKernel, PartitionsDoNotMatter) {
   for (int64_t keys : {0, 1, 64, 65, 777, 4500}) {
     const Qkv x = random_qkv(2, 2, 150, keys, 64, options());
     const AttentionResult want = exact(rounded(x));
-    for (const CudaTile& tile : tiles()) {
+    for (const KernelTile& tile : tiles()) {
       for (int partitions : {1, 2, 3, 5, 8, 31, 32}) {
         const std::string what = shape(150, keys, 64) + ", partitions " + std::to_string(partitions);
         check(run(x, tile, partitions), want, what);
@@ -248,7 +252,7 @@ TEST_P(AttentionKernel, NanAndInfSpoilAsTheMathSays) {
       for (int which : {0, 1, 2}) {
         Qkv x = random_qkv(1, 2, nq, 150, 64, options());
         (which == 0 ? x.q[0][1][1][3] : which == 1 ? x.k[0][1][77][3] : x.v[0][1][77][3]).fill_(bad);
-        for (const CudaTile& tile : tiles()) {
+        for (const KernelTile& tile : tiles()) {
           for (int partitions : {1, 3}) {
             EXPECT_LE(error_of(run(x, tile, partitions).out, exact(x).out), 8 * tolerance())
                 << "bad " << bad << " in "
@@ -376,7 +380,6 @@ TEST_P(AttentionKernel, ErrorStaysWhereItIs) {
 TEST_P(AttentionKernel, WritesNothingBesidesItsResults) {
   constexpr float kSentinel = 12345;
   constexpr int64_t kGap = 8;  // behind each row of the output
-  const AttentionOptions asked = ask();
   for (int64_t nq : {1, 31, 129}) {
     const Qkv x = random_qkv(1, 2, nq, 100, 64, options());
     const at::Tensor out = at::full({2, nq + 2, 64 + kGap}, kSentinel, options());
@@ -397,9 +400,8 @@ TEST_P(AttentionKernel, WritesNothingBesidesItsResults) {
     p.out = out.narrow(1, 1, nq).mutable_data_ptr();
     p.out_strides = {0, (nq + 2) * (64 + kGap), 64 + kGap};
     p.lse = lse.narrow(0, 1, 2 * nq).mutable_data_ptr<float>();
-    CudaPlan plan = plan_cuda(x.q, x.k, asked);
-    for (const CudaTile& tile : tiles()) {
-      plan.tile = tile;
+    for (const KernelTile& tile : tiles()) {
+      const CudaPlan plan{tile.kernel, tile.tile, 1};
       out.fill_(kSentinel);
       lse.fill_(kSentinel);
       ASSERT_EQ(launch_attention(p, plan, c10::cuda::getCurrentCUDAStream()), cudaSuccess);
@@ -423,24 +425,38 @@ std::string name_of(const ::testing::TestParamInfo<Kernel>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Strict, AttentionKernel,
                          ::testing::Values(Kernel{
-                             AttentionVariant::strict, at::kFloat, 5e-7, 4e-6, {{128, 64}, {64, 32}}}),
+                             AttentionVariant::strict,
+                             at::kFloat,
+                             5e-7,
+                             4e-6,
+                             {{CudaKernel::strict, {128, 64}}, {CudaKernel::strict, {64, 32}}}}),
                          name_of);
 
 const Kernel kSplit{
-    AttentionVariant::split, at::kFloat, 1.5e-6, 8e-6, {vggt::kSplitTile90, vggt::kSplitTile80}};
-const Kernel kTurbo{AttentionVariant::turbo, at::kFloat, 5e-4, 2e-4, {vggt::kHalfTile90, vggt::kHalfTile80}};
+    AttentionVariant::split,
+    at::kFloat,
+    1.5e-6,
+    8e-6,
+    {{CudaKernel::split_sm90, vggt::kSplitTile90}, {CudaKernel::split_sm80, vggt::kSplitTile80}}};
+const Kernel kTurbo{
+    AttentionVariant::turbo,
+    at::kFloat,
+    5e-4,
+    2e-4,
+    {{CudaKernel::turbo_sm90, vggt::kHalfTile90}, {CudaKernel::turbo_sm80, vggt::kHalfTile80}}};
+const std::vector<KernelTile> kHalfTiles{{CudaKernel::half_sm90, vggt::kHalfTile90},
+                                         {CudaKernel::half_sm80, vggt::kHalfTile80}};
 
 INSTANTIATE_TEST_SUITE_P(Split, AttentionKernel, ::testing::Values(kSplit), name_of);
 INSTANTIATE_TEST_SUITE_P(Split, RefusedHeads, ::testing::Values(kSplit), name_of);
 INSTANTIATE_TEST_SUITE_P(Turbo, AttentionKernel, ::testing::Values(kTurbo), name_of);
 INSTANTIATE_TEST_SUITE_P(Turbo, RefusedHeads, ::testing::Values(kTurbo), name_of);
 
-INSTANTIATE_TEST_SUITE_P(
-    Half, AttentionKernel,
-    ::testing::Values(
-        Kernel{AttentionVariant::half, at::kBFloat16, 4e-3, 8e-6, {vggt::kHalfTile90, vggt::kHalfTile80}},
-        Kernel{AttentionVariant::half, at::kHalf, 5e-4, 8e-6, {vggt::kHalfTile90, vggt::kHalfTile80}}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(Half, AttentionKernel,
+                         ::testing::Values(Kernel{AttentionVariant::half, at::kBFloat16, 4e-3, 8e-6,
+                                                  kHalfTiles},
+                                           Kernel{AttentionVariant::half, at::kHalf, 5e-4, 8e-6, kHalfTiles}),
+                         name_of);
 
 TEST(AttentionRefusals, NameVariantAndReason) {
   if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
@@ -454,6 +470,29 @@ TEST(AttentionRefusals, NameVariantAndReason) {
     EXPECT_NE(std::string(e.what()).find("variant strict needs fp32, got bf16"), std::string::npos)
         << e.what();
   }
+}
+
+// CUDA remembers an error until somebody asks for it, and LibTorch asks after its next launch.
+TEST(AttentionErrors, LeaveNothingForTheNextLaunchToFind) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  const int no_kernel = 0;
+  EXPECT_FALSE(vggt::built_code(&no_kernel));
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  vggt::strict_built();
+  vggt::sm80_built();
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  const Qkv x = random_qkv(1, 1, 4, 4, 64, on(at::kFloat, "cuda"));
+  AttentionOptions options;
+  options.scale = 0.125;
+  EXPECT_THROW(attention_cuda(x.q, x.k, x.v, options, {CudaKernel::strict, {77, 64}, 1}), c10::Error);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST(AttentionErrors, ABuildForTheDeviceHasStrict) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  const vggt::CudaDevice device = vggt::cuda_device(at::Device("cuda:0"));
+  EXPECT_EQ(device.strict, device.capability >= 75 && vggt::strict_built());
+  EXPECT_TRUE(device.strict || !device.mma);  // strict computes the heads that split and turbo refuse
 }
 
 }  // namespace

@@ -4,17 +4,22 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
-#include "attention/tune/autotune.h"
 #include "attention/cuda/tensor_tile.h"
+#include "attention/tune/autotune.h"
+#include "attention/tune/plan_cache.h"
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include "attention/cuda/cuda.h"
+#include "attention/tune/tuned_plan.h"
 #include "tests/support/attention_cases.h"
 #endif
 
@@ -24,6 +29,7 @@ using vggt::AttentionTuner;
 using vggt::AttentionVariant;
 using vggt::CudaDevice;
 using vggt::CudaElement;
+using vggt::CudaKernel;
 using vggt::CudaPlan;
 using vggt::CudaSizes;
 using vggt::TunedGpu;
@@ -31,12 +37,12 @@ using vggt::TunedPlans;
 using vggt::TuneKey;
 
 constexpr int64_t kKilo = 1024;
-constexpr CudaDevice kH200{90, 132, 227 * kKilo, 228 * kKilo, true, true};
-constexpr CudaDevice kTuring{75, 40, 64 * kKilo, 64 * kKilo};
+constexpr CudaDevice kH200{90, 132, 227 * kKilo, 228 * kKilo, true, true, true};
+constexpr CudaDevice kTuring{75, 40, 64 * kKilo, 64 * kKilo, true};
 constexpr CudaSizes kFrame{16, 1041, 1041, 64};
 
 CudaPlan plan(int partitions) {
-  return {AttentionVariant::strict, {128, 64}, partitions};
+  return {CudaKernel::strict, {128, 64}, partitions};
 }
 
 // ---- classes
@@ -87,7 +93,7 @@ TEST(Alternatives, AreThePlanThenItsOwnTileThenTheOthers) {
         EXPECT_EQ(plans.front(), policy);
         bool left_own_tile = false;
         for (std::size_t i = 0; i < plans.size(); ++i) {
-          EXPECT_EQ(plans[i].variant, variant);
+          EXPECT_EQ(variant_of(plans[i].kernel), variant);
           EXPECT_EQ(std::count(plans.begin(), plans.end(), plans[i]), 1);
           EXPECT_GE(plans[i].partitions, 1);
           EXPECT_LE(plans[i].partitions,
@@ -114,7 +120,7 @@ TEST(Alternatives, KeepToTheDeviceAndTheWorkspace) {
 TEST(Alternatives, APlanOfTheClassIsCutToTheSizes) {
   EXPECT_EQ(fitted_plan(plan(32), {16, 1041, 1041, 64}, kH200), plan(17));
   EXPECT_EQ(fitted_plan(plan(4), {16, 1041, 1, 64}, kH200), plan(1));
-  EXPECT_FALSE(fitted_plan({AttentionVariant::strict, {77, 64}, 2}, kFrame, kH200));
+  EXPECT_FALSE(fitted_plan({CudaKernel::strict, {77, 64}, 2}, kFrame, kH200));
   EXPECT_FALSE(fitted_plan(plan(2), kFrame, kTuring));  // no such tile there
   EXPECT_FALSE(fitted_plan(plan(0), kFrame, kH200));
   EXPECT_FALSE(fitted_plan(plan(-3), kFrame, kH200));
@@ -137,10 +143,10 @@ struct FakeTimer {
   }
 };
 
-CudaPlan choose(FakeTimer& timer, vggt::TuneBudget budget = {}) {
+std::optional<CudaPlan> choose(FakeTimer& timer, vggt::TuneBudget budget = {}, double least_ms = 0) {
   std::vector<CudaPlan> plans;
   for (std::size_t i = 0; i < timer.milliseconds.size(); ++i) plans.push_back(plan(static_cast<int>(i) + 1));
-  return fastest_plan(plans, std::ref(timer), budget);
+  return fastest_plan(plans, std::ref(timer), least_ms, budget);
 }
 
 TEST(FastestPlan, IsTheFastestWhateverItTookToLoad) {
@@ -175,6 +181,48 @@ TEST(FastestPlan, OfLargeSizesIsTheFirstAfterOneRun) {
   EXPECT_EQ(timer.runs, (std::vector<int>{1, 0}));
 }
 
+TEST(FastestPlan, RunsNothingWhereTheBudgetCannotSuffice) {
+  const vggt::TuneBudget budget{.milliseconds = 80, .runs = 3};  // two plans of four runs of 10 ms
+  FakeTimer enough{{10, 5}}, too_long{{11, 5}};
+  EXPECT_EQ(choose(enough, budget, 10), plan(2));
+  EXPECT_EQ(choose(too_long, budget, 10.01), std::nullopt);
+  EXPECT_EQ(too_long.runs, (std::vector<int>{0, 0}));
+}
+
+TEST(LeastMilliseconds, AreFewerThanMeasuredOnAnH200) {
+  struct Measured {
+    AttentionVariant variant;
+    int64_t tokens, dim;
+    double tflops;  // of 16 heads, from README.md
+  };
+  for (const Measured& m :
+       {Measured{AttentionVariant::strict, 104100, 64, 47},
+        Measured{AttentionVariant::split, 16656, 128, 247},
+        Measured{AttentionVariant::turbo, 16656, 128, 637}, Measured{AttentionVariant::half, 104100, 64, 541},
+        Measured{AttentionVariant::half, 16656, 128, 692}}) {
+    const CudaSizes sizes{16, m.tokens, m.tokens, m.dim};
+    const double n = static_cast<double>(m.tokens);
+    const double measured = 4 * 16 * n * n * static_cast<double>(m.dim) / (m.tflops * 1e9);
+    const double least = least_milliseconds(m.variant, sizes, kH200);
+    EXPECT_LT(least, measured) << variant_name(m.variant);
+    EXPECT_GT(least, 0.5 * measured) << variant_name(m.variant);
+  }
+  EXPECT_EQ(least_milliseconds(AttentionVariant::sdpa, kFrame, kH200), 0);
+}
+
+TEST(LeastMilliseconds, KeepLongCallsFromBeingMeasured) {
+  for (AttentionVariant variant :
+       {AttentionVariant::strict, AttentionVariant::split, AttentionVariant::turbo, AttentionVariant::half}) {
+    for (int64_t frames : {1, 200, 1000}) {
+      const CudaSizes sizes{16, 1041 * frames, 1041 * frames, 64};
+      FakeTimer timer{{1, 0.5}};
+      const auto best = choose(timer, {}, least_milliseconds(variant, sizes, kH200));
+      EXPECT_EQ(best.has_value(), frames == 1) << variant_name(variant) << ", frames " << frames;
+      EXPECT_EQ(timer.runs, std::vector<int>(2, frames == 1 ? 4 : 0));
+    }
+  }
+}
+
 TEST(FastestPlan, PassesOverWhatCannotRun) {
   FakeTimer timer{{3, std::numeric_limits<double>::infinity(), 1}};
   EXPECT_EQ(choose(timer), plan(3));
@@ -193,6 +241,22 @@ TEST(AttentionTunerTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(tuner.plans().size(), 2u);
 }
 
+TEST(AttentionTunerTest, TakesPlansFromSeveralThreads) {
+  AttentionTuner tuner(0);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&tuner, thread] {
+      for (int64_t n = 1; n <= 64; ++n) {
+        const TuneKey key = tune_key(AttentionVariant::strict, CudaElement::fp32, {16, n, n, 64});
+        if (const std::optional<CudaPlan> known = tuner.find(key); known && known->partitions < 1) return;
+        tuner.keep(key, plan(thread + 1));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tuner.plans().size(), 16u + 2u * 8u);  // 1..15, two octaves, 64
+}
+
 // ---- the cache's text
 
 const TunedGpu kGpu{"NVIDIA \"H200\"\n", 132, 13000, 13000, "0.1.0"};
@@ -200,7 +264,7 @@ const TunedGpu kGpu{"NVIDIA \"H200\"\n", 132, 13000, 13000, "0.1.0"};
 TunedPlans some_plans() {
   return {{tune_key(AttentionVariant::strict, CudaElement::fp32, kFrame), plan(4)},
           {tune_key(AttentionVariant::half, CudaElement::fp16, {16, 104100, 104100, 128}),
-           {AttentionVariant::half, {128, 128}, 2}}};
+           {CudaKernel::half_sm90, vggt::kHalfTile90Wide, 2}}};
 }
 
 TEST(TuneCache, ReadsBackForItsGpuAlone) {
@@ -246,8 +310,8 @@ TEST(TuneCache, DamagedTextIsIgnoredAndBegunAnew) {
                                   "7",
                                   std::string(5000, '['),
                                   "\xff\xfe",
-                                  R"({"format":1,"gpus":[{"gpu":{},"plans":[]}]})",
-                                  R"({"format":2,"gpus":[]})"};
+                                  R"({"format":2,"gpus":[{"gpu":{},"plans":[]}]})",
+                                  R"({"format":3,"gpus":[]})"};
   for (std::size_t length = 0; length + 2 < good.size(); length += 7) bad.push_back(good.substr(0, length));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = good;
@@ -256,9 +320,17 @@ TEST(TuneCache, DamagedTextIsIgnoredAndBegunAnew) {
   };
   for (const char* partitions : {"-1", "1e300", "4.5", "\"4\"", "99999999999999999999", "null"})
     with("\"partitions\": 4", std::string("\"partitions\": ") + partitions);
-  with("\"strict\"", "\"stricter\"");
+  with("\"variant\": \"strict\"", "\"variant\": \"stricter\"");
   with("\"fp32\"", "\"fp31\"");
   with("\"tile\": [", "\"tile\": [[1],");
+  with("\"kernel\": \"strict\"", "\"kernel\": \"half_sm90\"");  // of another variant
+  with("\"kernel\": \"strict\"", "\"kernel\": \"strict_sm75\"");
+  with("\"kernel\": \"strict\",", "");
+  // The form before plans named their kernel.
+  bad.push_back(
+      R"({"format":1,"gpus":[{"gpu":{"name":"NVIDIA \"H200\"\n","multiprocessors":132,"driver":13000,)"
+      R"("runtime":13000,"program":"0.1.0"},"plans":[{"variant":"strict","type":"fp32","dim":64,"rows":16,)"
+      R"("queries":1024,"keys":1024,"tile":[128,64],"partitions":4}]}]})");
   for (const std::string& text : bad) {
     EXPECT_TRUE(plans_in_cache(text, kGpu).empty()) << text;
     EXPECT_EQ(plans_in_cache(cache_with_plans(text, kGpu, some_plans()), kGpu), some_plans()) << text;
@@ -306,6 +378,15 @@ TEST_F(AutotuneCuda, LeavesAloneWhatIsNotItsOwn) {
   attention(x.q, x.k, x.v, sdpa);
   attention(x.q, x.k.narrow(2, 0, 0), x.v.narrow(2, 0, 0), options(own));
   EXPECT_FALSE(own.changed());
+}
+
+TEST_F(AutotuneCuda, LongCallsAreNotMeasured) {
+  AttentionTuner tuner(0);
+  const Qkv x = random_qkv(1, 16, 60000, 60000, 64, on(at::kFloat, "cuda"));
+  const CudaPlan policy = plan_cuda(x.q, x.k, options(tuner));
+  EXPECT_EQ(tuned_plan(x.q, x.k, x.v, options(tuner), policy), policy);
+  EXPECT_FALSE(tuner.changed());
+  EXPECT_TRUE(tuner.plans().empty());
 }
 
 TEST_F(AutotuneCuda, NeverMeasuresWhileAStreamIsCaptured) {

@@ -1,6 +1,8 @@
 // Which kernel computes what, and how it is cut up: pure functions of type, sizes and GPU.
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +14,15 @@ namespace {
 using vggt::AttentionVariant;
 using vggt::CudaDevice;
 using vggt::CudaElement;
+using vggt::CudaKernel;
 using vggt::CudaPlan;
 
 constexpr int64_t kKilo = 1024;
-constexpr CudaDevice kH200{90, 132, 227 * kKilo, 228 * kKilo};
-constexpr CudaDevice kA100{80, 108, 163 * kKilo, 164 * kKilo};
-constexpr CudaDevice kAda{89, 128, 99 * kKilo, 100 * kKilo};
-constexpr CudaDevice kTuring{75, 40, 64 * kKilo, 64 * kKilo};
+// With code of strict alone: tests add the tensor cores'.
+constexpr CudaDevice kH200{90, 132, 227 * kKilo, 228 * kKilo, /*strict=*/true};
+constexpr CudaDevice kA100{80, 108, 163 * kKilo, 164 * kKilo, /*strict=*/true};
+constexpr CudaDevice kAda{89, 128, 99 * kKilo, 100 * kKilo, /*strict=*/true};
+constexpr CudaDevice kTuring{75, 40, 64 * kKilo, 64 * kKilo, /*strict=*/true};
 constexpr CudaDevice kVolta{70, 80, 96 * kKilo, 96 * kKilo};
 
 CudaPlan strict(int64_t rows, int64_t queries, int64_t keys, int64_t dim, const CudaDevice& device) {
@@ -29,15 +33,16 @@ TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
   CudaDevice hopper = kH200, ampere = kA100;
   hopper.mma = hopper.wgmma = ampere.mma = true;
   auto automatic = [](CudaElement type, int64_t dim, const CudaDevice& device) {
-    return choose_cuda_plan(AttentionVariant::automatic, type, {16, 4164, 4164, dim}, device).variant;
+    const vggt::CudaSizes sizes{16, 4164, 4164, dim};
+    return variant_of(choose_cuda_plan(AttentionVariant::automatic, type, sizes, device).kernel);
   };
   EXPECT_EQ(automatic(CudaElement::fp32, 64, hopper), AttentionVariant::split);
   EXPECT_EQ(automatic(CudaElement::fp32, 128, ampere), AttentionVariant::split);
   EXPECT_EQ(automatic(CudaElement::fp32, 64, kTuring), AttentionVariant::strict);
   EXPECT_EQ(automatic(CudaElement::fp32, 256, hopper), AttentionVariant::sdpa);
   const vggt::CudaSizes cameras{16, 8, 8, 128};
-  EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, cameras, hopper).variant,
-            AttentionVariant::split);
+  EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, cameras, hopper).kernel,
+            CudaKernel::split_sm90);
   for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
     EXPECT_EQ(automatic(type, 64, hopper), AttentionVariant::half);
     EXPECT_EQ(automatic(type, 128, ampere), AttentionVariant::half);
@@ -58,12 +63,67 @@ TEST(CudaPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(AttentionVariant::strict, CudaElement::fp32, 129, kH200),
             "needs a head dim of at most 128, got 129");
   EXPECT_EQ(refusal(AttentionVariant::strict, CudaElement::fp32, 64, kVolta),
-            "needs compute capability 7.5, got 7.0");
+            "needs compute capability 7.5 and a build for it, got 7.0");
   EXPECT_EQ(refusal(AttentionVariant::half, CudaElement::fp32, 64, kH200), "needs bf16 or fp16, got fp32");
   EXPECT_EQ(refusal(AttentionVariant::split, CudaElement::fp16, 64, kH200), "needs fp32, got fp16");
   EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::bf16, 64, kH200), "needs fp32, got bf16");
   EXPECT_EQ(refusal(AttentionVariant::turbo, CudaElement::fp32, 129, kH200),
             "needs a head dim of at most 128, got 129");
+}
+
+TEST(CudaPlan, StrictNeedsABuildForTheDevice) {
+  CudaDevice foreign = kA100;
+  foreign.strict = false;
+  EXPECT_EQ(variant_refusal(AttentionVariant::strict, CudaElement::fp32, 64, foreign),
+            "needs compute capability 7.5 and a build for it, got 8.0");
+  EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, {16, 8, 8, 64}, foreign).kernel,
+            CudaKernel::sdpa);
+}
+
+TEST(CudaPlan, NamesTheKernelOfTheNewestGeneration) {
+  CudaDevice ampere = kA100, hopper = kH200;
+  ampere.mma = hopper.mma = hopper.wgmma = true;
+  auto kernel = [](AttentionVariant variant, CudaElement type, const CudaDevice& device) {
+    for (int64_t dim : {64, 128}) {
+      const vggt::CudaSizes sizes{16, 4164, 4164, dim};
+      const CudaPlan plan = choose_cuda_plan(variant, type, sizes, device);
+      EXPECT_EQ(variant_of(plan.kernel), variant);
+      for (const CudaPlan& other : alternative_plans(plan, sizes, device))
+        EXPECT_EQ(variant_of(other.kernel), variant);
+    }
+    return choose_cuda_plan(variant, type, {16, 4164, 4164, 64}, device).kernel;
+  };
+  EXPECT_EQ(kernel(AttentionVariant::sdpa, CudaElement::fp32, hopper), CudaKernel::sdpa);
+  EXPECT_EQ(kernel(AttentionVariant::strict, CudaElement::fp32, hopper), CudaKernel::strict);
+  EXPECT_EQ(kernel(AttentionVariant::half, CudaElement::bf16, hopper), CudaKernel::half_sm90);
+  EXPECT_EQ(kernel(AttentionVariant::half, CudaElement::fp16, ampere), CudaKernel::half_sm80);
+  EXPECT_EQ(kernel(AttentionVariant::split, CudaElement::fp32, hopper), CudaKernel::split_sm90);
+  EXPECT_EQ(kernel(AttentionVariant::split, CudaElement::fp32, ampere), CudaKernel::split_sm80);
+  EXPECT_EQ(kernel(AttentionVariant::turbo, CudaElement::fp32, hopper), CudaKernel::turbo_sm90);
+  EXPECT_EQ(kernel(AttentionVariant::turbo, CudaElement::fp32, ampere), CudaKernel::turbo_sm80);
+}
+
+TEST(CudaPlan, KernelsHaveTheTilesOfTheirGeneration) {
+  CudaDevice hopper = kH200;
+  hopper.mma = hopper.wgmma = true;
+  const vggt::CudaSizes sizes{16, 4164, 4164, 64};
+  const CudaPlan plan = choose_cuda_plan(AttentionVariant::half, CudaElement::bf16, sizes, hopper);
+  CudaPlan mixed = plan;
+  mixed.kernel = CudaKernel::half_sm80;  // with the tile of half_sm90
+  EXPECT_TRUE(fitted_plan(plan, sizes, hopper));
+  EXPECT_FALSE(fitted_plan(mixed, sizes, hopper));
+  std::set<CudaKernel> kernels;
+  for (const CudaPlan& one : alternative_plans(plan, sizes, hopper)) kernels.insert(one.kernel);
+  EXPECT_EQ(kernels, (std::set{CudaKernel::half_sm80, CudaKernel::half_sm90}));
+}
+
+TEST(CudaPlan, EveryKernelHasANameOfItsOwn) {
+  std::set<std::string> names(std::begin(vggt::kKernelNames), std::end(vggt::kKernelNames));
+  EXPECT_EQ(names.size(), std::size(vggt::kKernelNames));
+  for (auto kernel : {CudaKernel::sdpa, CudaKernel::strict, CudaKernel::half_sm90, CudaKernel::split_sm80,
+                      CudaKernel::turbo_sm90}) {
+    EXPECT_TRUE(std::string(kernel_name(kernel)).starts_with(variant_name(variant_of(kernel))));
+  }
 }
 
 TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
@@ -130,8 +190,8 @@ TEST(CudaPlan, TurboIsCutUpAsHalf) {
       EXPECT_EQ(alternative_plans(turbo, sizes, device).size(),
                 alternative_plans(half, sizes, device).size());
       EXPECT_EQ(fitted_plan(turbo, sizes, device), turbo);
-      EXPECT_EQ(turbo.variant, AttentionVariant::turbo);
-      turbo.variant = AttentionVariant::half;
+      EXPECT_EQ(variant_of(turbo.kernel), AttentionVariant::turbo);
+      turbo.kernel = half.kernel;
       EXPECT_EQ(turbo, half);
     }
   }

@@ -7,6 +7,7 @@
 
 namespace {
 
+using namespace vggt;
 using namespace vggt::hopper;
 
 constexpr uint32_t kBase = 5 * kSwizzleBytes;  // of a tile, in shared memory

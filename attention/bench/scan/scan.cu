@@ -179,28 +179,28 @@ __device__ Part walk(Part sum, int n, Get get, Put put) {
   return sum;
 }
 
-struct ChunkPlace {
+struct ChunkWork {
   int column, chunk;
   int first, count;  // states
 };
 
 /// Of this thread; count is negative past the last chunk.
-__device__ ChunkPlace chunk_place(const ScanProblem& p) {
+__device__ ChunkWork chunk_of_thread(const ScanProblem& p) {
   const int64_t item = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, pair = item / kParts;
-  ChunkPlace place;
-  place.chunk = static_cast<int>(pair % blocks_in(p));
-  place.column = static_cast<int>(pair / blocks_in(p) * kParts + item % kParts);
-  place.first = place.chunk * p.block;
-  place.count = place.column < columns(p) ? min(p.block, p.n - place.first) : -1;
-  return place;
+  ChunkWork work;
+  work.chunk = static_cast<int>(pair % blocks_in(p));
+  work.column = static_cast<int>(pair / blocks_in(p) * kParts + item % kParts);
+  work.first = work.chunk * p.block;
+  work.count = work.column < columns(p) ? min(p.block, p.n - work.first) : -1;
+  return work;
 }
 
 /// totals: [columns, chunks]
 __global__ void __launch_bounds__(kThreads) chunk_totals_kernel(const ScanProblem p, Part* totals) {
-  const ChunkPlace place = chunk_place(p);
-  if (place.count < 0) return;
-  totals[static_cast<int64_t>(place.column) * blocks_in(p) + place.chunk] = walk(
-      Part(), place.count, [&](int i) { return input(p, place.column, place.first + i); },
+  const ChunkWork work = chunk_of_thread(p);
+  if (work.count < 0) return;
+  totals[static_cast<int64_t>(work.column) * blocks_in(p) + work.chunk] = walk(
+      Part(), work.count, [&](int i) { return input(p, work.column, work.first + i); },
       [](int, const Part&) {});
 }
 
@@ -213,13 +213,13 @@ __global__ void __launch_bounds__(kThreads) carry_totals_kernel(const ScanProble
 }
 
 __global__ void __launch_bounds__(kThreads) scan_chunks_kernel(const ScanProblem p, const Part* totals) {
-  const ChunkPlace place = chunk_place(p);
-  if (place.count < 0) return;
-  const int64_t before = static_cast<int64_t>(place.column) * blocks_in(p) + place.chunk - 1;
+  const ChunkWork work = chunk_of_thread(p);
+  if (work.count < 0) return;
+  const int64_t before = static_cast<int64_t>(work.column) * blocks_in(p) + work.chunk - 1;
   walk(
-      place.chunk == 0 ? Part() : totals[before], place.count,
-      [&](int i) { return input(p, place.column, place.first + i); },
-      [&](int i, const Part& sum) { store(p, place.column, place.first + i, sum); });
+      work.chunk == 0 ? Part() : totals[before], work.count,
+      [&](int i) { return input(p, work.column, work.first + i); },
+      [&](int i, const Part& sum) { store(p, work.column, work.first + i, sum); });
 }
 
 cudaError_t scan_chunks(const ScanProblem& p, void* workspace, cudaStream_t stream) {

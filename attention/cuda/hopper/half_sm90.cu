@@ -2,11 +2,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/hopper/hopper_consumer.cuh"
 #include "attention/cuda/hopper/hopper_launch.h"
-#include "attention/cuda/split_parts.h"
-#include "attention/cuda/tensor_tile.h"
 #include "attention/cuda/hopper/wgmma.cuh"
+#include "attention/cuda/tensor_tile.h"
 
 namespace vggt {
 namespace {
@@ -62,8 +62,8 @@ struct HalfConsumer {
 
   __device__ __forceinline__ void take_values() {}  // the tensor cores add to them
 
-  __device__ static int exponent(const CudaProblem& p, const BlockPlace& place) {
-    return kOfParts ? value_exponent(p, place) : 0;
+  __device__ static int exponent(const CudaProblem& p, const BlockWork& work) {
+    return kOfParts ? value_exponent(p, work) : 0;
   }
 };
 

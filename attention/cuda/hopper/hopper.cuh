@@ -94,7 +94,7 @@ template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-/// Keeps the compiler from moving accesses to these registers across this place.
+/// Keeps the compiler from moving accesses to these registers across this point.
 template <int kCount>
 __device__ __forceinline__ void pin(float (&x)[kCount]) {
 #pragma unroll

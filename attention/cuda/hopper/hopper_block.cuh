@@ -40,7 +40,7 @@ struct Layout {
   __device__ uint32_t slot_free(int i) const { return barriers() + 8 * (2 * S::kGroups + S::kSlots + i); }
 };
 
-/// A place in the ring of slots, and the parity of its barriers' phase.
+/// A position in the ring of slots, and the parity of its barriers' phase.
 template <class S>
 struct Ring {
   int slot = 0;
@@ -55,13 +55,13 @@ struct Ring {
 };
 
 template <class S>
-__device__ __forceinline__ BlockPlace place_at(const CudaProblem& p, int item) {
-  return place_of_block(p, {S::kQueries, S::kKeys}, item);
+__device__ __forceinline__ BlockWork work_of_item(const CudaProblem& p, int item) {
+  return work_of_block(p, {S::kQueries, S::kKeys}, item);
 }
 
 template <class S>
-__device__ __forceinline__ int key_tiles(const BlockPlace& place) {
-  return (place.keys + S::kKeys - 1) / S::kKeys;
+__device__ __forceinline__ int key_tiles(const BlockWork& work) {
+  return (work.keys + S::kKeys - 1) / S::kKeys;
 }
 
 }  // namespace vggt::hopper

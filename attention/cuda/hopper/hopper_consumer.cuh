@@ -25,9 +25,8 @@ __device__ void pass_turn(int group) {
 /// their weights are 0, 0·NaN is not. To be called before the sequence's second tile of keys is consumed.
 template <class S>
 __device__ __forceinline__ void clear_foreign_values(const Layout<S>& shared, Ring<S> ring,
-                                                     const BlockPlace& place, int left, int group,
-                                                     int thread) {
-  if (place.keys > S::kKeys) ring.advance();  // those keys come before the values
+                                                     const BlockWork& work, int left, int group, int thread) {
+  if (work.keys > S::kKeys) ring.advance();  // those keys come before the values
   wait(shared.slot_full(ring.slot), ring.phase);
   for (int block = 0; block < S::kParts * S::kDim / 64; ++block) {
     const uint32_t begin = shared.slot(ring.slot) + block * S::kKeys * kRowBytes;
@@ -40,7 +39,7 @@ __device__ __forceinline__ void clear_foreign_values(const Layout<S>& shared, Ri
 
 /// What a warpgroup without queries in this item does: as the others, without products.
 template <class S>
-__device__ void skip_item(const Layout<S>& shared, Ring<S>& ring, const BlockPlace& place, int group,
+__device__ void skip_item(const Layout<S>& shared, Ring<S>& ring, const BlockWork& work, int group,
                           bool leads) {
   auto skip_slot = [&] {
     wait(shared.slot_full(ring.slot), ring.phase);
@@ -49,7 +48,7 @@ __device__ void skip_item(const Layout<S>& shared, Ring<S>& ring, const BlockPla
   };
   skip_slot();
 #pragma unroll 1
-  for (int tile = key_tiles<S>(place) - 1; tile > 0; --tile) {
+  for (int tile = key_tiles<S>(work) - 1; tile > 0; --tile) {
     await_turn<S>(group);
     pass_turn<S>(group);
     skip_slot();
@@ -74,15 +73,15 @@ __device__ __forceinline__ void negate(float (&scores)[kCount]) {
 
 template <class C>
 __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typename C::Shape>& shared,
-                                       Ring<typename C::Shape>& ring, const BlockPlace& place, C& c) {
+                                       Ring<typename C::Shape>& ring, const BlockWork& work, C& c) {
   using S = typename C::Shape;
   const bool leads = c.thread % 32 == 0, negative = p.scale < 0;
   auto release = [&](int slot) {
     if (leads) arrive(shared.slot_free(slot));
   };
 
-  int tile = key_tiles<S>(place) - 1;
-  const int left = place.keys - tile * S::kKeys;
+  int tile = key_tiles<S>(work) - 1;
+  const int left = work.keys - tile * S::kKeys;
   wait(shared.slot_full(ring.slot), ring.phase);
   pin(c.scores);
   c.start_scores(shared, ring.slot);
@@ -97,7 +96,7 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
   c.rows.exponentiate(c.scores, c.scale2);
   c.pack_weights();
 
-  if (p.q_offsets && left < S::kKeys) clear_foreign_values<S>(shared, ring, place, left, c.group, c.thread);
+  if (p.q_offsets && left < S::kKeys) clear_foreign_values<S>(shared, ring, work, left, c.group, c.thread);
 #pragma unroll 1
   for (; tile > 0; --tile) {
     const int key_slot = ring.slot;
@@ -141,14 +140,14 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
 }
 
 template <class C>
-__device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockPlace& place, C& c) {
+__device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockWork& work, C& c) {
   c.rows.join_columns();
-  const int exponent = C::exponent(p, place);
+  const int exponent = C::exponent(p, work);
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int query = c.group * kGroupQueries + fragment_row(c.thread, 2 * row);
-    if (query < place.queries)
-      write_row<typename C::Out>(p, place, query, row, fragment_column(c.thread, 0), c.scale2, c.rows,
+    if (query < work.queries)
+      write_row<typename C::Out>(p, work, query, row, fragment_column(c.thread, 0), c.scale2, c.rows,
                                  c.values, exponent);
   }
 }
@@ -163,24 +162,24 @@ __device__ __forceinline__ void consume(const CudaProblem& p, const Layout<typen
   uint32_t q_phase = 0;
   if (c.group == S::kGroups - 1) pass_turn<S>(c.group);
   for (int item = blockIdx.x; item < items; item += gridDim.x) {
-    const BlockPlace place = place_at<S>(p, item);
-    if (place.queries == 0) continue;
-    const bool busy = place.queries > c.group * kGroupQueries, leads = c.thread % 32 == 0;
-    c.scale2 = logit_scale(p, place);
+    const BlockWork work = work_of_item<S>(p, item);
+    if (work.queries == 0) continue;
+    const bool busy = work.queries > c.group * kGroupQueries, leads = c.thread % 32 == 0;
+    c.scale2 = logit_scale(p, work);
     c.rows = {};
 #pragma unroll
     for (float& x : c.values) x = 0;
-    if (place.keys > 0) {
+    if (work.keys > 0) {
       wait(shared.queries_full(c.group), q_phase);
       q_phase ^= 1;
       if (busy) {
-        attend(p, shared, ring, place, c);
+        attend(p, shared, ring, work, c);
       } else {
         if (leads) arrive(shared.queries_free(c.group));
-        skip_item<S>(shared, ring, place, c.group, leads);
+        skip_item<S>(shared, ring, work, c.group, leads);
       }
     }
-    if (busy) write_rows(p, place, c);
+    if (busy) write_rows(p, work, c);
   }
 }
 

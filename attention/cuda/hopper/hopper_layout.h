@@ -1,31 +1,12 @@
 #pragma once
-// Where Hopper's copy engine and tensor cores expect numbers: arithmetic for host and device. Facts: PTX ISA,
-// "Asynchronous warpgroup level matrix multiply-accumulate" and "Tensor copies".
+// Where Hopper's tensor cores expect numbers: arithmetic for host and device. Source: PTX ISA, "Asynchronous
+// warpgroup level matrix multiply-accumulate" and "Tensor copies".
 
 #include <cstdint>
 
+#include "attention/cuda/swizzle.h"
+
 namespace vggt::hopper {
-
-#if defined(__CUDACC__)
-#define VGGT_LAYOUT __host__ __device__ constexpr
-#else
-#define VGGT_LAYOUT constexpr
-#endif
-
-/// Bytes of a swizzled row: tiles of 16-bit numbers are stored in blocks of 64 columns.
-inline constexpr int kRowBytes = 128;
-/// Swizzled blocks start at multiples of 8 rows, or the hardware would permute them otherwise than we say.
-inline constexpr int kSwizzleBytes = 8 * kRowBytes;
-
-/// Where the byte at (row, byte of the row) of a block lies: 16-byte units are permuted within 8 rows.
-VGGT_LAYOUT uint32_t swizzled_offset(uint32_t row, uint32_t byte) {
-  return row * kRowBytes + (byte ^ (row % 8 * 16));
-}
-
-/// Where column `column` (a multiple of 8) of row 0 lies before swizzling, in a tile of this many rows.
-VGGT_LAYOUT uint32_t column_offset(int column, int rows) {
-  return column / 64 * rows * kRowBytes + column % 64 * 2;
-}
 
 /// How wgmma finds a 128-byte swizzled matrix in shared memory. stride: bytes between groups of 8 rows;
 /// leading: bytes between blocks of 64 columns, where an instruction spans several (only a transposed one

@@ -13,11 +13,11 @@ struct Maps {
 /// [part,row,token,column], a row being one (batch, head).
 template <class S>
 __device__ __forceinline__ void load_tile(const CudaProblem& p, uint32_t to, uint32_t barrier, int rows,
-                                          const CUtensorMap* map, int token, const BlockPlace& place) {
+                                          const CUtensorMap* map, int token, const BlockWork& work) {
 #pragma unroll
   for (int part = 0; part < S::kParts; ++part) {
-    const int outer = S::kParts == 1 ? place.batch : part;
-    const int inner = S::kParts == 1 ? place.head : place.batch * p.heads + place.head;
+    const int outer = S::kParts == 1 ? work.batch : part;
+    const int inner = S::kParts == 1 ? work.head : work.batch * p.heads + work.head;
 #pragma unroll
     for (int column = 0; column < S::kDim; column += 64) {
       load_box(to + part * rows * S::kDim * 2 + column_offset(column, rows), map, barrier, column, token,
@@ -28,23 +28,23 @@ __device__ __forceinline__ void load_tile(const CudaProblem& p, uint32_t to, uin
 
 template <class S>
 __device__ void load_slot(const CudaProblem& p, const Layout<S>& shared, Ring<S>& ring,
-                          const CUtensorMap* map, const BlockPlace& place, int tile) {
+                          const CUtensorMap* map, const BlockWork& work, int tile) {
   wait(shared.slot_free(ring.slot), ring.phase ^ 1);
   const uint32_t full = shared.slot_full(ring.slot);
   arrive_expecting(full, S::kSlotBytes);
-  load_tile<S>(p, shared.slot(ring.slot), full, S::kKeys, map, place.first_key + tile * S::kKeys, place);
+  load_tile<S>(p, shared.slot(ring.slot), full, S::kKeys, map, work.first_key + tile * S::kKeys, work);
   ring.advance();
 }
 
 template <class S>
 __device__ void load_queries(const CudaProblem& p, const Layout<S>& shared, uint32_t phase,
-                             const CUtensorMap* map, const BlockPlace& place) {
+                             const CUtensorMap* map, const BlockWork& work) {
   for (int group = 0; group < S::kGroups; ++group) {
     wait(shared.queries_free(group), phase ^ 1);
     const uint32_t full = shared.queries_full(group);
     arrive_expecting(full, S::kQueryBytes);
-    load_tile<S>(p, shared.queries(group), full, kGroupQueries, map,
-                 place.first_query + group * kGroupQueries, place);
+    load_tile<S>(p, shared.queries(group), full, kGroupQueries, map, work.first_query + group * kGroupQueries,
+                 work);
   }
 }
 
@@ -55,18 +55,18 @@ __device__ void produce(const CudaProblem& p, const Maps& maps, const Layout<S>&
   Ring<S> ring;
   uint32_t q_phase = 0;
   for (int item = blockIdx.x; item < items; item += gridDim.x) {
-    const BlockPlace place = place_at<S>(p, item);
-    int tile = key_tiles<S>(place) - 1;
-    if (place.queries == 0 || tile < 0) continue;
-    load_slot<S>(p, shared, ring, &maps.k, place, tile);
-    load_queries<S>(p, shared, q_phase, &maps.q, place);
+    const BlockWork work = work_of_item<S>(p, item);
+    int tile = key_tiles<S>(work) - 1;
+    if (work.queries == 0 || tile < 0) continue;
+    load_slot<S>(p, shared, ring, &maps.k, work, tile);
+    load_queries<S>(p, shared, q_phase, &maps.q, work);
     q_phase ^= 1;
 #pragma unroll 1
     for (; tile > 0; --tile) {
-      load_slot<S>(p, shared, ring, &maps.k, place, tile - 1);
-      load_slot<S>(p, shared, ring, &maps.v, place, tile);
+      load_slot<S>(p, shared, ring, &maps.k, work, tile - 1);
+      load_slot<S>(p, shared, ring, &maps.v, work, tile);
     }
-    load_slot<S>(p, shared, ring, &maps.v, place, tile);
+    load_slot<S>(p, shared, ring, &maps.v, work, tile);
   }
 }
 

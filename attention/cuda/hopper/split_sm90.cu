@@ -1,11 +1,11 @@
 // fp32 attention at fp32's accuracy on Hopper's tensor cores: each product of fp32 matrices is three of fp16.
 // See Note [Splitting].
+#include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/hopper/hopper_consumer.cuh"
 #include "attention/cuda/hopper/hopper_launch.h"
-#include "attention/cuda/split_parts.h"
+#include "attention/cuda/hopper/wgmma.cuh"
 #include "attention/cuda/split_scale.cuh"
 #include "attention/cuda/tensor_tile.h"
-#include "attention/cuda/hopper/wgmma.cuh"
 
 namespace vggt {
 namespace {
@@ -78,8 +78,8 @@ struct SplitConsumer {
     for (int i = 0; i < Shape::kDim / 2; ++i) values[i] += tile[i];
   }
 
-  __device__ static int exponent(const CudaProblem& p, const BlockPlace& place) {
-    return value_exponent(p, place) + kSplitLift;
+  __device__ static int exponent(const CudaProblem& p, const BlockWork& work) {
+    return value_exponent(p, work) + kSplitLift;
   }
 };
 

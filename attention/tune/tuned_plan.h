@@ -1,0 +1,14 @@
+#pragma once
+#include "attention/attention.h"
+#include "attention/cuda/cuda_plan.h"
+
+namespace vggt {
+
+/// `plan`, from plan_cuda(), or the plan that options.tuner has measured as faster. A class of sizes that the
+/// tuner does not know is measured now, unless its calls are too long for that (see fastest_plan()), the
+/// sequences are packed, or the stream is being captured. Threads that meet a class at the same time each
+/// measure it, and the last one's plan is kept.
+CudaPlan tuned_plan(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const AttentionOptions& options, const CudaPlan& plan);
+
+}  // namespace vggt
