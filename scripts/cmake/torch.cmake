@@ -5,6 +5,7 @@ if(NOT VGGT_PYTHON AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
   set(VGGT_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
 endif()
 include(find_torch)
+include(cuda_architectures)
 
 # vggt_platform: what code without LibTorch needs to know of the build.
 add_library(vggt_platform INTERFACE)
@@ -22,18 +23,19 @@ target_link_options(vggt_torch INTERFACE -fopenmp)
 target_link_libraries(vggt_torch INTERFACE stdc++ torch torch_cpu c10 Threads::Threads)
 
 if(VGGT_CUDA)
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(NOT CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})  # which enable_language() would read too late
+  endif()
+  set(gpus "")
+  if(CMAKE_CUDA_ARCHITECTURES STREQUAL "native")
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
-                    OUTPUT_VARIABLE gpus OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE no_gpu)
-    if(no_gpu EQUAL 0 AND gpus MATCHES "^[0-9]+\\.[0-9]+")
-      string(REPLACE "\n" ";" gpus "${gpus}")
-      list(REMOVE_DUPLICATES gpus)
-      list(TRANSFORM gpus REPLACE "\\." "")
-      list(TRANSFORM gpus REPLACE "^90$" "90a")
-      set(CMAKE_CUDA_ARCHITECTURES ${gpus})
-    else()
-      set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-real 90a-real 90-virtual)
-    endif()
+                    OUTPUT_VARIABLE gpus OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+  vggt_cuda_architectures(CMAKE_CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}" "${gpus}")
+  # Code for sm_90a runs on nothing else, and other code lacks Hopper's matrix instructions.
+  set(VGGT_SM90A OFF)
+  if("${CMAKE_CUDA_ARCHITECTURES} ${CMAKE_CUDA_FLAGS}" MATCHES "90a")
+    set(VGGT_SM90A ON)
   endif()
   message(STATUS "CUDA architectures: ${CMAKE_CUDA_ARCHITECTURES}")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one that LibTorch uses too

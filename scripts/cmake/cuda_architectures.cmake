@@ -1,0 +1,31 @@
+# Which GPUs a build has code for.
+
+# vggt_cuda_architectures(out wanted gpus): the list of CMAKE_CUDA_ARCHITECTURES for the list that the user wants;
+# for none, code for every GPU from compute capability 7.5 on. gpus: the compute capabilities of this machine's GPUs,
+# as nvidia-smi prints them ("9.0" in lines), which "native" stands for.
+# Hopper's matrix instructions exist in code for 90a alone, without which attention runs at 2/5 of its speed: 90 becomes
+# 90a, with 90-virtual for later GPUs where the list asked for that.
+function(vggt_cuda_architectures out wanted gpus)
+  if(NOT wanted)
+    set(wanted 75-virtual 80-real 90a-real 90-virtual)
+  endif()
+  if(wanted STREQUAL "native")
+    if(NOT gpus MATCHES "^[0-9]+\\.[0-9]+")
+      message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES=native: nvidia-smi finds no GPU on this machine")
+    endif()
+    string(REPLACE "\n" ";" wanted "${gpus}")
+    list(TRANSFORM wanted STRIP)
+    list(TRANSFORM wanted REPLACE "\\." "")
+    list(TRANSFORM wanted APPEND "-real")
+  elseif(wanted MATCHES "^all(-major)?$")
+    message(WARNING "CMAKE_CUDA_ARCHITECTURES=${wanted} has no code for 90a: attention is slow on Hopper")
+  endif()
+  set(raised ${wanted})
+  list(TRANSFORM raised REPLACE "^90$" "90a-real;90-virtual")
+  list(TRANSFORM raised REPLACE "^90-real$" "90a-real")
+  list(REMOVE_DUPLICATES raised)
+  if(NOT raised STREQUAL wanted)
+    message(STATUS "CUDA architectures ${wanted} are raised to ${raised}, for Hopper's matrix instructions")
+  endif()
+  set(${out} ${raised} PARENT_SCOPE)
+endfunction()
