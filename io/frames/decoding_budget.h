@@ -6,22 +6,22 @@
 
 namespace vggt {
 
-/// Bytes that several threads share. A request waits until it fits, or until nothing else is held: one is
-/// always allowed.
-class MemoryBudget {
+/// Memory that the decoding threads share. A request waits until it fits, or until nothing else is held: a
+/// single image larger than the budget is still decoded.
+class DecodingBudget {
  public:
-  explicit MemoryBudget(std::size_t bytes) : limit_(bytes) {}
+  explicit DecodingBudget(std::size_t bytes) : limit_(bytes) {}
 
-  /// Bytes held until it is destroyed.
+  /// Holds bytes of the budget while it lives; its constructor waits for them.
   class Lease {
    public:
-    Lease(MemoryBudget& budget, std::size_t bytes) : budget_(budget), bytes_(bytes) { budget_.take(bytes); }
+    Lease(DecodingBudget& budget, std::size_t bytes) : budget_(budget), bytes_(bytes) { budget_.take(bytes); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     ~Lease() { budget_.give_back(bytes_); }
 
    private:
-    MemoryBudget& budget_;
+    DecodingBudget& budget_;
     std::size_t bytes_;
   };
 

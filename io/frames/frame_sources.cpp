@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
-#include <fstream>
+#include <cstdint>
 #include <numeric>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
+
+#include "io/files/input_file.h"
+#include "io/files/text.h"
+#include "io/files/text_file.h"
 
 namespace vggt {
 namespace {
@@ -30,18 +34,11 @@ bool has_extension(const fs::path& path, std::span<const char* const> extensions
   throw std::system_error(error, path.string() + ": cannot be read");
 }
 
-std::ifstream open_list(const fs::path& path) {
-  errno = 0;
-  std::ifstream list(path, std::ios::binary);
-  if (!list) fail_to_read(path, {errno != 0 ? errno : EIO, std::generic_category()});
-  return list;
-}
-
 bool is_text(const fs::path& path) {
-  std::ifstream file = open_list(path);
-  std::array<char, 4096> start{};
-  file.read(start.data(), start.size());
-  return std::find(start.begin(), start.begin() + file.gcount(), '\0') == start.begin() + file.gcount();
+  const InputFile file(path);
+  std::vector<char> start(std::min<uint64_t>(file.size(), 4096));
+  file.read(0, std::as_writable_bytes(std::span(start)));
+  return std::find(start.begin(), start.end(), '\0') == start.end();
 }
 
 std::vector<ImageEntry> images_of_folder(const fs::path& folder) {
@@ -49,8 +46,7 @@ std::vector<ImageEntry> images_of_folder(const fs::path& folder) {
   std::vector<ImageEntry> entries;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    std::error_code
-        ignored;  // a link that leads nowhere is a file that cannot be read, which is reported later
+    std::error_code ignored;  // a link that leads nowhere stays in: reading it gives the warning
     if (name.starts_with('.') || at->is_directory(ignored) || at->is_fifo(ignored)) continue;
     if (has_extension(name, kImageExtensions)) entries.push_back({at->path(), name, at->path().string()});
   }
@@ -64,15 +60,15 @@ std::vector<ImageEntry> images_of_folder(const fs::path& folder) {
 }
 
 std::vector<ImageEntry> images_of_list(const fs::path& path) {
-  std::ifstream list = open_list(path);
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF", kBlanks = " \t\r";
+  constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::istringstream list(read_text_file(path, kMaxBytes, "a list of images"));
   std::vector<ImageEntry> entries;
   std::string line;
   for (int number = 1; std::getline(list, line); ++number) {
     std::string_view text = line;
     if (number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-    text.remove_suffix(text.size() - (text.find_last_not_of(kBlanks) + 1));
+    text = trimmed(text);
     if (text.empty() || text.starts_with('#')) continue;
     const std::string name(text);
     entries.push_back(
@@ -95,7 +91,7 @@ SourceKind kind_of_source(const fs::path& source) {
   if (has_extension(source, kImageExtensions)) return SourceKind::image;
   if (has_extension(source, kVideoExtensions)) return SourceKind::video;
   if (has_extension(source, std::array{".safetensors"})) return SourceKind::tensor_file;
-  if (fs::is_fifo(status)) return SourceKind::list;  // a shell's <(…): it cannot be read twice
+  if (fs::is_fifo(status)) return SourceKind::list;  // a shell's <(…): looking into it would take its bytes
   if (fs::is_regular_file(status) && is_text(source)) return SourceKind::list;
   throw std::invalid_argument(source.string() +
                               ": not a folder, an image, a video, a list of paths or a .safetensors file");

@@ -10,25 +10,25 @@ namespace vggt {
 
 enum class SourceKind { folder, image, list, video, tensor_file };
 
-/// What --frames names, by its kind of file and its extension.
-/// Throws std::invalid_argument if it does not exist or is none of these.
+/// What a source of frames is, by its kind of file and its extension. A pipe, or a text file with another
+/// extension, is a list. Throws std::invalid_argument if it does not exist or is none of these.
 SourceKind kind_of_source(const std::filesystem::path& source);
 
-/// An image of a folder or a list that may turn out not to be one.
+/// An entry of a folder or a list that should be an image; nobody has looked into the file yet.
 struct ImageEntry {
   std::filesystem::path path;
-  std::string name;   // as found: below the folder, or as the list spells it
-  std::string where;  // for warnings: the path, or the list and its line
+  std::string name;   // in a folder the file name, in a list as the list spells it
+  std::string where;  // for messages: the path, or the list, its line and the name
 };
 
-/// The images that a folder, a list or a single image file stands for, in sequence.
+/// The images of a folder (in natural order), of a list (in its order), or the one image file.
 /// Throws std::invalid_argument if there are none, std::system_error if the folder or list cannot be read.
 std::vector<ImageEntry> find_images(const std::filesystem::path& source, SourceKind kind);
 
-/// Digits compare as numbers: 2 before 10.
+/// Whether a comes before b in an order where digits compare as numbers: 2 before 10.
 bool natural_less(std::string_view a, std::string_view b);
 
-/// Positions of at most max_count of count things: from the first to the last, evenly.
+/// At most max_count of the positions [0, count), evenly from the first to the last; without it, all of them.
 std::vector<std::size_t> choose_evenly(std::size_t count, std::optional<int> max_count);
 
 }  // namespace vggt

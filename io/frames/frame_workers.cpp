@@ -15,7 +15,7 @@ namespace {
 
 FrameResult run_task(const FrameTask& task, const FrameOptions& options) try {
   FrameResult result;
-  std::optional<MemoryBudget::Lease> lease;
+  std::optional<DecodingBudget::Lease> lease;
   const DecodedImage image = task.decode(lease);
   result.image = fit_image(image, options.fit, options.width, options.patch_size);
   result.frame.file = task.file;
@@ -42,10 +42,10 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   ~Workers() {
     const std::lock_guard lock(mutex_);
-    stopped_ = true;  // the threads are joined next, by their destructors
+    stopped_ = true;  // the destructors of the threads then join them
   }
 
-  // The number of results once it is more than `seen`, or `seen` when no more will come.
+  // Waits until there are more than `seen` results, or until no more will come; returns their number.
   int wait_for_more(int seen) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ > seen || running_ == 0; });
@@ -58,7 +58,7 @@ class Workers {
   }
 
  private:
-  // Tasks are taken in sequence: next_ may decode a video as it goes.
+  // One thread at a time, as next_ may decode a video.
   std::optional<FrameTask> take_task(FrameResult*& slot) {
     const std::lock_guard taking(taking_);
     {
@@ -99,11 +99,11 @@ class Workers {
   const NextTask& next_;
   std::mutex taking_, mutex_;
   std::condition_variable changed_;
-  std::deque<FrameResult> results_;  // its elements stay where they are
+  std::deque<FrameResult> results_;  // a deque, because its elements stay where they are
   std::exception_ptr error_;
   int done_ = 0, running_ = 0;
   bool stopped_ = false;
-  std::vector<std::jthread> threads_;  // last: joined before the rest goes
+  std::vector<std::jthread> threads_;  // last, so that they are joined before the other members go
 };
 
 }  // namespace

@@ -10,28 +10,29 @@
 
 namespace vggt {
 
-/// A source image on its way to network size.
+/// One source image to be decoded and brought to network size.
 struct FrameTask {
   std::string file;
   double time_s = 0;
-  std::string where;  // for warnings
-  /// Decodes it. Throws std::invalid_argument or std::system_error for a bad file.
-  std::function<DecodedImage(std::optional<MemoryBudget::Lease>&)> decode;
+  std::string where;  // for messages
+  /// Decodes the image. A decoder that shares a budget puts its lease into the argument, which holds it until
+  /// the frame is made. Throws std::invalid_argument or std::system_error for a bad file.
+  std::function<DecodedImage(std::optional<DecodingBudget::Lease>&)> decode;
 };
 
-/// What became of one: a frame of width × height, or the reason why there is none.
+/// The result of a task: a frame at network size, or the reason why there is none.
 struct FrameResult {
-  Frame frame;  // without its rgb
+  Frame frame;  // its map and rgb are still in `image`
   FittedImage image;
-  std::string problem;
+  std::string problem;  // one line; empty if all is well
 };
 
-/// Hands out tasks in sequence until there are none; called by one thread at a time.
+/// Gives the next task, or nothing after the last. One thread at a time calls it.
 using NextTask = std::function<std::optional<FrameTask>()>;
 
-/// Runs tasks on several threads ahead of each other; results come in the order of the tasks whatever the
-/// threads do. With `strict`, no task is begun after one failed. progress(done) is called from the calling
-/// thread; what it throws stops the threads and passes through.
+/// Runs tasks on several threads. Results come in the order of the tasks, whatever the threads do. With
+/// `strict`, no task is begun after one failed. progress(done) is called from the calling thread; an
+/// exception out of it stops the threads and passes through, as one out of `next` does.
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
                                          const std::function<void(int done)>& progress);
 

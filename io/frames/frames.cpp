@@ -40,13 +40,13 @@ void check_options(const FrameOptions& options, SourceKind kind) {
 std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, const Progress& progress) {
   const std::vector<ImageEntry> entries = find_images(options.source, kind);
   const std::vector<std::size_t> chosen = choose_evenly(entries.size(), options.max_frames);
-  MemoryBudget budget(options.memory_budget_bytes);
+  DecodingBudget budget(options.memory_budget_bytes);
   std::size_t position = 0;
   const NextTask next = [&]() -> std::optional<FrameTask> {
     if (position == chosen.size()) return std::nullopt;
     const std::size_t index = chosen[position++];
     const ImageEntry& entry = entries[index];
-    const auto decode = [&](std::optional<MemoryBudget::Lease>& lease) {
+    const auto decode = [&](std::optional<DecodingBudget::Lease>& lease) {
       const ImageFile file(entry.path);
       lease.emplace(budget, file.decoding_bytes());
       return file.decode();
@@ -62,7 +62,7 @@ VideoSampling sampling_of(const FrameOptions& options) {
   return {options.fps.value_or(1), options.stride};
 }
 
-// The container's count cannot be trusted: only going through the video tells how many frames are wanted.
+// The wanted frames, counted by going through the video: the container's own count cannot be trusted.
 std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const Progress& progress,
                                              std::string& missing_part) {
   VideoReader video(options.source, sampling_of(options));
@@ -75,7 +75,7 @@ std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const 
   return choose_evenly(count, options.max_frames);
 }
 
-// The chosen frames of a video (all wanted ones without a choice), each with its share of the budget.
+// Makes tasks of the chosen frames of a video, or of all wanted ones; each holds its share of the budget.
 class VideoTasks {
  public:
   VideoTasks(const FrameOptions& options, std::optional<std::vector<std::size_t>> chosen)
@@ -90,10 +90,10 @@ class VideoTasks {
       if (!video_.advance()) return std::nullopt;
     } while (chosen_ && wanted_++ != (*chosen_)[taken_]);
     ++taken_;
-    const auto lease = std::make_shared<MemoryBudget::Lease>(budget_, video_.frame_bytes());
+    const auto lease = std::make_shared<DecodingBudget::Lease>(budget_, video_.frame_bytes());
     const DecodedImage image{video_.pixels()};
     const std::string file = name_ + "#" + std::to_string(video_.frame_number());
-    const auto decode = [lease, image](std::optional<MemoryBudget::Lease>&) {
+    const auto decode = [lease, image](std::optional<DecodingBudget::Lease>&) {
       if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
       return image;
     };
@@ -105,7 +105,7 @@ class VideoTasks {
   std::string name_;
   VideoReader video_;
   std::optional<std::vector<std::size_t>> chosen_;
-  MemoryBudget budget_;
+  DecodingBudget budget_;
   std::size_t wanted_ = 0, taken_ = 0;
 };
 
@@ -124,7 +124,7 @@ std::vector<FrameResult> load_video(const FrameOptions& options, const Progress&
   return results;
 }
 
-// Frames of one size from what was loaded; what failed becomes warnings.
+// The frames that were loaded, padded to one size; the problems of the others become warnings.
 FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results) {
   FrameSet set;
   for (const FrameResult& result : results) {
@@ -157,7 +157,6 @@ FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results)
 FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   const SourceKind kind = kind_of_source(options.source);
   check_options(options, kind);
-  quiet_decoders();
   if (kind == SourceKind::tensor_file) return load_tensor_frames(options, progress);
   std::string missing_part;
   FrameSet set = assemble(options, kind == SourceKind::video ? load_video(options, progress, missing_part)

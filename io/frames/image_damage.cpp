@@ -1,7 +1,9 @@
+#include "io/frames/image_damage.h"
+
+#include <cstdint>
 #include <cstring>
 
 #include "io/files/crc32.h"
-#include "io/frames/image_header.h"
 
 namespace vggt {
 namespace {
@@ -22,7 +24,8 @@ uint32_t little_u32(std::span<const std::byte> file, std::size_t at) {
          byte_at(file, at + 3) << 24;
 }
 
-// libjpeg fills what is missing with grey and says so on stderr only: the end marker must be there.
+// libjpeg fills what is missing with grey and reports it to stderr only, so the end marker is looked for
+// here.
 std::optional<const char*> find_jpeg_damage(std::span<const std::byte> file) {
   constexpr uint32_t kStartOfScan = 0xDA, kEnd = 0xD9;
   for (std::size_t at = 2; at + 1 < file.size();) {
@@ -46,7 +49,7 @@ std::optional<const char*> find_jpeg_damage(std::span<const std::byte> file) {
   return kTruncated;
 }
 
-// libpng would find the same, but tells stderr about it.
+// libpng finds the same damage, but reports it to stderr.
 std::optional<const char*> find_png_damage(std::span<const std::byte> file) {
   for (std::size_t at = 8; file.size() - at >= 12;) {
     const std::size_t length = big_u32(file, at);
@@ -61,7 +64,8 @@ std::optional<const char*> find_png_damage(std::span<const std::byte> file) {
   return kTruncated;
 }
 
-// OpenCV tells stderr about it too. Run lengths say nothing of the file's, so compressed ones are left to it.
+// OpenCV reports a short BMP to stderr. The size of a run-length-encoded one does not follow from its header,
+// so those are left to OpenCV.
 std::optional<const char*> find_bmp_damage(std::span<const std::byte> file, const ImageHeader& header) {
   constexpr std::size_t kInfo = 14, kOldInfoBytes = 12;
   const bool old = little_u32(file, kInfo) == kOldInfoBytes;

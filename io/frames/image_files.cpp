@@ -1,14 +1,13 @@
 #include "io/frames/image_files.h"
 
 #include <climits>
-#include <cstdlib>
-#include <mutex>
 #include <new>
 #include <opencv2/core.hpp>
-#include <opencv2/core/utils/logger.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <stdexcept>
-#include <string>
+#include <vector>
+
+#include "io/frames/image_damage.h"
 
 namespace vggt {
 namespace {
@@ -17,8 +16,8 @@ constexpr bool transposed(int orientation) {
   return orientation >= 5;
 }
 
-// EXIF: 2 mirrored, 3 turned by 180°, 4 flipped, 5 transposed, 6 to be turned clockwise, 7 transversed, 8 the
-// other way.
+// EXIF orientations: 2 mirrored, 3 turned by 180°, 4 flipped, 5 transposed, 6 to be turned clockwise,
+// 7 transversed, 8 to be turned counterclockwise.
 void make_upright(cv::Mat& pixels, int orientation) {
   if (transposed(orientation)) {
     cv::Mat turned;
@@ -28,10 +27,6 @@ void make_upright(cv::Mat& pixels, int orientation) {
   const bool mirror = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
   const bool flip = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
   if (mirror || flip) cv::flip(pixels, pixels, mirror && flip ? -1 : mirror ? 1 : 0);
-}
-
-int ignore_error(int, const char*, const char*, const char*, int, void*) {
-  return 0;
 }
 
 cv::Mat decode_pixels(std::vector<std::byte>& bytes) try {
@@ -44,15 +39,6 @@ cv::Mat decode_pixels(std::vector<std::byte>& bytes) try {
 }
 
 }  // namespace
-
-void quiet_decoders() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
-    cv::redirectError(ignore_error);
-    ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);  // AV_LOG_QUIET; read when the first video is opened
-  });
-}
 
 ImageFile::ImageFile(const std::filesystem::path& path)
     : file_(path), header_(read_image_header(FileMapping(file_).bytes())) {}

@@ -2,8 +2,8 @@
 #include <cstddef>
 #include <filesystem>
 
-#include "io/frames/image_header.h"
 #include "io/files/input_file.h"
+#include "io/frames/image_header.h"
 #include "io/frames/preprocess.h"
 
 namespace vggt {
@@ -11,11 +11,12 @@ namespace vggt {
 /// An image file that is open but not decoded yet.
 class ImageFile {
  public:
-  /// Throws std::invalid_argument or std::system_error saying what is wrong with the file.
+  /// Opens the file and reads its header. Throws std::invalid_argument (without the path) saying what is
+  /// wrong with the file, std::system_error if it cannot be read.
   explicit ImageFile(const std::filesystem::path& path);
 
-  /// What decode() holds at its peak: the file, the pixels, and their transpose where the image lies on its
-  /// side.
+  /// The most bytes that decode() holds: the file, the pixels, and their transpose where the orientation
+  /// turns the image by 90°.
   std::size_t decoding_bytes() const;
   /// The upright image. Throws as the constructor does.
   DecodedImage decode() const;
@@ -24,8 +25,5 @@ class ImageFile {
   InputFile file_;
   ImageHeader header_;
 };
-
-/// Keeps OpenCV and its decoders off stderr, as far as they can be told; call it before anything is decoded.
-void quiet_decoders();
 
 }  // namespace vggt

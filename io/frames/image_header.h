@@ -1,17 +1,17 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 namespace vggt {
 
 enum class ImageFormat { jpeg, png, webp, tiff, bmp };
 
-/// What becomes of a fourth channel. The reference composites images that Pillow opens in mode RGBA.
+/// What becomes of a fourth channel. The reference composites images that Pillow opens in mode RGBA, as
+/// on_white does; premultiplied_on_white: the colours are already multiplied by the alpha.
 enum class Alpha { drop, on_white, premultiplied_on_white };
 
-/// What must be known of an image before it is decoded.
+/// What the header of an image file says.
 struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;
   int64_t width = 0, height = 0;  // as stored, before orientation
@@ -20,12 +20,9 @@ struct ImageHeader {
   Alpha alpha = Alpha::drop;
 };
 
-/// Reads a header by the file's first bytes, whatever its name.
-/// Throws std::invalid_argument (without the path) if there is none that can be read.
+/// The header of an image; the format shows in the file's first bytes, whatever its name.
+/// Throws std::invalid_argument (without the path) if the bytes are of no known format or the header is
+/// damaged.
 ImageHeader read_image_header(std::span<const std::byte> file);
-
-/// What a decoder would make up for or report to stderr: an end that is missing, a checksum that is wrong.
-/// `file`: that the header was read from. Returns a reason, or nothing where all is well.
-std::optional<const char*> find_damage(const ImageHeader& header, std::span<const std::byte> file);
 
 }  // namespace vggt

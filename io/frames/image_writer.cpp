@@ -3,18 +3,35 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <ostream>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "io/files/atomic_file.h"
 
 namespace vggt {
+namespace {
+
+// Empty if the format cannot hold the image: a JPEG has at most 65500 pixels a side.
+std::vector<uint8_t> encode(const std::string& extension, const cv::Mat& bgr) try {
+  constexpr int kJpegQuality = 92;
+  std::vector<uint8_t> bytes;
+  const bool encoded = cv::imencode(extension, bgr, bytes, {cv::IMWRITE_JPEG_QUALITY, kJpegQuality});
+  return encoded ? bytes : std::vector<uint8_t>();
+} catch (const cv::Exception&) {
+  return {};
+}
+
+}  // namespace
 
 void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb) {
   cv::Mat bgr(height, width, CV_8UC3);
   for (std::size_t i = 0; i < rgb.size(); ++i) bgr.data[i] = rgb[i / 3 * 3 + 2 - i % 3];
-  constexpr int kQuality = 92;
-  std::vector<uint8_t> bytes;
-  cv::imencode(path.extension().string(), bgr, bytes, {cv::IMWRITE_JPEG_QUALITY, kQuality});
+  const std::vector<uint8_t> bytes = encode(path.extension().string(), bgr);
+  if (bytes.empty()) {
+    throw std::invalid_argument(path.string() + ": an image of " + std::to_string(width) + "x" +
+                                std::to_string(height) + " pixels cannot be written in this format");
+  }
   write_atomically(path, [&](std::ostream& out) {
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   });

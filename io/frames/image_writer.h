@@ -5,8 +5,8 @@
 
 namespace vggt {
 
-/// Writes rgb bytes [H,W,3] as the path's extension says, .png or .jpg. Throws std::system_error if it cannot
-/// be written.
+/// Writes rgb bytes [H,W,3] as the path's extension says, .png or .jpg. Throws std::invalid_argument naming
+/// the path if the format cannot hold the image, std::system_error if the file cannot be written.
 void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb);
 
 }  // namespace vggt

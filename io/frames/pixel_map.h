@@ -2,8 +2,8 @@
 
 namespace vggt {
 
-/// Where network pixels come from, centres at integers: x_o + 0.5 = (x_n + 0.5 - pad)/scale.
-/// "Original" is the upright image, after its EXIF orientation.
+/// From network pixels to original pixels and back, pixel centres at integers: x_o + 0.5 = (x_n + 0.5 -
+/// pad)/scale. "Original" is the upright image, after its EXIF orientation.
 struct PixelMap {
   double scale_x = 1, scale_y = 1;  // network pixels per original pixel
   double pad_x = 0, pad_y = 0;      // network pixels; negative where the image was cropped

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kWhite = 255;
 
-// Pillow's alpha_composite over opaque white, in its fixed point: 7 bits beyond the 8 of the result.
+// Pillow's alpha_composite over opaque white, in Pillow's fixed point: 7 bits beyond the 8 of the result.
 uint8_t over_white(uint32_t value, uint32_t alpha) {
   const uint32_t sum = value * (alpha * 128) + 255u * ((255 - alpha) * 128) + (0x80u << 7);
   return static_cast<uint8_t>((((sum >> 8) + sum) >> 8) >> 7);

@@ -8,29 +8,30 @@
 
 namespace vggt {
 
-/// A decoded image, upright: 1, 3 (BGR) or 4 (BGRA) channels of 8 or 16 bits, or one of floats or 32-bit
-/// integers.
+/// A decoded image, upright: 1, 3 (BGR) or 4 (BGRA) channels of 8 or 16 bits, or one channel of floats or of
+/// 32-bit integers.
 struct DecodedImage {
   cv::Mat pixels;
   Alpha alpha = Alpha::drop;
 };
 
-/// One row as Pillow's convert('RGB') makes it: 16 bits lose the low byte with colour and are clipped at 255
-/// in grey.
+/// Writes row y as Pillow's convert('RGB') makes it, [width,3]. Values of 16 bits lose their low byte in
+/// colour images, and are clipped at 255 in grey ones. Throws std::invalid_argument for another type of
+/// pixels.
 void rgb_row(const DecodedImage& image, int y, uint8_t* rgb);
 
-/// An image at network size.
+/// An image that was resized and cropped or padded.
 struct FittedImage {
   int width = 0, height = 0;
   PixelMap map;
   std::vector<uint8_t> rgb;  // planes [3,H,W]
 };
 
-/// Resizes, then crops or pads as the reference's loader does (reference: load_and_preprocess_images).
-/// Throws std::invalid_argument where a side would round to 0.
+/// Resizes the image, then crops or pads it (source: VGGT's load_and_preprocess_images).
+/// Throws std::invalid_argument if a side would round to 0.
 FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_size);
 
-/// Centres on white at a larger size.
+/// Centres the image on white, at a size that is no smaller.
 void pad_to(FittedImage& image, int width, int height);
 
 }  // namespace vggt

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
-// The kernels below are plain loops over contiguous bytes; one copy for each of these instruction sets is
-// made.
-// (What chooses one runs before ThreadSanitizer is ready.)
+// The kernels below are plain loops over contiguous bytes. The compiler makes a copy of each for these
+// instruction sets, but not for ThreadSanitizer: the function that chooses a copy runs before the sanitizer
+// is ready.
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define VGGT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -16,13 +16,13 @@
 namespace vggt {
 namespace {
 
-constexpr int kPrecision =
-    32 - 8 - 2;  // bits of a weight's fraction: 8 of the pixel and 2 of headroom remain
+// Bits of a weight's fraction: of 32, 8 are the pixel's and 2 are headroom.
+constexpr int kPrecision = 32 - 8 - 2;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
 constexpr double kSupport = 2;  // of the cubic at scale 1
 constexpr int kRows = 16;       // rows that go through the horizontal pass side by side
 
-// The source samples [first, first + count) that make one output sample, and where their weights begin.
+// The source samples [first, first + count) of one output sample, and the position of their first weight.
 struct Taps {
   int first, count;
   std::size_t weights;
@@ -41,8 +41,8 @@ double cubic(double x) {
   return 0;
 }
 
-// The weights of outputs [begin, begin + count) of `out`. The order of the operations is Pillow's: another
-// one changes the last bit of a weight now and then, and a pixel with it.
+// The weights of outputs [begin, begin + count) of `out`. The order of operations is Pillow's, as another
+// order changes the last bit of some weights, and pixels with it.
 Filter make_filter(int in, int64_t out, int64_t begin, int count) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double stretch = std::max(scale, 1.0);

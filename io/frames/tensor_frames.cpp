@@ -7,8 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "io/frames/frame_sources.h"
 #include "io/files/input_file.h"
+#include "io/frames/frame_sources.h"
 #include "io/tensors/safetensors.h"
 #include "io/tensors/tensor_values.h"
 
@@ -23,17 +23,11 @@ struct Images {
   const std::byte* data;  // [S,3,H,W]
 };
 
-std::string text_of(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t n : shape) text += (text.empty() ? "[" : ",") + std::to_string(n);
-  return text.empty() ? "[]" : text + "]";
-}
-
 Images find_images(const FrameOptions& options, std::span<const std::byte> file) {
   const auto fail = [&](const std::string& what) {
     throw std::invalid_argument(options.source.string() + ": " + what);
   };
-  WeightIndex index;
+  TensorIndex index;
   try {
     index = read_safetensors(file);
   } catch (const std::invalid_argument& error) {
@@ -44,12 +38,12 @@ Images find_images(const FrameOptions& options, std::span<const std::byte> file)
   const TensorEntry& tensor = found->second;
   const auto& shape = tensor.shape;
   if (shape.size() != 4 || shape[0] < 1 || shape[1] != 3 || shape[2] < 1 || shape[3] < 1) {
-    fail("`images` is " + text_of(shape) + ", not [S,3,H,W]");
+    fail("`images` is " + shape_text(shape) + ", not [S,3,H,W]");
   }
   constexpr int64_t kMaxSide = 1 << 20;
   if (shape[2] % options.patch_size != 0 || shape[3] % options.patch_size != 0 || shape[2] > kMaxSide ||
       shape[3] > kMaxSide) {
-    fail("`images` is " + text_of(shape) + ": H and W must be multiples of " +
+    fail("`images` is " + shape_text(shape) + ": H and W must be multiples of " +
          std::to_string(options.patch_size));
   }
   if (!is_real(tensor.type))

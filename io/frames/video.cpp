@@ -10,9 +10,10 @@
 namespace vggt {
 namespace {
 
-constexpr double kFallbackRate = 30;  // where the container names none
+constexpr double kFallbackRate = 30;  // frames a second, where the container names no rate
 
-// OpenCV 4.6.0 turns videos the wrong way (opencv/opencv#22088), so its angle is read and applied here.
+// Quarter turns clockwise from stored to upright. OpenCV 4.6.0 turns videos the wrong way
+// (opencv/opencv#22088), so VideoReader turns them itself.
 int read_quarter_turns(cv::VideoCapture& capture) {
   capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0);
   const int turns = (cvRound(capture.get(cv::CAP_PROP_ORIENTATION_META) / 90) % 4 + 4) % 4;
@@ -25,7 +26,7 @@ int read_quarter_turns(cv::VideoCapture& capture) {
 
 VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
     : sampling_(sampling), path_(path.string()) {
-  // Absolute: FFmpeg would take "a:b.mp4" for a protocol.
+  // FFmpeg takes a relative "a:b.mp4" for a protocol.
   bool opened = false;
   try {
     opened = capture_.open(std::filesystem::absolute(path).string(), cv::CAP_FFMPEG);
@@ -44,7 +45,7 @@ bool VideoReader::advance() {
     ++number_;
     const double before = time_s_;
     time_s_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
-    // Some containers carry no times, or times that stand still.
+    // Some containers have no times, or times that do not grow.
     if (number_ > 0 && !(time_s_ > before)) time_s_ = before + frame_seconds_;
     if (wanted()) return true;
   }
@@ -66,7 +67,7 @@ std::size_t VideoReader::frame_bytes() const {
 }
 
 std::string VideoReader::missing_part() const {
-  // Containers round, guess, and count the sound that goes on after the last picture.
+  // Containers round, guess, and count sound that goes on after the last picture.
   constexpr double kTolerance = 1.2, kTolerance_s = 0.5;
   const double seen = time_s_ + frame_seconds_;
   if (!(promised_seconds_ > kTolerance * seen + kTolerance_s)) return {};

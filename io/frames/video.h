@@ -16,21 +16,23 @@ struct VideoSampling {
   std::optional<int> stride;
 };
 
-/// The wanted frames of a video, one after the other; the others are never converted to pixels.
+/// Reads the wanted frames of a video, one after the other. The others are never converted to pixels.
 class VideoReader {
  public:
   /// Throws std::invalid_argument if the file cannot be opened as a video.
   VideoReader(const std::filesystem::path& path, const VideoSampling& sampling);
 
-  /// Goes to the next wanted frame; false at the end. The container's frame count is not relied on.
+  /// Goes to the next wanted frame; false at the end of the video, whatever number of frames the container
+  /// names.
   bool advance();
   /// The frame's number in the video, from 0, and its time in seconds.
   int64_t frame_number() const { return number_; }
   double time_s() const { return time_s_; }
+  /// Bytes of the pixels of a frame.
   std::size_t frame_bytes() const;
-  /// After the end: a line about what is missing if the container promises much more. Empty if all is well.
+  /// After the end: a warning if the container promises much more. Empty if all is well.
   std::string missing_part() const;
-  /// BGR, turned as the container says. Empty if it cannot be decoded.
+  /// The frame in BGR, turned as the container says. Empty if it cannot be decoded.
   cv::Mat pixels();
 
  private:

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <thread>
 
+#include "io/frames/decoding_budget.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/frames.h"
-#include "io/frames/decoding_budget.h"
 #include "tests/support/media.h"
 
 namespace vggt {
@@ -201,14 +201,41 @@ TEST(Decoding, SameWithAnyNumberOfThreadsAndAnyBudget) {
   }
 }
 
+// Nothing is shared between two runs of one process.
+TEST(Decoding, TwoLoadsAtOnceAreRight) {
+  const test::TemporaryFolder folders[2];
+  for (unsigned f = 0; f < 2; ++f) {
+    for (unsigned i = 0; i < 8; ++i)
+      write_bytes(
+          folders[f] / (std::to_string(i) + (i % 2 ? ".png" : ".jpg")),
+          encoded(i % 2 ? ".png" : ".jpg", test::noise_picture(60, 30 + 10 * static_cast<int>(f), i)));
+    write_text(folders[f] / "3a.png", "bad");
+  }
+  FrameSet alone[2], together[2];
+  for (int f = 0; f < 2; ++f) alone[f] = load_frames(small_options(folders[f].path()));
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    {
+      std::vector<std::jthread> runs;
+      for (int f = 0; f < 2; ++f)
+        runs.emplace_back([&, f] { together[f] = load_frames(small_options(folders[f].path())); });
+    }
+    for (int f = 0; f < 2; ++f) {
+      ASSERT_EQ(files_of(together[f]), files_of(alone[f]));
+      EXPECT_EQ(together[f].warnings, alone[f].warnings);
+      for (std::size_t i = 0; i < alone[f].frames.size(); ++i)
+        EXPECT_EQ(together[f].frames[i].rgb, alone[f].frames[i].rgb);
+    }
+  }
+}
+
 TEST(Decoding, BudgetBoundsWhatIsHeld) {
   constexpr std::size_t kLimit = 1000;
-  MemoryBudget budget(kLimit);
+  DecodingBudget budget(kLimit);
   std::atomic<std::size_t> held{0};
   std::atomic<int> holders{0}, wrong{0}, most{0};
   const auto work = [&](std::size_t bytes) {
     for (int i = 0; i < 300; ++i) {
-      const MemoryBudget::Lease lease(budget, bytes);
+      const DecodingBudget::Lease lease(budget, bytes);
       const std::size_t now = held += bytes;
       const int count = ++holders;
       if (now > kLimit && count > 1) ++wrong;

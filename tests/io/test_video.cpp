@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <opencv2/videoio.hpp>
+#include <thread>
 
 #include "io/frames/frames.h"
 #include "tests/support/media.h"
@@ -128,6 +129,21 @@ TEST(VideoFile, FrameNamesAndProgress) {
   EXPECT_THAT(test::files_of(set), ElementsAre("clip.avi#0", "clip.avi#10", "clip.avi#20", "clip.avi#30"));
   struct Stop {};
   EXPECT_THROW(load_frames(small_options(folder / "clip.avi"), [](int, int) { throw Stop(); }), Stop);
+}
+
+TEST(VideoFile, TwoLoadsAtOnceAreRight) {
+  const test::TemporaryFolder folder;
+  write_video(folder / "a.mp4", "mp4v", 10, 40);
+  write_video(folder / "b.avi", "MJPG", 10, 50);
+  FrameOptions options[2] = {small_options(folder / "a.mp4"), small_options(folder / "b.avi")};
+  for (FrameOptions& o : options) o.stride = 5;
+  FrameSet sets[2];
+  {
+    std::vector<std::jthread> runs;
+    for (int i = 0; i < 2; ++i) runs.emplace_back([&, i] { sets[i] = load_frames(options[i]); });
+  }
+  expect_frames(sets[0], {0, 5, 10, 15, 20, 25, 30, 35}, 10);
+  expect_frames(sets[1], {0, 5, 10, 15, 20, 25, 30, 35, 40, 45}, 10);
 }
 
 // Turns a video by the matrix of its track header, as phones do.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "io/frames/frames.h"
+#include "io/frames/quiet_decoders.h"
 
 namespace vggt::test {
 
@@ -141,10 +142,13 @@ inline std::vector<uint8_t> encoded(const std::string& extension, const cv::Mat&
   return bytes;
 }
 
-/// Collects stderr while it lives.
+/// Collects stderr while it lives; the decoders are quiet, as in the program.
 class StderrCapture {
  public:
-  StderrCapture() { testing::internal::CaptureStderr(); }
+  StderrCapture() {
+    quiet_decoders();
+    testing::internal::CaptureStderr();
+  }
   StderrCapture(const StderrCapture&) = delete;
   StderrCapture& operator=(const StderrCapture&) = delete;
   ~StderrCapture() {
