@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "attention/tune/autotune.h"
+#include "attention/tune/plan_cache.h"
 #include "model/vggt.h"
 
 namespace vggt {

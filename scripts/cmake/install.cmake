@@ -31,7 +31,7 @@ endif()
 export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vggt_weights vggt_archives vggt_tensors
                vggt_files vggt_platform vggt_torch)
 install_headers(attention/attention.h attention/variant.h attention/cuda/cuda_plan.h attention/stream/lean.h
-                attention/tune/autotune.h model/config.h model/observer.h model/state/binder.h model/vggt.h
+                attention/tune/autotune.h attention/tune/plan_cache.h model/config.h model/observer.h model/state/binder.h model/vggt.h
                 io/weights/weight_file.h)
 
 if(VGGT_APP)
