@@ -1,8 +1,8 @@
+#include "model/model_options.h"
+
 #include <ATen/Context.h>
 
 #include <stdexcept>
-
-#include "model/vggt.h"
 #ifdef VGGT_CUDA
 #include <ATen/cuda/CUDAContext.h>
 

@@ -1,6 +1,5 @@
 #include "model/vggt.h"
 
-#include <ATen/Context.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -10,18 +9,13 @@
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #endif
-#include "model/trunk/aggregator.h"
 #include "model/heads/camera_head.h"
 #include "model/heads/dpt_head.h"
 #include "model/heads/track_head.h"
+#include "model/trunk/aggregator.h"
 
 namespace vggt {
 namespace {
-
-// Tokens that the patch embedder, and bytes that a dense head's largest maps, may take at once. More frames
-// at a time make neither faster; on the CPU fewer stay closer to the caches.
-constexpr int64_t kEmbedTokensCuda = 65536, kEmbedTokensCpu = 4096;
-constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{256} << 20;
 
 at::ScalarType operand_type(Precision precision) {
   switch (precision) {
@@ -36,36 +30,21 @@ at::ScalarType operand_type(Precision precision) {
   }
 }
 
-/// Types of the aggregator, and of the heads, which stay in fp32 operands as the reference runs them.
-ComputeTypes aggregator_types(Precision precision) {
-  return {operand_type(precision), precision == Precision::fp64 ? at::kDouble : at::kFloat};
-}
-ComputeTypes head_types(Precision precision) {
-  const at::ScalarType type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
-  return {type, type};
+/// Of the aggregator, whose products have operands of the run's precision.
+ComputeKind aggregator_kind(Precision precision) {
+  const bool tf32 = precision == Precision::tf32;
+  const bool half = precision == Precision::bf16 || precision == Precision::fp16;
+  return {operand_type(precision), precision == Precision::fp64 ? at::kDouble : at::kFloat, tf32,
+          tf32 || half};
 }
 
-/// Sets for its lifetime whether fp32 products may use TF32: everywhere for tf32; with bf16 and fp16 in the
-/// convolutions of the heads, as PyTorch's defaults do; nowhere for fp32.
-class Tf32Guard {
- public:
-  explicit Tf32Guard(Precision precision)
-      : blas_(at::globalContext().allowTF32CuBLAS()),
-        cudnn_(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV)) {
-    const bool half = precision == Precision::bf16 || precision == Precision::fp16;
-    set(precision == Precision::tf32, half || precision == Precision::tf32);
-  }
-  ~Tf32Guard() { set(blas_, cudnn_); }
-  Tf32Guard(const Tf32Guard&) = delete;
-  Tf32Guard& operator=(const Tf32Guard&) = delete;
-
- private:
-  static void set(bool blas, bool cudnn) {
-    at::globalContext().setAllowTF32CuBLAS(blas);
-    at::globalContext().setAllowTF32CuDNN(cudnn);
-  }
-  bool blas_, cudnn_;
-};
+/// Of the heads, which keep operands in fp32 beside an aggregator in bf16 or fp16, as the reference does.
+/// Their convolutions are then in TF32, as PyTorch's defaults have it.
+ComputeKind head_kind(Precision precision) {
+  ComputeKind kind = aggregator_kind(precision);
+  kind.operand = kind.state;
+  return kind;
+}
 
 /// What `automatic` is with TF32: it may cost accuracy, which attention() by itself would not.
 AttentionVariant tf32_variant([[maybe_unused]] const ModelOptions& options,
@@ -106,26 +85,30 @@ struct Vggt::Network {
   Network(Binder& bind, const Config& config_, const ModelOptions& options_)
       : config(config_), options(options_) {
     const Heads& heads = options.heads;
-    const ComputeTypes wide = aggregator_types(options.precision), exact = head_types(options.precision);
+    const ComputeKind trunk = aggregator_kind(options.precision), exact = head_kind(options.precision);
     const int64_t head_dim = config.embed_dim / std::min(config.num_heads, config.vit_num_heads),
                   camera_head_dim = 2 * config.embed_dim / config.camera_num_heads;
-    bind.set_types(wide);
-    aggregator.emplace(bind, config, attention_options(options, wide.operand, head_dim));
-    bind.set_types(exact);
+    bind.set_kind(trunk);
+    aggregator.emplace(bind, config, attention_options(options, trunk.operand, head_dim));
+    ComputeKind of_camera = exact;
+    of_camera.few_rows = true;  // one a frame
+    bind.set_kind(of_camera);
     if (heads.camera)
       camera_head.emplace(bind, config, attention_options(options, exact.operand, camera_head_dim));
+    bind.set_kind(exact);
     if (heads.depth) depth_head.emplace(bind, config, depth_kind(config));
     if (heads.points) point_head.emplace(bind, config, point_kind(config));
     if (heads.tracks) track_head.emplace(bind, config);
   }
 
   std::vector<int64_t> picks() const;
-  int64_t embed_chunk(const FrameProvider& frames) const;
-  int64_t dense_chunk(const FrameProvider& frames) const;
-  void run_dense(const DptHead& head, bool is_depth, const LayerTokens& layers, const FrameProvider& frames,
-                 const Sink& sink, const Observer& observer) const;
-  void run_tracks(const LayerTokens& layers, const FrameProvider& frames, const at::Tensor& query_points,
-                  const Sink& sink, const Observer& observer) const;
+  std::array<at::Tensor, 4> slice(const TokenStore& store, int64_t first, int64_t count) const;
+  void run_camera(const TokenStore& store, const FrameProvider& frames, const Sink& sink,
+                  const Observer& observer) const;
+  void run_dense(const DptHead& head, bool is_depth, const TokenStore& store, const FrameProvider& frames,
+                 int64_t chunk, const Sink& sink, const Observer& observer) const;
+  void run_tracks(TokenStore& store, const FrameProvider& frames, const at::Tensor& query_points,
+                  const MemoryPlan& plan, const Sink& sink, const Observer& observer) const;
 
   Config config;
   ModelOptions options;
@@ -136,14 +119,6 @@ struct Vggt::Network {
 };
 
 namespace {
-
-/// Frames [first, first + count) of the four layers that the dense heads read.
-std::array<at::Tensor, 4> slice(const LayerTokens& layers, const Config& config, int64_t first,
-                                int64_t count) {
-  std::array<at::Tensor, 4> tokens;
-  for (size_t i = 0; i < 4; ++i) tokens[i] = layers.at(config.intermediate_layers[i]).narrow(0, first, count);
-  return tokens;
-}
 
 at::Tensor to_cpu(const at::Tensor& x) {
   return x.to(at::kCPU).contiguous();
@@ -160,27 +135,30 @@ std::vector<int64_t> Vggt::Network::picks() const {
   return picks;
 }
 
-int64_t Vggt::Network::embed_chunk(const FrameProvider& frames) const {
-  if (options.frames_per_chunk > 0) return options.frames_per_chunk;
-  const int64_t tokens =
-      config.special_tokens() + (frames.height / config.patch_size) * (frames.width / config.patch_size);
-  return std::max<int64_t>(1, (options.device.is_cpu() ? kEmbedTokensCpu : kEmbedTokensCuda) / tokens);
+/// Frames [first, first + count) of the four layers that the dense heads read, each [count,P,2C].
+std::array<at::Tensor, 4> Vggt::Network::slice(const TokenStore& store, int64_t first, int64_t count) const {
+  std::array<at::Tensor, 4> tokens;
+  for (size_t i = 0; i < 4; ++i) tokens[i] = store.slice(config.intermediate_layers[i], first, count);
+  return tokens;
 }
 
-int64_t Vggt::Network::dense_chunk(const FrameProvider& frames) const {
-  if (options.frames_per_chunk > 0) return options.frames_per_chunk;
-  const int64_t bytes = frames.height * frames.width * config.dpt_features / 2 * 4;
-  return std::max<int64_t>(1, (options.device.is_cpu() ? kDenseBytesCpu : kDenseBytesCuda) / (4 * bytes));
+void Vggt::Network::run_camera(const TokenStore& store, const FrameProvider& frames, const Sink& sink,
+                               const Observer& observer) const {
+  const at::Tensor tokens = store.slice(config.depth - 1, 0, frames.frames);  // [S,P,2C]
+  const at::Tensor pose = to_cpu(camera_head->forward(tokens, observer));     // [S,9]
+  const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
+  if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
 }
 
-void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const LayerTokens& layers,
-                              const FrameProvider& frames, const Sink& sink, const Observer& observer) const {
-  const int64_t S = frames.frames, chunk = dense_chunk(frames);
+void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const TokenStore& store,
+                              const FrameProvider& frames, int64_t chunk, const Sink& sink,
+                              const Observer& observer) const {
+  const int64_t S = frames.frames;
   const std::string stage = is_depth ? "depth_head" : "point_head";
   for (int64_t first = 0; first < S; first += chunk) {
     report_progress(observer, stage, first, S);
     const int64_t count = std::min(chunk, S - first);
-    const at::Tensor raw = head.forward(slice(layers, config, first, count), frames.height, frames.width);
+    const at::Tensor raw = head.forward(slice(store, first, count), frames.height, frames.width);
     const DenseOutput output = is_depth ? activate_depth(raw) : activate_points(raw);
     DensePrediction prediction;
     prediction.first_frame = first;
@@ -192,23 +170,18 @@ void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const LayerTok
   report_progress(observer, stage, S, S);
 }
 
-void Vggt::Network::run_tracks(const LayerTokens& layers, const FrameProvider& frames,
-                               const at::Tensor& query_points, const Sink& sink,
-                               const Observer& observer) const {
-  const int64_t S = frames.frames, chunk = dense_chunk(frames);
-  at::Tensor features;  // [S,C,H/2,W/2]
-  for (int64_t first = 0; first < S; first += chunk) {
-    report_progress(observer, "track_head", 0,
-                    TrackHead::kIterations);  // the observer can stop the run here too
-    const int64_t count = std::min(chunk, S - first);
-    const at::Tensor part = track_head->feature_extractor().forward(slice(layers, config, first, count),
-                                                                    frames.height, frames.width);
-    if (!features.defined()) {
-      features = at::empty({S, part.size(1), part.size(2), part.size(3)}, part.options());
-    }
-    features.narrow(0, first, count).copy_(part);
+/// Empties the store: the tracker is the last to read it.
+void Vggt::Network::run_tracks(TokenStore& store, const FrameProvider& frames, const at::Tensor& query_points,
+                               const MemoryPlan& plan, const Sink& sink, const Observer& observer) const {
+  const int64_t S = frames.frames;
+  FeaturePyramid pyramid = track_head->make_pyramid(S, plan.track);
+  for (int64_t first = 0; first < S; first += plan.dense_frames) {
+    report_progress(observer, "track_head", 0, TrackHead::kIterations);  // where an observer may stop the run
+    const int64_t count = std::min(plan.dense_frames, S - first);
+    track_head->add_frames(pyramid, first, slice(store, first, count), frames.height, frames.width);
   }
-  const TrackHead::Tracks tracks = track_head->forward(features, query_points, observer);
+  store.release();
+  const TrackHead::Tracks tracks = track_head->forward(pyramid, query_points, plan.track, observer);
   if (sink.tracks) sink.tracks({to_cpu(tracks.track), to_cpu(tracks.vis), to_cpu(tracks.conf)});
 }
 
@@ -226,7 +199,7 @@ Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions&
   need(wanted.tracks, present.tracks, "tracks");
   if (wanted == Heads{}) throw std::invalid_argument("no head is on: nothing to compute");
   const c10::InferenceMode guard;
-  Binder bind(&source, aggregator_types(options.precision), options.device);
+  Binder bind(&source, aggregator_kind(options.precision), options.device);
   network_ = std::make_unique<Network>(bind, config, options);
 }
 
@@ -238,7 +211,7 @@ const Config& Vggt::config() const {
 }
 
 void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
-               const Observer& observer) {
+               const Observer& observer) const {
   const Network& net = *network_;
   const int64_t patch = net.config.patch_size;
   if (frames.frames < 1 || frames.height < patch || frames.width < patch || frames.height % patch != 0 ||
@@ -256,22 +229,37 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
                                 std::to_string(frames.width) + "x" + std::to_string(frames.height));
   }
   const c10::InferenceMode guard;
-  const Tf32Guard tf32(net.options.precision);
-  LayerTokens layers = net.aggregator->forward(frames, net.picks(), net.embed_chunk(frames), observer);
-  if (net.camera_head) {
-    const at::Tensor pose = to_cpu(net.camera_head->forward(layers.at(net.config.depth - 1), observer));
-    const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
-    if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
-  }
-  if (net.depth_head) net.run_dense(*net.depth_head, true, layers, frames, sink, observer);
-  if (net.point_head) net.run_dense(*net.point_head, false, layers, frames, sink, observer);
-  if (with_tracks) net.run_tracks(layers, frames, query_points, sink, observer);
+  MemoryRequest request = memory_request(net.config, net.options);
+  request.frames = frames.frames;
+  request.height = frames.height;
+  request.width = frames.width;
+  request.query_points = with_tracks ? query_points.size(0) : 0;
+  const MemoryPlan plan = plan_memory(request);
+  TokenStore store = net.aggregator->forward(frames, net.picks(), plan.embed_frames, observer);
+  if (net.camera_head) net.run_camera(store, frames, sink, observer);
+  if (net.depth_head) net.run_dense(*net.depth_head, true, store, frames, plan.dense_frames, sink, observer);
+  if (net.point_head) net.run_dense(*net.point_head, false, store, frames, plan.dense_frames, sink, observer);
+  if (with_tracks) net.run_tracks(store, frames, query_points, plan, sink, observer);
+}
+
+MemoryRequest memory_request(const Config& config, const ModelOptions& options) {
+  MemoryRequest request;
+  request.config = config;
+  request.heads = options.heads;
+  request.tensors = expected_tensors(config, options.heads);
+  request.precision = options.precision;
+  request.attention = options.attention;
+  request.frames_per_chunk = options.frames_per_chunk;
+#ifdef VGGT_CUDA
+  if (options.device.is_cuda()) request.gpu = cuda_device(numbered(options.device));
+#endif
+  return request;
 }
 
 TensorShapes expected_tensors(const Config& config, const Heads& heads) {
   ModelOptions options;
   options.heads = heads;
-  Binder bind(nullptr, aggregator_types(Precision::fp32), at::kCPU);
+  Binder bind(nullptr, aggregator_kind(Precision::fp32), at::kCPU);
   const Vggt::Network network(bind, config, options);
   return bind.taken();
 }

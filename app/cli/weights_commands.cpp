@@ -16,7 +16,7 @@
 #include "app/events/stop.h"
 #include "io/weights/weight_tools.h"
 #include "io/weights/weight_writer.h"
-#include "model/state/random_weights.h"
+#include "model/random_weights.h"
 
 namespace vggt {
 namespace {

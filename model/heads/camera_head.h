@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "model/config.h"
 #include "model/layers/block.h"
 #include "model/observer.h"
 

@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "model/heads/axis_embedding.h"
+#include "model/layers/linear.h"
+
 namespace vggt {
 namespace {
 
@@ -11,15 +14,11 @@ at::Tensor resize(const at::Tensor& x, int64_t rows, int64_t columns) {
   return at::upsample_bilinear2d(x, {rows, columns}, /*align_corners=*/true);
 }
 
-/// Sine and cosine of n coordinates spread over ±span: [n,channels].
-at::Tensor axis_embedding(int64_t n, double span, int64_t channels, const at::TensorOptions& options) {
+/// The embedding of n coordinates spread over ±span: [n,channels], fp64.
+at::Tensor spread_embedding(int64_t n, double span, int64_t channels, const at::TensorOptions& options) {
   const double edge = span * static_cast<double>(n - 1) / static_cast<double>(n);
-  const at::Tensor coordinates =
-      at::linspace(-edge, edge, n, options).to(at::kDouble);  // [n], rounded as upstream
-  const at::Tensor exponents = at::arange(channels / 2, options.dtype(at::kDouble)) / (channels / 2.0);
-  const at::Tensor omega = at::reciprocal(at::pow(at::Scalar(100.0), exponents));  // [channels/2]
-  const at::Tensor angles = coordinates.unsqueeze(1) * omega.unsqueeze(0);
-  return at::cat({angles.sin(), angles.cos()}, 1);
+  const at::Tensor coordinates = at::linspace(-edge, edge, n, options);  // [n], rounded as upstream
+  return axis_embedding(coordinates, channels, 100);
 }
 
 /// x [F,C,h,w] += 0.1 · UV embedding for frames of this aspect ratio (width/height).
@@ -28,8 +27,8 @@ void add_position_embedding_(at::Tensor& x, double aspect) {
   const double diagonal = std::sqrt(aspect * aspect + 1);
   const auto options =
       at::TensorOptions().device(at::kCPU).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  const at::Tensor along_x = axis_embedding(w, aspect / diagonal, C / 2, options);  // [w,C/2]
-  const at::Tensor along_y = axis_embedding(h, 1 / diagonal, C / 2, options);       // [h,C/2]
+  const at::Tensor along_x = spread_embedding(w, aspect / diagonal, C / 2, options);  // [w,C/2]
+  const at::Tensor along_y = spread_embedding(h, 1 / diagonal, C / 2, options);       // [h,C/2]
   const auto prepare = [&](const at::Tensor& e) { return (e.to(options.dtype()) * 0.1).to(x.options()); };
   const at::Tensor map = at::cat({prepare(along_x).unsqueeze(0).expand({h, w, C / 2}),
                                   prepare(along_y).unsqueeze(1).expand({h, w, C / 2})},
@@ -97,7 +96,10 @@ DptHead::DptHead(Binder& bind, const Config& config, const Kind& kind)
       patch_size_(config.patch_size),
       special_tokens_(config.special_tokens()),
       norm_(bind, kind.name + ".norm", 2 * config.embed_dim),
+      tf32_products_(bind.kind().tf32_products),
       projects_(make_projects(bind, config, kind.name)),
+      up4_(bind, kind.name + ".resize_layers.0", config.dpt_out_channels[0], 4),
+      up2_(bind, kind.name + ".resize_layers.1", config.dpt_out_channels[1], 2),
       down_(bind, kind.name + ".resize_layers.3", config.dpt_out_channels[3], config.dpt_out_channels[3], 3,
             2, 1),
       layer_rn_(make_layer_rn(bind, config, kind.name, kind.features)),
@@ -107,25 +109,21 @@ DptHead::DptHead(Binder& bind, const Config& config, const Kind& kind)
       refinenet4_(bind, kind.name + ".scratch.refinenet4", kind.features, false),
       output_conv1_(bind, kind.name + ".scratch.output_conv1", kind.features,
                     kind.outputs > 0 ? kind.features / 2 : kind.features, 3, 1, 1),
-      output_conv2_(make_output_conv2(bind, kind)) {
-  const auto& channels = config.dpt_out_channels;
-  up4_weight_ = bind.operand(kind.name + ".resize_layers.0.weight", {channels[0], channels[0], 4, 4});
-  up4_bias_ = bind.operand(kind.name + ".resize_layers.0.bias", {channels[0]});
-  up2_weight_ = bind.operand(kind.name + ".resize_layers.1.weight", {channels[1], channels[1], 2, 2});
-  up2_bias_ = bind.operand(kind.name + ".resize_layers.1.bias", {channels[1]});
-}
+      output_conv2_(make_output_conv2(bind, kind)) {}
 
 at::Tensor DptHead::reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const {
   const int64_t F = tokens.size(0), rows = height / patch_size_, columns = width / patch_size_;
   const Conv2d& project = projects_[level];
   const at::Tensor patches = norm_(tokens.narrow(1, special_tokens_, rows * columns));  // [F,rows·columns,2C]
-  at::Tensor x = at::linear(patches.to(project.weight.scalar_type()), project.weight.flatten(1), project.bias)
+  const at::Tensor operand = patches.to(project.weight.scalar_type());
+  check_tf32_setting(operand, tf32_products_);
+  at::Tensor x = at::linear(operand, project.weight.flatten(1), project.bias)
                      .view({F, rows, columns, -1})
                      .permute({0, 3, 1, 2});  // [F,c,rows,columns], channels last
   if (kind_.position_embedding)
     add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
-  if (level == 0) x = at::conv_transpose2d(x, up4_weight_, up4_bias_, 4);
-  if (level == 1) x = at::conv_transpose2d(x, up2_weight_, up2_bias_, 2);
+  if (level == 0) x = up4_(x);
+  if (level == 1) x = up2_(x);
   if (level == 3) x = down_(x);
   return layer_rn_[level](x.contiguous(at::MemoryFormat::ChannelsLast));  // [F,features,h,w]
 }

@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "model/layers/layers.h"
+#include "model/config.h"
+#include "model/layers/conv.h"
+#include "model/layers/layer_norm.h"
 
 namespace vggt {
 
@@ -44,8 +46,9 @@ class DptHead {
   Kind kind_;
   int64_t patch_size_, special_tokens_;
   LayerNorm norm_;
+  bool tf32_products_;
   std::vector<Conv2d> projects_;
-  at::Tensor up4_weight_, up4_bias_, up2_weight_, up2_bias_;  // transposed convolutions [c,c,k,k], [c]
+  ConvTranspose2d up4_, up2_;
   Conv2d down_;
   std::vector<Conv2d> layer_rn_;
   FusionBlock refinenet1_, refinenet2_, refinenet3_, refinenet4_;

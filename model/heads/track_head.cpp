@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/heads/axis_embedding.h"
+
 namespace vggt {
 namespace {
 
-constexpr int64_t kStride = 2;  // of the feature maps
 constexpr int64_t kRadius = 4;  // of the correlation window
 constexpr int64_t kWindow = (2 * kRadius + 1) * (2 * kRadius + 1);
-constexpr double kMaxScale = 518;                           // divides the flow
-constexpr int64_t kCorrelationElements = int64_t{1} << 26;  // of one correlation volume: 256 MB in fp32
+constexpr double kMaxScale = 518;  // divides the flow
 
 enum class Padding : int64_t { zeros = 0, border = 1 };
 
@@ -29,22 +29,19 @@ at::Tensor sample_points(const at::Tensor& map, const at::Tensor& points) {
   return sample(map.unsqueeze(0), points.view({1, -1, 1, 2}), Padding::border).squeeze(0).squeeze(2).t();
 }
 
-/// Sine and cosine of the integer positions 0..n-1: [channels,n].
-at::Tensor axis_embedding(int64_t n, int64_t channels, const at::TensorOptions& options) {
-  const auto exact = at::TensorOptions().dtype(at::kDouble);
-  const at::Tensor exponents = at::arange(channels / 2, exact) / (channels / 2.0);
-  const at::Tensor omega = at::reciprocal(at::pow(at::Scalar(10000.0), exponents));
-  const at::Tensor angles = omega.unsqueeze(1) * at::arange(n, exact).unsqueeze(0);  // [channels/2,n]
-  return at::cat({angles.sin(), angles.cos()}, 0).to(options);
+/// The embedding of the integer positions 0..n-1: [channels,n].
+at::Tensor line_embedding(int64_t n, int64_t channels, const at::TensorOptions& options) {
+  const at::Tensor positions = at::arange(n, at::TensorOptions().dtype(at::kDouble));
+  return axis_embedding(positions, channels, 10000).t().contiguous().to(options);
 }
 
 /// Position embedding of a map of h × w pixels at points [Q,2] -> [Q,channels]: x half, then y half. The map
 /// is constant along one axis in each half, so each half is sampled from one line of it.
 at::Tensor position_embedding(const at::Tensor& points, int64_t channels, int64_t h, int64_t w) {
   const at::Tensor line_x =
-      axis_embedding(w, channels / 2, points.options()).unsqueeze(1);  // [channels/2,1,w]
+      line_embedding(w, channels / 2, points.options()).unsqueeze(1);  // [channels/2,1,w]
   const at::Tensor line_y =
-      axis_embedding(h, channels / 2, points.options()).unsqueeze(2);  // [channels/2,h,1]
+      line_embedding(h, channels / 2, points.options()).unsqueeze(2);  // [channels/2,h,1]
   const at::Tensor zero = at::zeros({points.size(0)}, points.options());
   return at::cat({sample_points(line_x, at::stack({points.select(1, 0), zero}, 1)),
                   sample_points(line_y, at::stack({zero, points.select(1, 1)}, 1))},
@@ -71,6 +68,7 @@ at::Tensor flow_embedding(const at::Tensor& flow, int64_t channels) {
 TrackHead::TrackHead(Binder& bind, const Config& config)
     : channels_(config.track_features),
       levels_(config.track_corr_levels),
+      tf32_products_(bind.kind().tf32_products),
       feature_extractor_(
           bind, config,
           {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kStride, false}),
@@ -83,15 +81,28 @@ TrackHead::TrackHead(Binder& bind, const Config& config)
       vis_predictor_(bind, "track_head.tracker.vis_predictor.0", channels_, 1),
       conf_predictor_(bind, "track_head.tracker.conf_predictor.0", channels_, 1) {}
 
-at::Tensor TrackHead::correlate(const std::vector<at::Tensor>& pyramid, const at::Tensor& features,
-                                const at::Tensor& coords) const {
+FeaturePyramid TrackHead::make_pyramid(int64_t frames, const TrackSizes& sizes) const {
+  return {frames, levels_, sizes.device_bytes};
+}
+
+void TrackHead::add_frames(FeaturePyramid& pyramid, int64_t first, const std::array<at::Tensor, 4>& tokens,
+                           int64_t height, int64_t width) const {
+  add_maps(pyramid, first, feature_extractor_.forward(tokens, height, width));
+}
+
+void TrackHead::add_maps(FeaturePyramid& pyramid, int64_t first, const at::Tensor& maps) const {
+  pyramid.put(first, fmap_norm_(maps.permute({0, 2, 3, 1})));
+}
+
+void TrackHead::correlate_frames(const std::vector<at::Tensor>& pyramid, const at::Tensor& features,
+                                 const at::Tensor& coords, int64_t most_elements,
+                                 at::Tensor& correlation) const {
   const int64_t S = coords.size(0), Q = coords.size(1);
   const at::Tensor offsets = window(coords.options());
-  at::Tensor correlation = at::empty({S, Q, levels_ * kWindow}, features.options());
   for (int64_t level = 0; level < levels_; ++level) {
     const at::Tensor& maps = pyramid[level];  // [S,C,h,w]
     const int64_t h = maps.size(2), w = maps.size(3);
-    const int64_t chunk = std::max<int64_t>(1, kCorrelationElements / std::max<int64_t>(1, Q * h * w));
+    const int64_t chunk = std::max<int64_t>(1, most_elements / std::max<int64_t>(1, Q * h * w));
     for (int64_t first = 0; first < S; first += chunk) {
       const int64_t F = std::min(chunk, S - first);
       const at::Tensor volume =
@@ -104,6 +115,19 @@ at::Tensor TrackHead::correlate(const std::vector<at::Tensor>& pyramid, const at
           .narrow(2, level * kWindow, kWindow)
           .copy_(sampled.view({F, Q, kWindow}));
     }
+  }
+}
+
+at::Tensor TrackHead::correlate(const FeaturePyramid& pyramid, const at::Tensor& features,
+                                const at::Tensor& coords, const TrackSizes& sizes) const {
+  const int64_t S = coords.size(0), Q = coords.size(1), on_device = pyramid.device_frames();
+  check_tf32_setting(features, tf32_products_);
+  at::Tensor correlation = at::empty({S, Q, levels_ * kWindow}, features.options());
+  for (int64_t first = 0, count = 0; first < S; first += count) {
+    count = first < on_device ? on_device : std::min(std::max<int64_t>(1, sizes.host_frames), S - first);
+    at::Tensor part = correlation.narrow(0, first, count);  // [count,Q,levels·81]
+    correlate_frames(pyramid.get(first, count), features.narrow(0, first, count),
+                     coords.narrow(0, first, count), sizes.correlation_elements, part);
   }
   return correlation;
 }
@@ -121,22 +145,17 @@ at::Tensor TrackHead::tokens(const at::Tensor& correlation, const at::Tensor& co
   return parts + reference;
 }
 
-TrackHead::Tracks TrackHead::forward(const at::Tensor& features, const at::Tensor& query_points,
-                                     const Observer& observer) const {
-  const int64_t S = features.size(0), Q = query_points.size(0);
-  std::vector<at::Tensor> pyramid = {
-      fmap_norm_(features.permute({0, 2, 3, 1})).permute({0, 3, 1, 2}).contiguous()};
-  while (static_cast<int64_t>(pyramid.size()) < levels_) pyramid.push_back(at::avg_pool2d(pyramid.back(), 2));
-
-  const at::Tensor query =
-      query_points.to(pyramid[0].options()) / kStride;  // [Q,2] pixels of the feature maps
-  const at::Tensor position =
-      position_embedding(query, 3 * channels_ + 4, pyramid[0].size(2), pyramid[0].size(3));
-  at::Tensor coords = query.unsqueeze(0).repeat({S, 1, 1});                                        // [S,Q,2]
-  at::Tensor point_features = sample_points(pyramid[0][0], query).unsqueeze(0).repeat({S, 1, 1});  // [S,Q,C]
+TrackHead::Tracks TrackHead::forward(const FeaturePyramid& pyramid, const at::Tensor& query_points,
+                                     const TrackSizes& sizes, const Observer& observer) const {
+  const int64_t S = pyramid.frames(), Q = query_points.size(0);
+  const at::Tensor map = pyramid.get(0, 1)[0][0];                     // [C,h,w] of frame 0
+  const at::Tensor query = query_points.to(map.options()) / kStride;  // [Q,2] pixels of the feature maps
+  const at::Tensor position = position_embedding(query, 3 * channels_ + 4, map.size(1), map.size(2));
+  at::Tensor coords = query.unsqueeze(0).repeat({S, 1, 1});                              // [S,Q,2]
+  at::Tensor point_features = sample_points(map, query).unsqueeze(0).repeat({S, 1, 1});  // [S,Q,C]
   for (int i = 0; i < kIterations; ++i) {
     report_progress(observer, "track_head", i, kIterations);
-    const at::Tensor correlation = correlate(pyramid, point_features, coords);
+    const at::Tensor correlation = correlate(pyramid, point_features, coords, sizes);
     const at::Tensor input =
         tokens(correlation, coords, point_features) + position.unsqueeze(1);  // [Q,S,3C + 4]
     const at::Tensor delta = updateformer_.forward(input).transpose(0, 1);    // [S,Q,2 + C]

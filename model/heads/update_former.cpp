@@ -1,5 +1,6 @@
+#include "model/heads/update_former.h"
+
 #include "attention/attention.h"
-#include "model/heads/track_head.h"
 
 namespace vggt {
 namespace {
@@ -16,22 +17,31 @@ std::vector<TrackBlock> make_blocks(Binder& bind, const std::string& name, const
   return blocks;
 }
 
+/// Rows of a weight or a bias; undefined where nothing was loaded.
+at::Tensor rows_of(const at::Tensor& x, int64_t first, int64_t count) {
+  return x.defined() ? x.narrow(0, first, count) : at::Tensor();
+}
+
+/// [B,N,parts·hidden] -> [parts,B,8,N,D]
+at::Tensor heads_of(const at::Tensor& x, int64_t parts) {
+  return x.view({x.size(0), x.size(1), parts, kHeads, x.size(2) / (parts * kHeads)}).permute({2, 0, 3, 1, 4});
+}
+
 }  // namespace
 
 TrackAttention::TrackAttention(Binder& bind, const std::string& name, int64_t hidden)
-    : in_weight(bind.operand(name + ".in_proj_weight", {3 * hidden, hidden})),
-      in_bias(bind.operand(name + ".in_proj_bias", {3 * hidden})),
+    : TrackAttention(bind, name, hidden,
+                     {bind.operand(name + ".in_proj_weight", {3 * hidden, hidden}),
+                      bind.operand(name + ".in_proj_bias", {3 * hidden})}) {}
+
+TrackAttention::TrackAttention(Binder& bind, const std::string& name, int64_t hidden, const InProj& in_proj)
+    : q_proj(rows_of(in_proj.weight, 0, hidden), rows_of(in_proj.bias, 0, hidden), bind.kind()),
+      kv_proj(rows_of(in_proj.weight, hidden, 2 * hidden), rows_of(in_proj.bias, hidden, 2 * hidden),
+              bind.kind()),
       out_proj(bind, name + ".out_proj", hidden, hidden) {}
 
 at::Tensor TrackAttention::operator()(const at::Tensor& x, const at::Tensor& context) const {
-  const int64_t hidden = in_weight.size(1);
-  const auto project = [&](const at::Tensor& input, int64_t first, int64_t parts) {
-    return at::linear(input.to(in_weight.scalar_type()), in_weight.narrow(0, first * hidden, parts * hidden),
-                      in_bias.narrow(0, first * hidden, parts * hidden))
-        .view({input.size(0), input.size(1), parts, kHeads, hidden / kHeads})
-        .permute({2, 0, 3, 1, 4});  // [parts,B,8,N,D]
-  };
-  const at::Tensor q = project(x, 0, 1)[0], kv = project(context, 1, 2);
+  const at::Tensor q = heads_of(q_proj(x), 1)[0], kv = heads_of(kv_proj(context), 2);
   AttentionOptions options;
   // Thousands of sequences of some fifty frames, narrower than the kernels: not worth preparing.
   if (q.is_cuda() && q.scalar_type() != at::kDouble) options.variant = AttentionVariant::sdpa;

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
+#include "model/layers/work_sizes.h"
+
 namespace vggt {
-namespace {
-
-// The MLP's hidden layer is four times as wide as the tokens: at 400 frames it would be the largest tensor of
-// the run. Products of this many rows already run at full speed.
-constexpr int64_t kMlpRows = 65536;
-
-}  // namespace
 
 Block::Block(Binder& bind, const std::string& name, const Kind& kind)
     : kind_(kind),
@@ -27,32 +22,49 @@ Block::Block(Binder& bind, const std::string& name, const Kind& kind)
   }
 }
 
-at::Tensor Block::attend(const at::Tensor& x, const Rope* rope) const {
-  const int64_t B = x.size(0), N = x.size(1), A = kind_.heads, D = kind_.dim / A;
-  at::Tensor qkv = qkv_(norm1_(x)).view({B * N, 3, A, D});
+at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
+  const int64_t R = rows.size(0), A = kind_.heads, D = kind_.dim / A, most = block_rows(kind_.dim);
+  at::Tensor qkv = at::empty({R, 3 * kind_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
+  for (int64_t first = 0; first < R; first += most) {
+    const int64_t count = std::min(most, R - first);
+    at::Tensor part = qkv.narrow(0, first, count);  // [count,3C]
+    qkv_.write(part, norm1_(rows.narrow(0, first, count)));
+  }
+  qkv = qkv.view({R, 3, A, D});
   if (qk_norm_) {
     TORCH_CHECK(rope != nullptr, "Block: a block with q/k norm needs a rope");
+    TORCH_CHECK(R % rope->tokens_per_frame == 0, "Block: expected rows of whole frames, of ",
+                rope->tokens_per_frame, " tokens each, got ", R);
     norm_rope_(qkv, qk_norm_->q_norm.weight, qk_norm_->q_norm.bias, qk_norm_->k_norm.weight,
                qk_norm_->k_norm.bias, qk_norm_->q_norm.eps, *rope);
   }
-  const at::Tensor heads = qkv.view({B, N, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
-  const at::Tensor out =
-      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), kind_.attention)
-          .out;                                                  // [B,A,N,D]
-  return proj_(out.transpose(1, 2).reshape({B, N, kind_.dim}));  // [B,N,C]
+  return qkv;
 }
 
-void Block::add_mlp_(at::Tensor& x) const {
-  at::Tensor rows = x.view({-1, kind_.dim});  // [B·N,C]
-  for (int64_t first = 0; first < rows.size(0); first += kMlpRows) {
-    at::Tensor part = rows.narrow(0, first, std::min(kMlpRows, rows.size(0) - first));
+at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
+  const int64_t R = qkv.size(0), B = sequences, A = kind_.heads, D = kind_.dim / A;
+  const at::Tensor heads = qkv.view({B, R / B, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
+  const at::Tensor out =
+      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), kind_.attention)
+          .out;                                        // [B,A,N,D]
+  return out.transpose(1, 2).reshape({R, kind_.dim});  // [B·N,C]
+}
+
+void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
+  const int64_t R = rows.size(0), most = block_rows(kind_.dim);
+  for (int64_t first = 0; first < R; first += most) {
+    const int64_t count = std::min(most, R - first);
+    at::Tensor part = rows.narrow(0, first, count);  // [count,C]
+    part.addcmul_(proj_(mixed.narrow(0, first, count)), ls1_);
     part.addcmul_(mlp_(norm2_(part)), ls2_);
   }
 }
 
 void Block::forward_(at::Tensor& x, const Rope* rope) const {
-  x.addcmul_(attend(x, rope), ls1_);
-  add_mlp_(x);
+  at::Tensor rows = x.view({-1, kind_.dim});  // [B·N,C]
+  // The projections are gone before the rest begins: the temporary ends with this statement.
+  const at::Tensor mixed = attend(project(rows, rope), x.size(0));
+  finish_(rows, mixed);
 }
 
 }  // namespace vggt

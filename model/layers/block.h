@@ -3,13 +3,17 @@
 #include <string>
 
 #include "attention/attention.h"
-#include "model/layers/layers.h"
+#include "model/layers/layer_norm.h"
+#include "model/layers/mlp.h"
 #include "model/layers/rope.h"
 
 namespace vggt {
 
 /// A pre-norm transformer block with LayerScale, as in DINOv2 and VGGT (vggt/layers/block.py):
 /// x += ls1·attn(norm1(x)); x += ls2·mlp(norm2(x)).
+///
+/// Its two halves project() and finish_() work row by row, so that rows may come in any pieces; only
+/// attend(), between them, needs all tokens of a sequence.
 class Block {
  public:
   struct Kind {
@@ -21,16 +25,24 @@ class Block {
 
   Block(Binder& bind, const std::string& name, const Kind& kind);
 
-  /// x [B,N,C] contiguous, state type; updated in place. rope: needed exactly when the kind has qk_norm.
+  /// x [B,N,C] contiguous, state type; updated in place: all three steps. rope: needed exactly when the kind
+  /// has qk_norm.
   void forward_(at::Tensor& x, const Rope* rope = nullptr) const;
+
+  /// q, k and v of tokens, normalised and rotated where the kind says so: rows [R,C] -> [R,3,A,D], operand
+  /// type. With a rope the rows are those of whole frames.
+  at::Tensor project(const at::Tensor& rows, const Rope* rope = nullptr) const;
+
+  /// Mixes the tokens of each of B sequences: qkv [B·N,3,A,D] -> [B·N,C], operand type.
+  at::Tensor attend(const at::Tensor& qkv, int64_t sequences) const;
+
+  /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].
+  void finish_(at::Tensor& rows, const at::Tensor& mixed) const;
 
  private:
   struct QkNorm {
     LayerNorm q_norm, k_norm;
   };
-
-  at::Tensor attend(const at::Tensor& x, const Rope* rope) const;  // [B,N,C] -> [B,N,C]
-  void add_mlp_(at::Tensor& x) const;
 
   Kind kind_;
   LayerNorm norm1_, norm2_;

@@ -1,15 +1,31 @@
+#include "model/layers/conv.h"
+
 #include <ATen/Context.h>
 
 #include <algorithm>
 
-#include "model/layers/layers.h"
+#include "model/layers/linear.h"
+#include "model/layers/work_sizes.h"
 
 namespace vggt {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{256} << 20;
+/// at::conv2d or at::conv_transpose2d, with their other settings of the process, but for TF32.
+at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                       int64_t padding, bool transposed, bool tf32) {
+  const at::Context& process = at::globalContext();
+  return at::_convolution(x, weight, bias, {stride, stride}, {padding, padding}, /*dilation=*/{1, 1},
+                          transposed, /*output_padding=*/{0, 0}, /*groups=*/1, process.benchmarkCuDNN(),
+                          process.deterministicCuDNN() || process.deterministicAlgorithms(),
+                          process.userEnabledCuDNN(), tf32);
+}
 
 }  // namespace
+
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                    int64_t padding, bool tf32) {
+  return convolution(x, weight, bias, stride, padding, /*transposed=*/false, tf32);
+}
 
 at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                int64_t stride, int64_t padding, int64_t piece_bytes) {
@@ -40,13 +56,32 @@ at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, co
   return y.permute({0, 3, 1, 2});
 }
 
+Conv2d::Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride,
+               int64_t padding, bool has_bias)
+    : weight(bind.operand(name + ".weight", {out, in, kernel, kernel})),
+      bias(has_bias ? bind.operand(name + ".bias", {out}) : at::Tensor()),
+      stride(stride),
+      padding(padding),
+      tf32(bind.kind().tf32_convolutions) {
+  if (weight.defined()) weight = weight.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
   // cuDNN without TF32 may choose an FFT with 33 GiB of workspace, six times as slow (an H200, 8 maps of
   // 256×100×148).
-  const bool is_exact = x.is_cuda() && x.scalar_type() == at::kFloat && weight.size(2) > 1 &&
-                        !at::globalContext().allowTF32CuDNN(at::Float32Op::CONV);
-  return is_exact ? convolve_as_product(x, weight, bias, stride, padding, kPieceBytes)
-                  : at::conv2d(x, weight, bias, stride, padding);
+  const bool is_exact = x.is_cuda() && x.scalar_type() == at::kFloat && weight.size(2) > 1 && !tf32;
+  if (!is_exact) return convolve(x, weight, bias, stride, padding, tf32);
+  check_tf32_setting(x, false);
+  return convolve_as_product(x, weight, bias, stride, padding, kConvPieceBytes);
+}
+
+ConvTranspose2d::ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale)
+    : weight(bind.operand(name + ".weight", {channels, channels, scale, scale})),
+      bias(bind.operand(name + ".bias", {channels})),
+      tf32(bind.kind().tf32_convolutions) {}
+
+at::Tensor ConvTranspose2d::operator()(const at::Tensor& x) const {
+  return convolution(x, weight, bias, weight.size(2), 0, /*transposed=*/true, tf32);
 }
 
 }  // namespace vggt

@@ -1,44 +1,38 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <string>
+
+#include "model/layers/split_linear.h"
+#include "model/state/binder.h"
+
 namespace vggt {
 
-/// What decides how a linear layer is computed.
-struct LinearCall {
-  int64_t rows = 0, in = 0, out = 0;
-  bool fp32 = false, tf32 = false;  // the type of all operands; whether its products may be TF32
-  bool aligned = false;             // the bias to 8 bytes
-  bool wgmma = false;               // the GPU has Hopper's tensor cores, and this build code for them
+/// Throws c10::Error where LibTorch would compute a product of x in TF32 though tf32 is false, or in fp32
+/// though it is true: that setting belongs to the process (ModelOptions).
+void check_tf32_setting(const at::Tensor& x, bool tf32);
+
+/// A linear layer, in the type that its weights were loaded in. Where fp32 split into fp16 pays, loading puts
+/// the parts of the weight in the place of its values.
+struct Linear {
+  at::Tensor bias;    // [out]
+  at::Tensor weight;  // [out,in]; undefined where there are parts
+  SplitWeight parts;  // where their memory is defined
+  bool tf32;          // whether its products in fp32 are TF32
+
+  Linear(Binder& bind, const std::string& name, int64_t in, int64_t out);
+  /// weight [out,in] and bias [out], of one type.
+  Linear(const at::Tensor& weight, const at::Tensor& bias, const ComputeKind& kind);
+
+  /// x·weightᵀ + bias: x [...,in] of any floating type -> [...,out].
+  at::Tensor operator()(const at::Tensor& x) const;
+  /// The same of rows [M,in] into y [M,out], contiguous, of the weights' type.
+  void write(at::Tensor& y, const at::Tensor& rows) const;
+  /// The same of GELU(x), exact GELU: x of the weights' type, which may be overwritten with GELU(x).
+  at::Tensor of_gelu_(at::Tensor& x) const;
+
+ private:
+  void split(bool few_rows);
 };
-
-/// Whether fp32 split into fp16 can compute this call, and is the faster way to.
-bool split_pays(const LinearCall& call);
-
-/// A weight in the form that split products take, in as much memory.
-struct SplitWeight {
-  at::Tensor memory;    // bytes; undefined before it is made
-  bool finite = false;  // or it cannot be split
-  int64_t in = 0;
-};
-SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
-
-/// x·weightᵀ + bias on a GPU by split products, or of GELU(x). x [...,in] fp32, bias [out]; weight: finite.
-/// For what split_pays() of, but for the number of rows.
-at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
-                        bool gelu = false);
-
-/// A layer's weight: the values, or in their place the parts, from the first call on that split products
-/// take.
-struct LinearWeight {
-  at::Tensor values;  // [out,in], undefined where there are parts
-  SplitWeight parts;
-  bool cannot_split = false;  // found so; the values stay
-};
-
-/// x·weightᵀ + bias. x [...,in], weight, bias [out], all of one type -> [...,out].
-at::Tensor linear(const at::Tensor& x, LinearWeight& weight, const at::Tensor& bias);
-
-/// linear() of GELU(x), exact GELU; may overwrite x with GELU(x).
-at::Tensor linear_of_gelu_(at::Tensor& x, LinearWeight& weight, const at::Tensor& bias);
 
 }  // namespace vggt

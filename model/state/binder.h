@@ -17,39 +17,44 @@ struct TensorSource {
   std::function<at::Tensor(const std::string& name, at::ScalarType type, at::Device device)> load;
 };
 
-/// Types that a part of the model computes in.
-struct ComputeTypes {
-  at::ScalarType operand;  // of matrix products and convolutions
-  at::ScalarType state;    // of the residual stream, norms, tokens: fp32, or fp64 in a float64 run
+/// How a part of the model computes.
+struct ComputeKind {
+  at::ScalarType operand;          // of matrix products and convolutions
+  at::ScalarType state;            // of the residual stream, norms, tokens: fp32, or fp64 in a float64 run
+  bool tf32_products = false;      // whether products of fp32 operands are TF32 on a GPU
+  bool tf32_convolutions = false;  // whether convolutions of them may be
+  bool few_rows = false;           // its linear layers see a few hundred rows at most
 };
 
 /// Hands tensors to the parts of the model by name and records what was asked for (`taken`).
-/// Without a source, or while loading is off, it only records: the parts then hold undefined tensors.
+/// Without a source it only records: the parts then hold undefined tensors.
 class Binder {
  public:
-  Binder(const TensorSource* source, ComputeTypes types, at::Device device)
-      : source_(source), types_(types), device_(device) {}
+  Binder(const TensorSource* source, const ComputeKind& kind, at::Device device)
+      : source_(source), kind_(kind), device_(device) {}
 
   /// A tensor that enters a matrix product or convolution.
   at::Tensor operand(const std::string& name, std::vector<int64_t> shape) {
-    return take(name, std::move(shape), types_.operand);
+    return take(name, std::move(shape), kind_.operand);
   }
   /// A tensor of norms, tokens, LayerScale.
   at::Tensor state(const std::string& name, std::vector<int64_t> shape) {
-    return take(name, std::move(shape), types_.state);
+    return take(name, std::move(shape), kind_.state);
   }
 
-  /// A tensor that checkpoints hold and inference does not need.
+  /// Takes note of a tensor that checkpoints hold and inference does not need.
   void record(const std::string& name, std::vector<int64_t> shape);
 
-  void set_types(ComputeTypes types) { types_ = types; }
+  /// Of the parts that bind from now on.
+  void set_kind(const ComputeKind& kind) { kind_ = kind; }
+  const ComputeKind& kind() const { return kind_; }
   const TensorShapes& taken() const { return taken_; }
 
  private:
   at::Tensor take(const std::string& name, std::vector<int64_t> shape, at::ScalarType type);
 
   const TensorSource* source_;
-  ComputeTypes types_;
+  ComputeKind kind_;
   at::Device device_;
   TensorShapes taken_;
 };

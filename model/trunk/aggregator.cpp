@@ -43,12 +43,9 @@ Aggregator::Aggregator(Binder& bind, const Config& config, const AttentionOption
       frame_blocks_(make_blocks(bind, "aggregator.frame_blocks.", config, attention)),
       global_blocks_(make_blocks(bind, "aggregator.global_blocks.", config, attention)) {}
 
-at::Tensor Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chunk,
-                             const Observer& observer) const {
-  const int64_t S = frames.frames, special = config_.special_tokens();
-  const int64_t patches = (frames.height / config_.patch_size) * (frames.width / config_.patch_size);
-  at::Tensor tokens =
-      at::empty({S, special + patches, config_.embed_dim}, camera_token_.options());  // [S,P,C]
+void Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chunk, const Observer& observer,
+                       at::Tensor& tokens) const {
+  const int64_t S = tokens.size(0), special = config_.special_tokens(), patches = tokens.size(1) - special;
   tokens.narrow(1, 0, 1).copy_(per_frame(camera_token_, S));
   tokens.narrow(1, 1, special - 1).copy_(per_frame(register_token_, S));
   for (int64_t first = 0; first < S; first += frames_per_chunk) {
@@ -59,34 +56,31 @@ at::Tensor Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chu
   }
   report_progress(observer, "patch_embed", S, S);
   report_tensor(observer, "patch_embed", "patch_tokens", tokens.narrow(1, special, patches));
-  return tokens;
 }
 
-LayerTokens Aggregator::forward(const FrameProvider& frames, const std::vector<int64_t>& picks,
-                                int64_t frames_per_chunk, const Observer& observer) const {
-  at::Tensor tokens = embed(frames, frames_per_chunk, observer);  // [S,P,C]
-  const int64_t S = tokens.size(0), P = tokens.size(1), C = tokens.size(2);
-  const Rope rope(frames.height / config_.patch_size, frames.width / config_.patch_size,
-                  config_.special_tokens(), C / config_.num_heads, config_.rope_freq, tokens.options());
-  LayerTokens kept;
-  const int64_t last = *std::max_element(picks.begin(), picks.end());
+TokenStore Aggregator::forward(const FrameProvider& frames, const std::vector<int64_t>& picks,
+                               int64_t frames_per_chunk, const Observer& observer) const {
+  const int64_t rows = frames.height / config_.patch_size, columns = frames.width / config_.patch_size;
+  const int64_t S = frames.frames, P = config_.special_tokens() + rows * columns, C = config_.embed_dim;
+  TokenStore store(S, P, C, picks, camera_token_.options());
+  at::Tensor& tokens = store.tokens();  // [S,P,C]
+  embed(frames, frames_per_chunk, observer, tokens);
+  const Rope rope(rows, columns, config_.special_tokens(), C / config_.num_heads, config_.rope_freq,
+                  tokens.options());
+  const int64_t last = store.last_layer();
   for (int64_t i = 0; i <= last; ++i) {
     report_progress(observer, "aggregator", i, last + 1);
-    const bool keep = std::find(picks.begin(), picks.end(), i) != picks.end();
-    at::Tensor both = keep ? at::empty({S, P, 2 * C}, tokens.options()) : at::Tensor();
     frame_blocks_[i].forward_(tokens, &rope);
     report_tensor(observer, "aggregator", "frame_block." + std::to_string(i), tokens);
-    if (keep) both.narrow(2, 0, C).copy_(tokens);
+    store.keep_frame_half(i);
     at::Tensor sequence = tokens.view({1, S * P, C});
     global_blocks_[i].forward_(sequence, &rope);
     report_tensor(observer, "aggregator", "global_block." + std::to_string(i), sequence);
-    if (keep) {
-      both.narrow(2, C, C).copy_(tokens);
-      kept[i] = both;
-    }
+    store.keep_global_half(i);
   }
+  store.release_tokens();
   report_progress(observer, "aggregator", last + 1, last + 1);
-  return kept;
+  return store;
 }
 
 }  // namespace vggt

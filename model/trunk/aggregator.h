@@ -1,16 +1,12 @@
 #pragma once
-#include <map>
 #include <vector>
 
+#include "model/frame_provider.h"
 #include "model/observer.h"
 #include "model/trunk/patch_embed.h"
-#include "model/vggt.h"
+#include "model/trunk/token_store.h"
 
 namespace vggt {
-
-/// Outputs of the picked layers: index -> [S,P,2C], frame block's tokens and global block's tokens side by
-/// side.
-using LayerTokens = std::map<int64_t, at::Tensor>;
 
 /// Patch tokens of all frames, then alternating frame-wise and global blocks (vggt/models/aggregator.py).
 class Aggregator {
@@ -18,12 +14,14 @@ class Aggregator {
   /// attention: of the frame, global and DINOv2 blocks.
   Aggregator(Binder& bind, const Config& config, const AttentionOptions& attention);
 
-  /// Keeps the layers in `picks`. frames_per_chunk: how many frames the patch embedder takes at once.
-  LayerTokens forward(const FrameProvider& frames, const std::vector<int64_t>& picks,
-                      int64_t frames_per_chunk, const Observer& observer) const;
+  /// The outputs of the layers in `picks`, each [S,P,2C]. frames_per_chunk: how many frames the patch
+  /// embedder takes at once.
+  TokenStore forward(const FrameProvider& frames, const std::vector<int64_t>& picks, int64_t frames_per_chunk,
+                     const Observer& observer) const;
 
  private:
-  at::Tensor embed(const FrameProvider& frames, int64_t frames_per_chunk, const Observer& observer) const;
+  void embed(const FrameProvider& frames, int64_t frames_per_chunk, const Observer& observer,
+             at::Tensor& tokens) const;
 
   Config config_;
   PatchEmbed patch_embed_;

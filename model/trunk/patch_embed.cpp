@@ -1,5 +1,7 @@
 #include "model/trunk/patch_embed.h"
 
+#include "model/layers/conv.h"
+
 namespace vggt {
 namespace {
 
@@ -25,6 +27,7 @@ PatchEmbed::PatchEmbed(Binder& bind, const Config& config, const AttentionOption
       proj_weight_(bind.operand(kName + ".patch_embed.proj.weight",
                                 {config.embed_dim, 3, config.patch_size, config.patch_size})),
       proj_bias_(bind.operand(kName + ".patch_embed.proj.bias", {config.embed_dim})),
+      tf32_convolutions_(bind.kind().tf32_convolutions),
       blocks_(make_blocks(bind, config, attention)),
       norm_(bind, kName + ".norm", config.embed_dim, kEps) {
   if (config.num_register_tokens > 0) {
@@ -50,8 +53,8 @@ at::Tensor PatchEmbed::forward(const at::Tensor& images) const {
   const int64_t F = images.size(0), rows = images.size(2) / patch_size_,
                 columns = images.size(3) / patch_size_;
   const at::Tensor colours = (images - mean_) / std_;  // [F,3,H,W]
-  const at::Tensor map = at::conv2d(colours.to(proj_weight_.scalar_type()), proj_weight_, proj_bias_,
-                                    patch_size_);  // [F,C,rows,columns]
+  const at::Tensor map = convolve(colours.to(proj_weight_.scalar_type()), proj_weight_, proj_bias_,
+                                  patch_size_, 0, tf32_convolutions_);  // [F,C,rows,columns]
   const at::Tensor patches =
       map.flatten(2).transpose(1, 2) + position_embedding(rows, columns);  // [F,rows·columns,C]
   const at::Tensor cls = (cls_token_ + pos_embed_.narrow(1, 0, 1)).expand({F, -1, -1});  // [F,1,C]

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config.h"
 #include "model/layers/block.h"
 
 namespace vggt {
@@ -24,6 +25,7 @@ class PatchEmbed {
   at::Tensor register_tokens_;          // [1,R,C]
   at::Tensor pos_embed_;                // [1,1 + grid·grid,C]
   at::Tensor proj_weight_, proj_bias_;  // [C,3,14,14], [C]
+  bool tf32_convolutions_;
   std::vector<Block> blocks_;
   LayerNorm norm_;
 };

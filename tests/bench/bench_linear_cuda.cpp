@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "model/layers/linear.h"
+#include "model/layers/split_linear.h"
 
 namespace {
 

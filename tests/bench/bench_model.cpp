@@ -1,6 +1,7 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
 //   bench_model DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
-// Prints seconds per stage (median of the warm runs, with their spread) and the peak memory of the device.
+// Prints seconds per stage (median of the warm runs, with their spread) and, on a GPU, the peak of allocated
+// memory in each stage beside what the memory plan predicts.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
@@ -11,11 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "model/state/random_weights.h"
+#include "model/random_weights.h"
 #include "model/vggt.h"
 #ifdef VGGT_CUDA
-#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #endif
 
 namespace {
@@ -24,14 +26,14 @@ using Clock = std::chrono::steady_clock;
 
 void synchronize([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
-  if (device.is_cuda()) C10_CUDA_CHECK(cudaDeviceSynchronize());
+  if (device.is_cuda()) c10::cuda::device_synchronize();  // the current one: main() has made it so
 #endif
 }
 
 double peak_gib([[maybe_unused]] at::Device device, bool reset) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
-    const auto index = at::cuda::current_device();
+    const auto index = device.index();
     if (reset) c10::cuda::CUDACachingAllocator::resetPeakStats(index);
     return static_cast<double>(
                c10::cuda::CUDACachingAllocator::getDeviceStats(index).allocated_bytes[0].peak) /
@@ -44,18 +46,43 @@ double peak_gib([[maybe_unused]] at::Device device, bool reset) {
 struct StageTimer {
   at::Device device;
   std::map<std::string, double> seconds;
+  std::map<std::string, double> peaks;  // GiB, weights included
   Clock::time_point begin;
 
   void operator()(const vggt::StageReport& report) {
     if (report.tensor.defined() || (report.done != 0 && report.done != report.total)) return;
     synchronize(device);
-    if (report.done == 0) begin = Clock::now();
-    if (report.done == report.total)
-      seconds[report.stage] += std::chrono::duration<double>(Clock::now() - begin).count();
+    if (report.done == 0) {
+      begin = Clock::now();
+      peak_gib(device, true);
+    }
+    if (report.done != report.total) return;
+    seconds[report.stage] += std::chrono::duration<double>(Clock::now() - begin).count();
+    peaks[report.stage] = std::max(peaks[report.stage], peak_gib(device, false));
   }
 };
 
-void bench(vggt::Vggt& model, at::Device device, int64_t frames, int64_t height, int64_t width, int repeats) {
+/// The largest of the peaks, and beside each what the memory plan says, in GiB.
+void print_peaks(const std::map<std::string, double>& peaks, const vggt::MemoryPlan& plan) {
+  double most = 0;
+  for (const auto& [stage, peak] : peaks) most = std::max(most, peak);
+  std::printf("  peak %.2f GiB, predicted %.2f; weights predicted %.2f\n", most,
+              static_cast<double>(plan.peak_bytes()) / (1 << 30),
+              static_cast<double>(plan.weight_bytes) / (1 << 30));
+  for (const vggt::StageMemory& stage : plan.stages) {
+    const bool is_block = stage.stage == "frame_block" || stage.stage == "global_block";
+    const auto measured = peaks.find(is_block ? "aggregator" : stage.stage);
+    std::printf("    %-12s peak %.2f, predicted %.2f:", stage.stage.c_str(),
+                measured == peaks.end() ? 0 : measured->second,
+                static_cast<double>(plan.peak_bytes(stage.stage)) / (1 << 30));
+    for (const vggt::MemoryTerm& term : stage.terms)
+      std::printf("  %s %.2f", term.name.c_str(), static_cast<double>(term.bytes) / (1 << 30));
+    std::printf("\n");
+  }
+}
+
+void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device device, int repeats) {
+  const int64_t frames = sizes.frames, height = sizes.height, width = sizes.width;
   const at::Tensor images = at::randint(256, {frames, 3, height, width}, at::kByte);
   const vggt::FrameProvider provider{
       frames, height, width, [&](int64_t first, int64_t count) { return images.narrow(0, first, count); }};
@@ -64,26 +91,27 @@ void bench(vggt::Vggt& model, at::Device device, int64_t frames, int64_t height,
   sink.cameras = [&](const vggt::CameraPrediction& c) { finite &= c.pose_enc.isfinite().all().item<bool>(); };
   sink.depth = [&](const vggt::DensePrediction& d) { finite &= d.depth.isfinite().all().item<bool>(); };
   std::map<std::string, std::vector<double>> times;
-  peak_gib(device, true);
+  std::map<std::string, double> peaks;
   for (int run = 0; run <= repeats; ++run) {
-    StageTimer timer{device, {}, {}};
+    StageTimer timer{device, {}, {}, {}};
     synchronize(device);
     const auto begin = Clock::now();
     model.run(provider, {}, sink, [&](const vggt::StageReport& report) { timer(report); });
     synchronize(device);
+    peaks = timer.peaks;
     if (run == 0 && repeats > 0) continue;  // warm-up
     for (const auto& [stage, seconds] : timer.seconds) times[stage].push_back(seconds);
     times["total"].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
-  std::printf("%lld frames %lldx%lld%s, peak %.2f GiB:", static_cast<long long>(frames),
-              static_cast<long long>(height), static_cast<long long>(width), finite ? "" : " NOT FINITE",
-              peak_gib(device, false));
+  std::printf("%lld frames %lldx%lld%s:", static_cast<long long>(frames), static_cast<long long>(height),
+              static_cast<long long>(width), finite ? "" : " NOT FINITE");
   for (auto& [stage, seconds] : times) {
     std::sort(seconds.begin(), seconds.end());
     std::printf("  %s %.3f (%.3f-%.3f)", stage.c_str(), seconds[seconds.size() / 2], seconds.front(),
                 seconds.back());
   }
   std::printf(" s\n");
+  if (device.is_cuda()) print_peaks(peaks, vggt::plan_memory(sizes));
   std::fflush(stdout);
 }
 
@@ -94,7 +122,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: bench_model DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
     return 2;
   }
-  const at::Device device(argv[1]);
+  at::Device device(argv[1]);
+#ifdef VGGT_CUDA
+  if (device.is_cuda() && !device.has_index()) device.set_index(0);
+  const c10::cuda::OptionalCUDAGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
+#endif
   const std::map<std::string, vggt::Precision> precisions = {{"fp32", vggt::Precision::fp32},
                                                              {"tf32", vggt::Precision::tf32},
                                                              {"bf16", vggt::Precision::bf16},
@@ -105,9 +137,16 @@ int main(int argc, char** argv) {
   options.device = device;
   options.precision = precisions.at(argv[2]);
   options.heads = {true, true, false, false};
+  at::globalContext().setAllowTF32CuBLAS(options.precision == vggt::Precision::tf32);
   const vggt::Config config;
-  vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
+  const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
   std::printf("%s, %s, %d CPU threads\n", argv[1], argv[2], at::get_num_threads());
-  for (int i = 5; i < argc; ++i) bench(model, device, std::stoll(argv[i]), height, width, std::stoi(argv[4]));
+  vggt::MemoryRequest sizes = vggt::memory_request(config, options);
+  sizes.height = height;
+  sizes.width = width;
+  for (int i = 5; i < argc; ++i) {
+    sizes.frames = std::stoll(argv[i]);
+    bench(model, sizes, device, std::stoi(argv[4]));
+  }
   return 0;
 }

@@ -2,7 +2,7 @@
 
 #include <ostream>
 
-#include "model/layers/layers.h"
+#include "model/layers/conv.h"
 
 namespace vggt {
 namespace {

@@ -1,4 +1,4 @@
-// Linear layers: which products compute them, and the numbers, rows and tiles of the split ones.
+// Linear layers: which products compute them, and the numbers, rows and tiles of the split ones. LayerNorm.
 #include <ATen/ATen.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/layers/layer_norm.h"
 #include "model/layers/linear.h"
 #include "model/layers/split_layout.h"
 
@@ -124,39 +125,50 @@ TEST(SplitProducts, ThreeOfFp16LoseLessThanFp32Sums) {
   }
 }
 
-LinearCall model_call(int64_t rows, int64_t in, int64_t out) {
-  return {rows, in, out, true, false, true, true};
+LinearLayer model_layer(int64_t in, int64_t out) {
+  return {in, out, true, false, false, true, true};
 }
 
 TEST(LinearChooser, SplitPaysForTheModelsLayers) {
-  for (auto [in, out] : {std::pair{1024, 3072}, {1024, 1024}, {1024, 4096}, {4096, 1024}}) {
-    EXPECT_TRUE(split_pays(model_call(104100, in, out)));
-    EXPECT_TRUE(split_pays(model_call(1041, in, out)));
-    EXPECT_FALSE(split_pays(model_call(50, in, out)));
-  }
-  EXPECT_FALSE(split_pays(model_call(104100, 1028, 1024)));
-  EXPECT_FALSE(split_pays(model_call(104100, 1024, 1028)));
-  EXPECT_FALSE(split_pays(model_call(104100, 8192, 1024)));
-  EXPECT_FALSE(split_pays(model_call(104100, 64, 1024)));
+  for (auto [in, out] : {std::pair{1024, 3072}, {1024, 1024}, {1024, 4096}, {4096, 1024}})
+    EXPECT_TRUE(split_pays(model_layer(in, out)));
+  EXPECT_FALSE(split_pays(model_layer(1028, 1024)));
+  EXPECT_FALSE(split_pays(model_layer(1024, 1028)));
+  EXPECT_FALSE(split_pays(model_layer(8192, 1024)));
+  EXPECT_FALSE(split_pays(model_layer(64, 1024)));
 }
 
-TEST(LinearChooser, SplitNeedsFp32AndTheChip) {
-  for (bool LinearCall::*fact :
-       {&LinearCall::fp32, &LinearCall::tf32, &LinearCall::aligned, &LinearCall::wgmma}) {
-    LinearCall call = model_call(104100, 1024, 1024);
-    call.*fact = !(call.*fact);
-    EXPECT_FALSE(split_pays(call));
+TEST(LinearChooser, SplitNeedsFp32ManyRowsAndTheChip) {
+  for (bool LinearLayer::*fact : {&LinearLayer::fp32, &LinearLayer::tf32, &LinearLayer::few_rows,
+                                  &LinearLayer::aligned, &LinearLayer::wgmma}) {
+    LinearLayer layer = model_layer(1024, 1024);
+    layer.*fact = !(layer.*fact);
+    EXPECT_FALSE(split_pays(layer));
   }
 }
 
 TEST(Linear, IsLibTorchOnTheCpu) {
   at::manual_seed(0);
   const at::Tensor x = at::randn({2, 600, 256}), w = at::randn({256, 256}), b = at::randn({256});
-  LinearWeight weight{w, {}};
-  EXPECT_TRUE(at::equal(linear(x, weight, b), at::linear(x, w, b)));
-  at::Tensor overwritten = x.clone();
-  EXPECT_TRUE(at::equal(linear_of_gelu_(overwritten, weight, b), at::linear(at::gelu(x), w, b)));
-  EXPECT_FALSE(weight.parts.memory.defined());
+  const Linear linear(w, b, {at::kFloat, at::kFloat});
+  EXPECT_TRUE(at::equal(linear(x), at::linear(x, w, b)));
+  at::Tensor overwritten = x.clone(), written = at::empty({1200, 256});
+  EXPECT_TRUE(at::equal(linear.of_gelu_(overwritten), at::linear(at::gelu(x), w, b)));
+  linear.write(written, x.view({1200, 256}));
+  EXPECT_TRUE(at::equal(written.view(x.sizes()), at::linear(x, w, b)));
+  EXPECT_FALSE(linear.parts.memory.defined());
+}
+
+TEST(LayerNorm, PiecesOfRowsDoNotMatter) {
+  at::manual_seed(0);
+  TensorSource source;
+  source.load = [](const std::string&, at::ScalarType type, at::Device) { return at::randn({24}, type); };
+  Binder bind(&source, {at::kFloat, at::kFloat}, at::kCPU);
+  const LayerNorm norm(bind, "norm", 24);
+  const at::Tensor wide = at::randn({5, 7, 30}), x = wide.narrow(2, 3, 24);
+  const at::Tensor whole = at::layer_norm(x, {24}, norm.weight, norm.bias, norm.eps);
+  for (int64_t elements : {1, 24, 25, 72, 839, 840, 10000})
+    EXPECT_TRUE(at::equal(norm(x, elements), whole)) << elements;
 }
 
 }  // namespace

@@ -114,18 +114,47 @@ TEST_F(LinearCuda, WhatIsNotFiniteStaysInItsRow) {
   EXPECT_FALSE(split_weight(normal(8, 8) / 0).finite);
 }
 
-TEST_F(LinearCuda, PartsTakeThePlaceOfTheValues) {
+TEST_F(LinearCuda, PartsTakeThePlaceOfTheValuesFromTheStart) {
   const at::Tensor x = normal(600, 512), w = normal(256, 512), b = normal(1, 256)[0];
-  LinearWeight weight{w.clone(), {}}, spoilt{w / 0, {}};
-  const at::Tensor few = linear(x.narrow(0, 0, 3), weight, b);
-  EXPECT_TRUE(weight.values.defined());  // too few rows to pay
-  const at::Tensor all = linear(x, weight, b);
-  EXPECT_FALSE(weight.values.defined());
+  const ComputeKind kind{at::kFloat, at::kFloat};
+  const Linear layer(w.clone(), b, kind);
+  EXPECT_FALSE(layer.weight.defined());
+  const at::Tensor all = layer(x);
   EXPECT_TRUE(at::equal(all, linear_split(x, split_weight(w), b)));
-  EXPECT_TRUE(at::equal(linear(x.narrow(0, 0, 3), weight, b), all.narrow(0, 0, 3)));
-  EXPECT_LE(error_of(few, all.narrow(0, 0, 3).to(at::kDouble)), 1e-6);
-  for (int call = 0; call < 2; ++call) linear(x, spoilt, b);
-  EXPECT_TRUE(spoilt.cannot_split && spoilt.values.defined());
+  EXPECT_TRUE(at::equal(layer(x.narrow(0, 0, 3)), all.narrow(0, 0, 3)));
+  at::Tensor written = at::full({600, 256}, NAN, x.options()), part = written.narrow(0, 100, 300);
+  layer.write(part, x.narrow(0, 100, 300));
+  EXPECT_TRUE(at::equal(part, all.narrow(0, 100, 300)));
+  EXPECT_TRUE(written.narrow(0, 0, 100).isnan().all().item<bool>());
+  EXPECT_TRUE(written.narrow(0, 400, 200).isnan().all().item<bool>());
+}
+
+TEST_F(LinearCuda, ValuesStayWherePartsCannotBeOrDoNotPay) {
+  const at::Tensor x = normal(600, 512), w = normal(256, 512), b = normal(1, 256)[0];
+  const ComputeKind kind{at::kFloat, at::kFloat};
+  ComputeKind few = kind, tf32 = kind;
+  few.few_rows = true;
+  tf32.tf32_products = true;
+  for (const Linear& layer : {Linear(w / 0, b, kind), Linear(w, b, few), Linear(w, b, tf32)}) {
+    EXPECT_TRUE(layer.weight.defined());
+    EXPECT_FALSE(layer.parts.memory.defined());
+  }
+  EXPECT_TRUE(at::equal(Linear(w, b, few)(x), at::linear(x, w, b)));
+}
+
+TEST_F(LinearCuda, AProductThatIsNotWhatTheProcessSetIsRefused) {
+  const at::Tensor x = normal(600, 512), w = normal(256, 512), b = normal(1, 256)[0];
+  ComputeKind kind{at::kFloat, at::kFloat};
+  kind.few_rows = true;
+  const Linear exact(w, b, kind);
+  kind.tf32_products = true;
+  const Linear tf32(w, b, kind);
+  exact(x);
+  EXPECT_THROW(tf32(x), c10::Error);
+  at::globalContext().setAllowTF32CuBLAS(true);
+  EXPECT_THROW(exact(x), c10::Error);
+  tf32(x);
+  at::globalContext().setAllowTF32CuBLAS(false);
 }
 
 TEST_F(LinearCuda, WritesNothingBesideItsRows) {

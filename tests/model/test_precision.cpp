@@ -38,7 +38,8 @@ struct Inputs {
   }
   Tensors run(const ModelOptions& options) const {
     const Precision precision = options.precision;
-    Vggt model(config, source, options);
+    at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
+    const Vggt model(config, source, options);
     const at::ScalarType type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
     return testing::run_all(model, golden.at("images").to(type), golden.at("query_points").to(type));
   }

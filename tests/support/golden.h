@@ -35,7 +35,7 @@ inline FrameProvider provide(const at::Tensor& images) {
 }
 
 /// Every tensor that the model reports or hands out, under the golden files' names, on the CPU.
-inline Tensors run_all(Vggt& model, const at::Tensor& images, const at::Tensor& query_points) {
+inline Tensors run_all(const Vggt& model, const at::Tensor& images, const at::Tensor& query_points) {
   Tensors got;
   const auto append = [&](const std::string& name, const at::Tensor& part, int64_t first) {
     if (!got[name].defined()) {

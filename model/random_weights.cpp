@@ -1,4 +1,4 @@
-#include "model/state/random_weights.h"
+#include "model/random_weights.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 

@@ -1,0 +1,44 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "model/state/binder.h"
+
+namespace vggt {
+
+/// at::conv2d, but whether cuDNN may compute fp32 in TF32 is this call's choice, not the process's.
+/// x [F,in,H,W], weight [out,in,k,k], bias [out] or undefined -> [F,out,H',W'].
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                    int64_t padding, bool tf32);
+
+/// A convolution as the product of unfolded windows and weights, in pieces of `piece_bytes`.
+/// x [F,in,H,W] and weight [out,in,k,k], channels last; bias [out] or undefined -> [F,out,H',W'], channels
+/// last.
+at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               int64_t stride, int64_t padding, int64_t piece_bytes);
+
+/// A convolution on channels-last maps.
+struct Conv2d {
+  at::Tensor weight;  // [out,in,k,k]
+  at::Tensor bias;    // [out], or undefined
+  int64_t stride, padding;
+  bool tf32;  // whether fp32 may be computed in TF32
+
+  Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1,
+         int64_t padding = 0, bool has_bias = true);
+
+  at::Tensor operator()(const at::Tensor& x) const;  // [F,in,H,W] -> [F,out,H',W']
+};
+
+/// A transposed convolution whose windows do not overlap: each pixel becomes `scale` × `scale` of them.
+struct ConvTranspose2d {
+  at::Tensor weight, bias;  // [channels,channels,scale,scale], [channels]
+  bool tf32;                // whether fp32 may be computed in TF32
+
+  ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale);
+
+  at::Tensor operator()(const at::Tensor& x) const;  // [F,c,h,w] -> [F,c,scale·h,scale·w]
+};
+
+}  // namespace vggt

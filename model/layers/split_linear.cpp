@@ -1,0 +1,108 @@
+#include "model/layers/split_linear.h"
+
+#include <algorithm>
+#include <vector>
+
+#ifdef VGGT_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "model/layers/split_gemm.h"
+#include "model/layers/split_layout.h"
+#include "model/layers/work_sizes.h"
+#endif
+
+namespace vggt {
+
+bool split_pays(const LinearLayer& layer) {
+  // Below these sizes there are too few tiles for the chip, and cuBLAS' own products are as exact.
+  constexpr int64_t kFewestColumns = 256, kMostColumns = 4096;
+  return layer.fp32 && !layer.tf32 && !layer.few_rows && layer.aligned && layer.wgmma &&
+         layer.in >= kFewestColumns && layer.in <= kMostColumns && layer.in % 8 == 0 &&
+         layer.out >= kFewestColumns && layer.out % 8 == 0;
+}
+
+#ifdef VGGT_CUDA
+namespace {
+
+constexpr int64_t kPieceRows = 256;  // pieces are of a multiple of these, but for the last one
+
+void check(cudaError_t error, const char* what) {
+  TORCH_CHECK(error == cudaSuccess, "linear: ", what, ": ", cudaGetErrorString(error));
+}
+
+at::Tensor memory_for(int64_t rows, int64_t columns, const at::Tensor& like) {
+  return at::empty({split_matrix_bytes(rows, columns)}, like.options().dtype(at::kByte));
+}
+
+/// x [...,in] as rows [M,in] that split_rows() takes, without a copy where it can be.
+at::Tensor as_rows(const at::Tensor& x) {
+  const at::Tensor rows = x.reshape({-1, x.size(-1)});
+  const bool is_aligned = reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
+  const bool fit = rows.stride(1) == 1 && rows.stride(0) % 4 == 0 && is_aligned;
+  return fit ? rows : rows.clone(at::MemoryFormat::Contiguous);
+}
+
+}  // namespace
+
+SplitWeight split_weight(const at::Tensor& weight) {
+  const c10::cuda::CUDAGuard guard(weight.device());
+  const at::Tensor rows = as_rows(weight);
+  const int64_t out = rows.size(0), in = rows.size(1);
+  SplitWeight split{memory_for(out, in, weight), false, in, out};
+  const SplitMatrix matrix =
+      split_matrix(static_cast<int>(out), static_cast<int>(in), split.memory.mutable_data_ptr());
+  check(split_rows({rows.const_data_ptr<float>(), rows.stride(0)}, matrix,
+                   c10::cuda::getCurrentCUDAStream().stream()),
+        "splitting a weight");
+  const at::Tensor exponents = at::from_blob(matrix.exponents, {out}, weight.options().dtype(at::kInt));
+  split.finite = exponents.max().item<int>() < kNotFinite;
+  return split;
+}
+
+void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
+                      bool gelu) {
+  const c10::cuda::CUDAGuard guard(x.device());
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  const at::Tensor rows = as_rows(x);  // [M,in]
+  const int64_t M = rows.size(0), in = rows.size(1), out = weight.out;
+  TORCH_CHECK(in == weight.in, "linear: expected ", weight.in, " columns, got ", in);
+  TORCH_CHECK(y.is_contiguous() && y.numel() == M * out, "linear: expected room for [", M, ",", out,
+              "], contiguous, got ", y.sizes());
+  const int64_t whole = kSplitPieceBytes / (split_width(in) * 2) / kPieceRows * kPieceRows;
+  const int64_t piece = std::min(M, std::max(kPieceRows, whole));
+  const at::Tensor memory = memory_for(piece, in, x);
+  SplitGemm gemm;
+  gemm.weight = split_matrix(static_cast<int>(out), static_cast<int>(in), weight.memory.mutable_data_ptr());
+  gemm.bias = bias.const_data_ptr<float>();
+  for (int64_t first = 0; first < M; first += piece) {
+    const FloatRows from{rows.const_data_ptr<float>() + first * rows.stride(0), rows.stride(0), gelu};
+    gemm.x = split_matrix(static_cast<int>(std::min(piece, M - first)), static_cast<int>(in),
+                          memory.mutable_data_ptr());
+    gemm.out = y.mutable_data_ptr<float>() + first * out;
+    check(split_rows(from, gemm.x, stream), "splitting rows");
+    check(launch_split_gemm_sm90(gemm, gemm.x.rows > kGemmTile ? 2 : 1, stream), "split products");
+    check(repair_rows(from, gemm, stream), "rows that are not finite");
+  }
+}
+
+at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias, bool gelu) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.out;
+  at::Tensor y = at::empty(shape, x.options());
+  linear_split_out(y, x, weight, bias, gelu);
+  return y;
+}
+#else
+SplitWeight split_weight(const at::Tensor&) {
+  TORCH_CHECK(false, "linear: this build has no CUDA");
+}
+void linear_split_out(at::Tensor&, const at::Tensor&, const SplitWeight&, const at::Tensor&, bool) {
+  TORCH_CHECK(false, "linear: this build has no CUDA");
+}
+at::Tensor linear_split(const at::Tensor&, const SplitWeight&, const at::Tensor&, bool) {
+  TORCH_CHECK(false, "linear: this build has no CUDA");
+}
+#endif
+
+}  // namespace vggt

@@ -1,0 +1,35 @@
+#pragma once
+#include <ATen/ATen.h>
+
+namespace vggt {
+
+/// What decides how a linear layer is computed.
+struct LinearLayer {
+  int64_t in = 0, out = 0;
+  bool fp32 = false, tf32 = false;  // the type of all operands; whether its products may be TF32
+  bool few_rows = false;            // it will see a few hundred rows at most
+  bool aligned = false;             // the bias to 8 bytes
+  bool wgmma = false;               // the GPU has Hopper's tensor cores, and this build code for them
+};
+
+/// Whether fp32 split into fp16 can compute this layer, and is the faster way to.
+bool split_pays(const LinearLayer& layer);
+
+/// A weight in the form that split products take, in as much memory.
+struct SplitWeight {
+  at::Tensor memory;    // bytes
+  bool finite = false;  // or it cannot be split
+  int64_t in = 0, out = 0;
+};
+SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
+
+/// x·weightᵀ + bias on a GPU by split products, or of GELU(x): x [...,in] fp32, bias [out] -> [...,out].
+/// The weight is finite. For layers as split_pays() takes them, whatever their sizes.
+at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
+                        bool gelu = false);
+
+/// The same into y, contiguous, of as many rows as x.
+void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
+                      bool gelu = false);
+
+}  // namespace vggt

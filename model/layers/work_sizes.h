@@ -1,0 +1,26 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+// How much the layers take at one time. Arithmetic alone: memory_plan.h counts with the same numbers.
+namespace vggt {
+
+/// Elements of one call of LayerNorm. LibTorch 2.11's CUDA kernel goes wrong from 2^32 on (pytorch#181555).
+inline constexpr int64_t kNormElements = int64_t{1} << 31;
+
+/// Rows of tokens that a block's norms and products take at once: all of them would need norms in fp32 and a
+/// hidden layer four times as wide as the tokens. Products of this many rows run at full speed.
+inline constexpr int64_t kBlockRows = 65536;
+
+/// The same for blocks of any width: no tensor of one call, the hidden layer included, passes kNormElements.
+constexpr int64_t block_rows(int64_t dim) {
+  return std::clamp<int64_t>(kNormElements / (4 * dim), 1, kBlockRows);
+}
+
+/// Bytes of the parts of x in a split product. More rows at a time give no more speed.
+inline constexpr int64_t kSplitPieceBytes = int64_t{256} << 20;
+
+/// Bytes of the unfolded windows of a convolution by products.
+inline constexpr int64_t kConvPieceBytes = int64_t{256} << 20;
+
+}  // namespace vggt

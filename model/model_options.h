@@ -1,0 +1,30 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include "attention/variant.h"
+#include "model/config.h"
+#include "model/precision.h"
+
+namespace vggt {
+
+class AttentionTuner;  // attention/tune/autotune.h
+
+/// How a model is loaded and run. On a GPU, LibTorch's own products in fp32 follow a setting of the process:
+/// at::globalContext().setAllowTF32CuBLAS(), which must be true for Precision::tf32 and false (LibTorch's
+/// default) for every other. The program makes it, once; the model only checks it and throws c10::Error.
+struct ModelOptions {
+  at::Device device = at::kCPU;
+  Precision precision = Precision::fp32;
+  Heads heads;                   // which heads to load and run
+  int64_t frames_per_chunk = 0;  // frames of the patch embedder and the dense heads at once; 0: by size
+  /// Of frame, global, DINOv2 and camera attention. Any but automatic needs CUDA. The camera head runs in
+  /// fp32 and takes automatic where this is half.
+  AttentionVariant attention = AttentionVariant::automatic;
+  AttentionTuner* tuner = nullptr;  // as in AttentionOptions; it must outlive the model
+};
+
+/// Throws std::invalid_argument for a precision or an attention that the device, or a model of this
+/// architecture, cannot have. Loads nothing.
+void check_model_options(const Config& config, const ModelOptions& options);
+
+}  // namespace vggt

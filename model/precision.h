@@ -1,0 +1,9 @@
+#pragma once
+
+namespace vggt {
+
+/// What the network computes in. tf32: fp32 tensors whose products may be TF32. bf16 and fp16: the blocks of
+/// the trunk; norms, the residual and the heads stay in fp32, convolutions in TF32 where the GPU has it.
+enum class Precision { fp64, fp32, tf32, bf16, fp16 };
+
+}  // namespace vggt

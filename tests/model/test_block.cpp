@@ -1,0 +1,83 @@
+// A block's two halves on pieces of rows against the whole; two runs of one model at once.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+#include "model/layers/block.h"
+#include "model/random_weights.h"
+#include "tests/support/golden.h"
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kDim = 32, kHeads = 2, kFrames = 3, kRows = 2, kColumns = 3, kSpecial = 5;
+constexpr int64_t kTokens = kSpecial + kRows * kColumns;  // of a frame
+
+Block make_block(bool qk_norm) {
+  TensorSource source;
+  Binder names(nullptr, {at::kDouble, at::kDouble}, at::kCPU);
+  const Block::Kind kind{.dim = kDim, .heads = kHeads, .norm_eps = 1e-5, .qk_norm = qk_norm};
+  Block(names, "block", kind);
+  source.load = [&](const std::string& name, at::ScalarType type, at::Device) {
+    return at::randn(names.taken().at(name), type);
+  };
+  Binder bind(&source, {at::kDouble, at::kDouble}, at::kCPU);
+  return Block(bind, "block", kind);
+}
+
+class BlockPieces : public ::testing::TestWithParam<bool> {};
+
+TEST_P(BlockPieces, OfWholeFramesGiveWhatTheWholeGives) {
+  at::manual_seed(4);
+  const Block block = make_block(GetParam());
+  const Rope rope(kRows, kColumns, kSpecial, kDim / kHeads, 100, at::kDouble);
+  const Rope* turn = GetParam() ? &rope : nullptr;
+  const at::Tensor x = at::randn({kFrames, kTokens, kDim}, at::kDouble);
+  for (const int64_t sequences : {int64_t{1}, kFrames}) {
+    at::Tensor whole = x.clone().view({sequences, -1, kDim}), pieces = x.clone().view({-1, kDim});
+    block.forward_(whole, turn);
+    std::vector<at::Tensor> parts;
+    for (int64_t frame = 0; frame < kFrames; ++frame)
+      parts.push_back(block.project(pieces.narrow(0, frame * kTokens, kTokens), turn));
+    const at::Tensor qkv = at::cat(parts);  // [S·P,3,A,D]
+    EXPECT_EQ(qkv.sizes(), at::IntArrayRef({kFrames * kTokens, 3, kHeads, kDim / kHeads}));
+    const at::Tensor mixed = block.attend(qkv, sequences);  // [S·P,C]
+    for (int64_t first = 0; first < kFrames * kTokens; first += 7) {
+      const int64_t count = std::min<int64_t>(7, kFrames * kTokens - first);
+      at::Tensor rows = pieces.narrow(0, first, count);
+      block.finish_(rows, mixed.narrow(0, first, count));
+    }
+    EXPECT_LE((whole.view({-1, kDim}) - pieces).abs().max().item<double>(), 1e-12);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(QkNorm, BlockPieces, ::testing::Bool());
+
+TEST(Block, RefusesPartsOfFramesWhereTokensAreRotated) {
+  const Block block = make_block(true);
+  const Rope rope(kRows, kColumns, kSpecial, kDim / kHeads, 100, at::kDouble);
+  EXPECT_THROW(block.project(at::randn({kTokens + 1, kDim}, at::kDouble), &rope), c10::Error);
+}
+
+TEST(Model, RunsOnTwoThreadsAtOnceAsOnOne) {
+  const WeightFile file =
+      WeightFile::open(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/weights.safetensors");
+  const TensorSource source = testing::source_of(file);
+  const testing::Tensors golden =
+      testing::load_tensors(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/frames2_42x56.safetensors");
+  const Vggt model(read_config(file.config_json(), source.shapes), source,
+                   {.heads = heads_in(source.shapes)});
+  const auto run = [&] { return testing::run_all(model, golden.at("images"), golden.at("query_points")); };
+  const testing::Tensors alone = run();
+  std::future<testing::Tensors> other = std::async(std::launch::async, run);
+  const std::vector<testing::Tensors> both = {run(), other.get()};
+  for (const testing::Tensors& got : both) {
+    ASSERT_EQ(got.size(), alone.size());
+    for (const auto& [name, tensor] : alone)
+      EXPECT_LE(testing::relative_error(got.at(name), tensor), 5e-6) << name;  // the threads share the cores
+  }
+}
+
+}  // namespace
+}  // namespace vggt
