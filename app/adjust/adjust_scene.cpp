@@ -2,68 +2,69 @@
 
 #include <algorithm>
 #include <cmath>
-#include <opencv2/core/utility.hpp>
 #include <set>
 #include <span>
 
 #include "app/adjust/bundle_adjustment.h"
 #include "app/adjust/depth_correction.h"
 #include "app/scene/median.h"
-#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {
 
 constexpr std::size_t kFewToTwice = 64;  // more frames are matched once
 constexpr std::size_t kFewestSightings = 30;
-constexpr double kOneFocal = 0.2;     // logarithm: focal lengths nearer to the median are it
+constexpr double kOneFocal = 0.2;     // logarithm: focal lengths nearer to the median become the median
 constexpr double kDepthOfTwo = 0.15;  // log_depth's prior where two frames leave much open
 
-/// Both focal lengths of most cameras, the medians of the valid ones, for all that are near them.
-std::vector<View> with_common_focal(std::vector<View> views) {
-  std::vector<double> across, down;
-  for (const View& view : views) {
-    if (!view.valid) continue;
-    across.push_back(view.k(0, 0));
-    down.push_back(view.k(1, 1));
-  }
-  const Eigen::Vector2d middle(median(std::span(across)), median(std::span(down)));
-  for (View& view : views) {
-    auto focal = view.k.diagonal().head<2>();
-    const Eigen::Array2d apart = (focal.array() / middle.array()).log().abs();
-    if (view.valid && apart.maxCoeff() < kOneFocal) focal = middle;
-  }
-  return views;
+/// Why these cameras cannot be adjusted; empty if they can.
+std::string obstacle(const std::vector<Camera>& cameras) {
+  if (cameras.size() == 1) return "one frame";
+  if (std::ranges::count_if(cameras, &Camera::valid) < 2) return "fewer than two frames have a camera";
+  if (cameras.size() > kMostAdjusted) return "more than " + std::to_string(kMostAdjusted) + " frames";
+  return {};
 }
 
-Bundle bundle_of(const std::vector<View>& views, const std::vector<Anchor>& anchors) {
+/// Gives the median of the valid cameras' focal lengths, of each axis, to all cameras that are near it.
+std::vector<Camera> with_common_focal(std::vector<Camera> cameras) {
+  std::vector<double> across, down;
+  for (const Camera& camera : cameras) {
+    if (!camera.valid) continue;
+    across.push_back(camera.k(0, 0));
+    down.push_back(camera.k(1, 1));
+  }
+  const Eigen::Vector2d middle(median(std::span(across)), median(std::span(down)));
+  for (Camera& camera : cameras) {
+    auto focal = camera.k.diagonal().head<2>();
+    const Eigen::Array2d apart = (focal.array() / middle.array()).log().abs();
+    if (camera.valid && apart.maxCoeff() < kOneFocal) focal = middle;
+  }
+  return cameras;
+}
+
+/// The first valid camera is not free: it holds the world where it is.
+Bundle bundle_of(const std::vector<Camera>& cameras, const std::vector<Anchor>& anchors) {
   Bundle bundle;
   bool first = true;
-  for (const View& view : views) {
-    BundleCamera camera;
-    camera.free = view.valid && !first;
-    if (view.valid) {
-      first = false;
-      camera.rotation = view.cam_from_world.topLeftCorner<3, 3>();
-      camera.translation = view.cam_from_world.topRightCorner<3, 1>();
-      camera.focal = view.k.diagonal().head<2>();
-    }
-    bundle.cameras.push_back(camera);
+  for (const Camera& camera : cameras) {
+    bundle.cameras.push_back(camera.valid ? camera : Camera());
+    bundle.free.push_back(camera.valid && !first);
+    first = first && !camera.valid;
   }
   bundle.anchors = anchors;
   return bundle;
 }
 
-std::vector<View> views_of(const Bundle& bundle, std::vector<View> views) {
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (!views[i].valid) continue;
-    const BundleCamera& camera = bundle.cameras[i];
-    views[i].cam_from_world.topLeftCorner<3, 3>() = camera.rotation;
-    views[i].cam_from_world.topRightCorner<3, 1>() = camera.translation;
-    views[i].k(0, 0) = camera.focal.x() * std::exp(bundle.log_focal);
-    views[i].k(1, 1) = camera.focal.y() * std::exp(bundle.log_focal);
+/// The given cameras with the poses and the focal lengths of the bundle.
+std::vector<Camera> adjusted(const Bundle& bundle, std::vector<Camera> given) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].valid) continue;
+    const Camera& camera = bundle.cameras[i];
+    given[i].cam_from_world = camera.cam_from_world;
+    given[i].k(0, 0) = camera.k(0, 0) * std::exp(bundle.log_focal);
+    given[i].k(1, 1) = camera.k(1, 1) * std::exp(bundle.log_focal);
   }
-  return views;
+  return given;
 }
 
 /// The pairs of frames that have sightings.
@@ -78,45 +79,41 @@ std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle) {
 
 }  // namespace
 
-AdjustedScene adjust_scene(const MatchInput& input, const std::vector<View>& views,
-                           const std::function<void(int done, int total)>& progress) {
+AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras,
+                           const Events& events) {
   AdjustedScene result;
-  const auto valid = std::ranges::count_if(views, &View::valid);
-  if (valid < 2 || views.size() > kMostAdjusted) {
-    result.summary = valid < 2 ? "not adjusted: one frame"
-                               : "not adjusted: more than " + std::to_string(kMostAdjusted) + " frames";
+  if (const std::string why = obstacle(cameras); !why.empty()) {
+    result.summary = "not adjusted: " + why;
     return result;
   }
-  const std::vector<View> given = with_common_focal(views);
-  if (input.threads > 0) cv::setNumThreads(input.threads);
-  const ImageMatcher matcher(input);
+  const std::vector<Camera> given = with_common_focal(cameras);
+  const ImageMatcher matcher(input, given, events);
   std::vector<double> before;
   for (const Anchor& anchor : matcher.anchors()) before.push_back(anchor.log_depth);
   BundlePriors priors;
-  if (valid == 2) priors.log_depth = kDepthOfTwo;
+  if (std::ranges::count_if(cameras, &Camera::valid) == 2) priors.log_depth = kDepthOfTwo;
 
   const Bundle start = bundle_of(given, matcher.anchors());
-  const std::vector<std::pair<int, int>> pairs = matcher.pairs(given);
+  const std::vector<std::pair<int, int>> pairs = matcher.pairs(given, events);
   Bundle bundle = start;
-  result.views = given;
-  const int rounds = views.size() <= kFewToTwice ? 2 : 1;
+  std::vector<Camera> found = given;
+  const int rounds = cameras.size() <= kFewToTwice ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
-    std::vector<Sighting> sightings = matcher.match(result.views, pairs, progress);
+    std::vector<Sighting> sightings = matcher.match(found, pairs, events);
     if (sightings.size() < kFewestSightings) break;
-    check_stop();
     bundle = start;
     bundle.sightings = std::move(sightings);
-    adjust_bundle(bundle, priors);
-    result.views = views_of(bundle, given);
+    adjust_bundle(bundle, priors, events);
+    found = adjusted(bundle, given);
     result.changed = true;
   }
   if (!result.changed) {
     result.summary = "not adjusted: too few matches between frames";
     return result;
   }
-  check_stop();
   const std::vector<std::pair<int, int>> matched = matched_pairs(bundle);
-  result.depth = correct_depth(input, bundle, before, result.views, matched);
+  result.depth = correct_depth(input, bundle, before, found, matched, events);
+  result.cameras = std::move(found);
   result.summary = "adjusted to " + std::to_string(bundle.sightings.size()) + " matches in " +
                    std::to_string(matched.size()) + " pairs of frames";
   return result;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "app/scene/median.h"
-#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {
@@ -43,6 +42,18 @@ Eigen::Vector3d rotation_vector(const Eigen::Matrix3d& rotation) {
   return turn.angle() * turn.axis();
 }
 
+/// Copies of a camera's pose and focal lengths: products of blocks of larger matrices round otherwise.
+struct Pose {
+  explicit Pose(const Camera& camera)
+      : rotation(camera.cam_from_world.linear()),
+        translation(camera.cam_from_world.translation()),
+        focal(camera.k.diagonal().head<2>()) {}
+
+  Eigen::Matrix3d rotation;
+  Eigen::Vector3d translation;
+  Eigen::Vector2d focal;
+};
+
 /// An anchor as a sighting's camera sees it.
 struct Seen {
   Eigen::Matrix3d turn;  // sighting's camera from the anchor's
@@ -61,8 +72,8 @@ struct Slopes {
 
 Seen see(const Bundle& bundle, const Sighting& sighting) {
   const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(sighting.anchor)];
-  const BundleCamera& from = bundle.cameras[static_cast<std::size_t>(anchor.frame)];
-  const BundleCamera& to = bundle.cameras[static_cast<std::size_t>(sighting.frame)];
+  const Pose from(bundle.cameras[static_cast<std::size_t>(anchor.frame)]);
+  const Pose to(bundle.cameras[static_cast<std::size_t>(sighting.frame)]);
   const double zoom = std::exp(bundle.log_focal);
   Seen seen;
   const Eigen::Vector2d ray = anchor.pixel.cwiseQuotient(from.focal) / zoom;
@@ -98,10 +109,11 @@ struct AnchorSums {
 
 class Adjustment {
  public:
-  Adjustment(Bundle& bundle, const BundlePriors& priors) : bundle_(bundle), given_(bundle), priors_(priors) {
-    for (const BundleCamera& camera : bundle.cameras) {
-      offsets_.push_back(camera.free ? unknowns_ : -1);
-      if (camera.free) unknowns_ += 6;
+  Adjustment(Bundle& bundle, const BundlePriors& priors, const Events& events)
+      : bundle_(bundle), given_(bundle), priors_(priors), events_(events) {
+    for (const bool free : bundle.free) {
+      offsets_.push_back(free ? unknowns_ : -1);
+      if (free) unknowns_ += 6;
     }
     focal_offset_ = unknowns_++;
     first_.assign(bundle.anchors.size() + 1, 0);
@@ -142,7 +154,7 @@ class Adjustment {
     }
     for (std::size_t i = 0; i < bundle.anchors.size(); ++i) total += std::pow(depth_pull(bundle, i), 2);
     for (std::size_t i = 0; i < bundle.cameras.size(); ++i) {
-      const BundleCamera &camera = bundle.cameras[i], &given = given_.cameras[i];
+      const Pose camera(bundle.cameras[i]), given(given_.cameras[i]);
       total += rotation_vector(camera.rotation * given.rotation.transpose()).squaredNorm() /
                (priors_.rotation * priors_.rotation);
       total +=
@@ -213,7 +225,7 @@ class Adjustment {
                  shift = 1 / (translation_sigma_ * translation_sigma_);
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       if (offsets_[i] < 0) continue;
-      const BundleCamera &camera = bundle_.cameras[i], &given = given_.cameras[i];
+      const Pose camera(bundle_.cameras[i]), given(given_.cameras[i]);
       Eigen::Matrix<double, 3, 6> by;  // of the translation
       by << Eigen::Matrix3d::Identity(), -skew(camera.translation);
       auto block = hessian_.block<6, 6>(offsets_[i], offsets_[i]);
@@ -240,7 +252,7 @@ class Adjustment {
   }
 
   Bundle step(double damping) const {
-    check_stop();
+    events_.check_stop();
     Eigen::MatrixXd reduced = hessian_;
     Eigen::VectorXd right = gradient_;
     reduced.diagonal() *= 1 + damping;
@@ -268,9 +280,10 @@ class Adjustment {
       if (offsets_[i] < 0) continue;
       const Vector6d own = change.segment<6>(offsets_[i]);
       const Eigen::Matrix3d turn = rotation_by(own.tail<3>());
-      BundleCamera& camera = result.cameras[i];
-      camera.rotation = turn * camera.rotation;
-      camera.translation = turn * camera.translation + own.head<3>();
+      const Pose before(bundle_.cameras[i]);
+      Eigen::Isometry3d& after = result.cameras[i].cam_from_world;
+      after.linear() = turn * before.rotation;
+      after.translation() = turn * before.translation + own.head<3>();
     }
     result.log_focal += change[focal_offset_];
     for (std::size_t n = 0; n < sums_.size(); ++n) {
@@ -285,6 +298,7 @@ class Adjustment {
   Bundle& bundle_;
   const Bundle given_;
   const BundlePriors priors_;
+  const Events& events_;
   double translation_sigma_ = 0;
   int unknowns_ = 0, focal_offset_ = 0;
   std::vector<int> offsets_;        // of each camera's six unknowns; -1 for one that is not free
@@ -297,8 +311,8 @@ class Adjustment {
 
 }  // namespace
 
-void adjust_bundle(Bundle& bundle, const BundlePriors& priors) {
-  if (!bundle.sightings.empty()) Adjustment(bundle, priors).run();
+void adjust_bundle(Bundle& bundle, const BundlePriors& priors, const Events& events) {
+  if (!bundle.sightings.empty()) Adjustment(bundle, priors, events).run();
 }
 
 std::vector<double> depth_information(const Bundle& bundle) {

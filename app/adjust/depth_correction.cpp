@@ -6,24 +6,23 @@
 #include <opencv2/imgproc.hpp>
 
 #include "app/scene/pixel_transfer.h"
-#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {
 
-constexpr int kStep = 4;       // pixels: the correction is smooth
-constexpr double kReach = 24;  // pixels: deviation of the Gaussian by which anchors speak for others
-constexpr double kVariance =
-    0.0002;                        // of the logarithm of depth: what the maps are good for without sightings
-constexpr double kFarthest = 0.7;  // an anchor that moved more is not believed
+constexpr int kStep = 4;              // pixels: the correction is smooth
+constexpr double kReach = 24;         // pixels: deviation of the Gaussian that spreads an anchor's change
+constexpr double kVariance = 0.0002;  // of the logarithm of a map's depth, before sightings tell more
+constexpr double kFarthest = 0.7;     // of the logarithm: an anchor whose depth changed more is not believed
 constexpr float kAgreement = 0.1F, kNeighbourWeight = 0.7F;  // of logarithms of two frames' depths
 
-/// By how much an anchor's sightings are to be believed, from 0 to 1.
+/// How far an anchor's depth is to be trusted that its sightings gave it, from 0 to 1.
 double trust(double information) {
   return information * kVariance / (1 + information * kVariance);
 }
 
-/// The correction of a frame's log depth, from the logarithms' changes (weighted) at some pixels: [H,W].
+/// The correction of the logarithms of a frame's depth: [H,W] as `size` says, from the weighted sums of the
+/// anchors' changes and the sums of their weights, both at every kStep-th pixel.
 cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
   const double sigma = kReach / kStep, peak = 2 * std::numbers::pi * sigma * sigma;
   cv::GaussianBlur(changes, changes, {}, sigma, 0, cv::BORDER_CONSTANT);
@@ -33,8 +32,9 @@ cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
   return field;
 }
 
+/// smooth_field() of each frame.
 std::vector<cv::Mat> corrections(const MatchInput& input, const Bundle& bundle,
-                                 const std::vector<double>& before) {
+                                 const std::vector<double>& before, const std::vector<Camera>& cameras) {
   const int rows = (input.height + kStep - 1) / kStep, columns = (input.width + kStep - 1) / kStep;
   const std::vector<double> information = depth_information(bundle);
   std::vector<cv::Mat> changes, weights;
@@ -47,8 +47,9 @@ std::vector<cv::Mat> corrections(const MatchInput& input, const Bundle& bundle,
     const double moved = anchor.log_depth - before[i], weight = trust(information[i]);
     if (!(std::abs(moved) < kFarthest)) continue;
     const auto frame = static_cast<std::size_t>(anchor.frame);
-    const int row = static_cast<int>(anchor.pixel.y() + input.height / 2.0) / kStep,
-              column = static_cast<int>(anchor.pixel.x() + input.width / 2.0) / kStep;
+    const Eigen::Matrix3d& k = cameras[frame].k;
+    const int row = static_cast<int>(anchor.pixel.y() + k(1, 2)) / kStep,
+              column = static_cast<int>(anchor.pixel.x() + k(0, 2)) / kStep;
     changes[frame].at<float>(row, column) += static_cast<float>(weight * moved);
     weights[frame].at<float>(row, column) += static_cast<float>(weight);
   }
@@ -91,9 +92,10 @@ void add_neighbour(const MatchInput& input, const std::vector<float>& depth, con
 
 std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bundle& bundle,
                                               const std::vector<double>& before,
-                                              const std::vector<View>& views,
-                                              const std::vector<std::pair<int, int>>& pairs) {
-  std::vector<cv::Mat> fields = corrections(input, bundle, before);
+                                              const std::vector<Camera>& cameras,
+                                              const std::vector<std::pair<int, int>>& pairs,
+                                              const Events& events) {
+  std::vector<cv::Mat> fields = corrections(input, bundle, before, cameras);
   const std::size_t pixels = static_cast<std::size_t>(input.height) * static_cast<std::size_t>(input.width);
   std::vector<std::vector<float>> bent(fields.size()), result(fields.size());
   std::vector<std::vector<int>> partners(fields.size());
@@ -107,14 +109,14 @@ std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bun
     for (std::size_t i = 0; i < pixels; ++i) bent[f][i] *= std::exp(field[i]);
     fields[f].release();
   }
-  check_stop();
+  events.check_stop();
   cv::parallel_for_({0, static_cast<int>(fields.size())}, [&](const cv::Range& range) {
     for (auto f = static_cast<std::size_t>(range.start); f < static_cast<std::size_t>(range.end); ++f) {
       std::vector<float> sums(pixels, 0), weights(pixels, 1);
       for (const int partner : partners[f]) {
         const auto other = static_cast<std::size_t>(partner);
-        add_neighbour(input, bent[f], input.frames[other], bent[other], PixelTransfer(views[f], views[other]),
-                      sums, weights);
+        add_neighbour(input, bent[f], input.frames[other], bent[other],
+                      PixelTransfer(cameras[f], cameras[other]), sums, weights);
       }
       result[f] = bent[f];
       for (std::size_t i = 0; i < pixels; ++i) {

@@ -8,9 +8,9 @@
 namespace vggt {
 
 /// Depth maps after a bundle adjustment, [H,W] a frame. Each map is bent smoothly to what its anchors' depths
-/// became, as far as their sightings can be trusted; `before` holds the logarithms of these depths as they were.
-/// Then each map is averaged with what the frames of its `pairs` say of its pixels, where both nearly agree. Values
-/// that are not positive numbers stay as they are. Throws Stopped.
+/// became, as far as their sightings can be trusted; `before` holds the logarithms of these depths as they
+/// were. Then each map is averaged with what the frames of its `pairs` say of its pixels, where both nearly
+/// agree. Values that are not positive numbers stay as they are. Throws Stopped.
 std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bundle& bundle,
                                               const std::vector<double>& before,
                                               const std::vector<Camera>& cameras,

@@ -8,7 +8,6 @@
 #include <opencv2/video/tracking.hpp>
 
 #include "app/scene/pixel_transfer.h"
-#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {
@@ -113,10 +112,10 @@ float bilinear(const cv::Mat& map, float x, float y) {
   return interpolated(map.ptr<float>(), map.rows, map.cols, x, y);
 }
 
-/// An anchor's pixel in the image [height,width].
-cv::Point2f place_of(const Anchor& anchor, int height, int width) {
-  return {static_cast<float>(anchor.pixel.x() + width / 2.0),
-          static_cast<float>(anchor.pixel.y() + height / 2.0)};
+/// An anchor's pixel in the image of its camera.
+cv::Point2f pixel_of(const Anchor& anchor, const Camera& camera) {
+  return {static_cast<float>(anchor.pixel.x() + camera.k(0, 2)),
+          static_cast<float>(anchor.pixel.y() + camera.k(1, 2))};
 }
 
 /// Whether a pixel lies within what shows the image, so many pixels from its border.
@@ -146,52 +145,57 @@ struct ImageMatcher::Images {
   std::vector<cv::Vec3f> structure;  // at the anchors
 };
 
-ImageMatcher::ImageMatcher(const MatchInput& input) : input_(input), images_(std::make_unique<Images>()) {
-  const int height = input.height, width = input.width;
-  const Eigen::Vector2d centre(width / 2.0, height / 2.0);
+ImageMatcher::ImageMatcher(const MatchInput& input, const std::vector<Camera>& cameras, const Events& events)
+    : input_(input), images_(std::make_unique<Images>()) {
   for (std::size_t f = 0; f < input.frames.size(); ++f) {
-    check_stop();
-    const FrameView& frame = input.frames[f];
-    const cv::Mat gray = gray_of(frame, height, width);
-    images_->normalised.push_back(normalised(gray));
-    const cv::Mat structure = structure_of(images_->normalised.back());
-    images_->depth.push_back(map_of(input.depth[f], height, width));
-    const cv::Mat strength = corner_strength(gray, images_->depth.back());
-    const cv::Rect wanted(frame.begin_x + kBorder, frame.begin_y + kBorder,
-                          frame.end_x - frame.begin_x - 2 * kBorder,
-                          frame.end_y - frame.begin_y - 2 * kBorder);
+    events.check_stop();
     first_.push_back(static_cast<int>(anchors_.size()));
-    for (int y = 0; y + kCell <= height; y += kCell) {
-      for (int x = 0; x + kCell <= width; x += kCell) {
-        const cv::Rect cell = cv::Rect(x, y, kCell, kCell) & wanted;
-        if (cell.empty()) continue;
-        double best = 0;
-        cv::Point place;
-        cv::minMaxLoc(strength(cell), nullptr, &best, nullptr, &place);
-        if (!(best > 0)) continue;
-        place += cell.tl();
-        const double depth = images_->depth.back().at<float>(place);
-        if (!(depth > 0 && std::isfinite(depth))) continue;
-        anchors_.push_back(
-            {static_cast<int>(f), Eigen::Vector2d(place.x, place.y) - centre, std::log(depth)});
-        images_->structure.push_back(structure.at<cv::Vec3f>(place));
-      }
-    }
+    add_anchors(static_cast<int>(f), cameras[f]);
   }
   first_.push_back(static_cast<int>(anchors_.size()));
 }
 
+void ImageMatcher::add_anchors(int frame, const Camera& camera) {
+  const int height = input_.height, width = input_.width;
+  const auto f = static_cast<std::size_t>(frame);
+  const FrameView& view = input_.frames[f];
+  const cv::Mat gray = gray_of(view, height, width);
+  images_->normalised.push_back(normalised(gray));
+  images_->depth.push_back(map_of(input_.depth[f], height, width));
+  if (!camera.valid) return;
+  const cv::Mat structure = structure_of(images_->normalised.back());
+  const cv::Mat strength = corner_strength(gray, images_->depth.back());
+  const Eigen::Vector2d centre(camera.k(0, 2), camera.k(1, 2));
+  const cv::Rect wanted(view.begin_x + kBorder, view.begin_y + kBorder,
+                        view.end_x - view.begin_x - 2 * kBorder, view.end_y - view.begin_y - 2 * kBorder);
+  for (int y = 0; y + kCell <= height; y += kCell) {
+    for (int x = 0; x + kCell <= width; x += kCell) {
+      const cv::Rect cell = cv::Rect(x, y, kCell, kCell) & wanted;
+      if (cell.empty()) continue;
+      double best = 0;
+      cv::Point pixel;
+      cv::minMaxLoc(strength(cell), nullptr, &best, nullptr, &pixel);
+      if (!(best > 0)) continue;
+      pixel += cell.tl();
+      const double depth = images_->depth.back().at<float>(pixel);
+      if (!(depth > 0 && std::isfinite(depth))) continue;
+      anchors_.push_back({frame, Eigen::Vector2d(pixel.x, pixel.y) - centre, std::log(depth)});
+      images_->structure.push_back(structure.at<cv::Vec3f>(pixel));
+    }
+  }
+}
+
 ImageMatcher::~ImageMatcher() = default;
 
-/// Anchors of a frame that another one should see.
-std::vector<int> ImageMatcher::visible(const std::vector<View>& views, int from, int to) const {
+/// Indices of the anchors of one frame that another frame should see.
+std::vector<int> ImageMatcher::visible(const std::vector<Camera>& cameras, int from, int to) const {
   const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
-  const PixelTransfer transfer(views[f], views[t]);
+  const PixelTransfer transfer(cameras[f], cameras[t]);
   const FrameView& target = input_.frames[t];
   std::vector<int> found;
   for (int i = first_[f]; i < first_[f + 1]; ++i) {
     const Anchor& anchor = anchors_[static_cast<std::size_t>(i)];
-    const cv::Point2f at = place_of(anchor, input_.height, input_.width);
+    const cv::Point2f at = pixel_of(anchor, cameras[f]);
     const Eigen::Vector3f seen = transfer(at.x, at.y, static_cast<float>(std::exp(anchor.log_depth)));
     if (!(seen.z() > kNearest)) continue;
     const float there_x = seen.x() / seen.z(), there_y = seen.y() / seen.z();
@@ -202,20 +206,21 @@ std::vector<int> ImageMatcher::visible(const std::vector<View>& views, int from,
   return found;
 }
 
-std::vector<std::pair<int, int>> ImageMatcher::pairs(const std::vector<View>& views) const {
-  const int count = static_cast<int>(views.size());
-  const double share = views.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
+std::vector<std::pair<int, int>> ImageMatcher::pairs(const std::vector<Camera>& cameras,
+                                                     const Events& events) const {
+  const int count = static_cast<int>(cameras.size());
+  const double share = cameras.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
   std::vector<std::pair<int, int>> chosen;
   for (int from = 0; from < count; ++from) {
-    check_stop();
+    events.check_stop();
     const auto f = static_cast<std::size_t>(from);
-    if (!views[f].valid) continue;
+    if (!cameras[f].valid) continue;
     const auto least =
         std::max<std::size_t>(kFewestVisible, static_cast<std::size_t>(share * (first_[f + 1] - first_[f])));
     std::vector<std::pair<std::size_t, int>> partners;  // anchors seen, frame
     for (int to = 0; to < count; ++to) {
-      if (to == from || !views[static_cast<std::size_t>(to)].valid) continue;
-      const std::size_t seen = visible(views, from, to).size();
+      if (to == from || !cameras[static_cast<std::size_t>(to)].valid) continue;
+      const std::size_t seen = visible(cameras, from, to).size();
       if (seen >= least) partners.emplace_back(seen, to);
     }
     std::ranges::sort(partners, std::greater());
@@ -231,12 +236,12 @@ std::vector<std::pair<int, int>> ImageMatcher::pairs(const std::vector<View>& vi
   return chosen;
 }
 
-std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, int from, int to) const {
+std::vector<Sighting> ImageMatcher::match_one(const std::vector<Camera>& cameras, int from, int to) const {
   const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
-  const std::vector<int> wanted = visible(views, from, to);
+  const std::vector<int> wanted = visible(cameras, from, to);
   if (wanted.size() < kFewestVisible) return {};
 
-  const PixelTransfer transfer(views[f], views[t]);
+  const PixelTransfer transfer(cameras[f], cameras[t]);
   cv::Mat map(input_.height, input_.width, CV_32FC2);  // of each pixel, where the other image shows it
   for (int y = 0; y < input_.height; ++y) {
     const float* depth = images_->depth[f].ptr<float>(y);
@@ -252,7 +257,7 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, in
 
   std::vector<cv::Point2f> at;
   for (const int i : wanted) {
-    at.push_back(place_of(anchors_[static_cast<std::size_t>(i)], input_.height, input_.width));
+    at.push_back(pixel_of(anchors_[static_cast<std::size_t>(i)], cameras[f]));
   }
   const cv::TermCriteria enough(cv::TermCriteria::COUNT | cv::TermCriteria::EPS, kSteps, 0.01);
   const auto follow = [&](const cv::Mat& a, const cv::Mat& b, const std::vector<cv::Point2f>& start) {
@@ -291,26 +296,26 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<View>& views, in
                                   patch_of(warped, p, kWindow), cv::NORM_L2SQR) /
                          (kWindow * kWindow);
     sightings.push_back(
-        {wanted[i], to, Eigen::Vector2d(seen.x - input_.width / 2.0, seen.y - input_.height / 2.0),
+        {wanted[i], to, Eigen::Vector2d(seen.x - cameras[t].k(0, 2), seen.y - cameras[t].k(1, 2)),
          whitening_of(images_->structure[static_cast<std::size_t>(wanted[i])], noise, right, below)});
   }
   return sightings;
 }
 
-std::vector<Sighting> ImageMatcher::match(const std::vector<View>& views,
+std::vector<Sighting> ImageMatcher::match(const std::vector<Camera>& cameras,
                                           const std::vector<std::pair<int, int>>& pairs,
-                                          const std::function<void(int done, int total)>& progress) const {
+                                          const Events& events) const {
   std::vector<Sighting> all;
   const int count = static_cast<int>(pairs.size());
   for (int first = 0; first < count; first += kPairsAtOnce) {
-    check_stop();
-    if (progress) progress(first, count);
+    events.check_stop();
+    events.progress("adjustment", "pairs", first, count);
     const int block = std::min(kPairsAtOnce, count - first);
     std::vector<std::vector<Sighting>> found(2 * static_cast<std::size_t>(block));
     cv::parallel_for_({0, 2 * block}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
         const auto& [a, b] = pairs[static_cast<std::size_t>(first + i / 2)];
-        found[static_cast<std::size_t>(i)] = i % 2 == 0 ? match_one(views, a, b) : match_one(views, b, a);
+        found[static_cast<std::size_t>(i)] = i % 2 == 0 ? match_one(cameras, a, b) : match_one(cameras, b, a);
       }
     });
     for (std::size_t i = 0; i < found.size(); i += 2) {
@@ -319,7 +324,7 @@ std::vector<Sighting> ImageMatcher::match(const std::vector<View>& views,
       all.insert(all.end(), found[i + 1].begin(), found[i + 1].end());
     }
   }
-  if (progress) progress(count, count);
+  events.progress("adjustment", "pairs", count, count);
   std::ranges::stable_sort(all, {}, &Sighting::anchor);
   return all;
 }

@@ -21,8 +21,8 @@ struct MatchInput {
 /// and Kanade, there and back.
 class ImageMatcher {
  public:
-  /// Chooses the anchors, the strongest corner of each cell of a frame whose camera is valid; principal points are
-  /// those of `cameras`. The input must outlive the matcher. Throws Stopped.
+  /// Chooses the anchors, the strongest corner of each cell of a frame whose camera is valid; principal
+  /// points are those of `cameras`. The input must outlive the matcher. Throws Stopped.
   ImageMatcher(const MatchInput& input, const std::vector<Camera>& cameras, const Events& events);
   ~ImageMatcher();
 
@@ -32,9 +32,9 @@ class ImageMatcher {
   /// much in common to little. Frames whose camera is not valid are in none. Throws Stopped.
   std::vector<std::pair<int, int>> pairs(const std::vector<Camera>& cameras, const Events& events) const;
 
-  /// Sightings of the anchors in their partners, ordered by anchor; none of pairs with too few of them. `cameras`
-  /// have the principal points that the constructor was given. Reports the progress of the stage "adjustment" in
-  /// pairs, throws Stopped.
+  /// Sightings of the anchors in their partners, ordered by anchor; none of pairs with too few of them.
+  /// `cameras` have the principal points that the constructor was given. Reports the progress of the stage
+  /// "adjustment" in pairs, throws Stopped.
   std::vector<Sighting> match(const std::vector<Camera>& cameras,
                               const std::vector<std::pair<int, int>>& pairs, const Events& events) const;
 

@@ -11,7 +11,6 @@
 #include "app/eval/eval_report.h"
 #include "app/eval/frame_match.h"
 #include "app/run/outputs.h"
-#include "app/events/stop.h"
 #include "io/files/atomic_file.h"
 
 namespace vggt {
@@ -24,20 +23,15 @@ struct Inputs {
   EvalSide result, truth;
 };
 
-FrameKey key_of(const FramePose& pose) {
-  return {pose.file, pose.time_s};
-}
-
-template <class T>
-std::vector<FrameKey> keys_of(const std::vector<T>& frames) {
+std::vector<FrameKey> keys_of(const std::vector<FrameCamera>& frames) {
   std::vector<FrameKey> keys;
-  for (const T& frame : frames) keys.push_back(key_of(frame));
+  for (const FrameCamera& frame : frames) keys.push_back({frame.file, frame.time_s});
   return keys;
 }
 
 template <class T>
-std::vector<T> load(const Source<T>& source, const char* what) {
-  check_stop();
+std::vector<T> load(const Source<T>& source, const char* what, const Events& events) {
+  events.check_stop();
   std::vector<T> loaded = source.load();
   if (loaded.empty()) throw std::invalid_argument(source.path + ": holds no " + what);
   return loaded;
@@ -69,25 +63,27 @@ void count_frames(const FrameMatch& match, std::size_t scene, std::size_t scenes
   count.truth += static_cast<int>(match.pairs.size() + match.only_truth.size());
 }
 
-void keep_valid(std::vector<FramePose>& poses) {
-  std::erase_if(poses, [](const FramePose& pose) { return !pose.valid; });
+/// The frames of one side of a scene that have a camera.
+std::vector<FrameCamera> load_valid(const Source<FrameCamera>& source, const Events& events) {
+  std::vector<FrameCamera> frames = load(source, "poses", events);
+  std::erase_if(frames, [](const FrameCamera& frame) { return !frame.camera.valid; });
+  return frames;
 }
 
 /// The matched frames of all scenes; the fields of view are those of the frames for which both sides tell
 /// them.
-struct MatchedPoses {
-  std::vector<std::vector<PosePair>> scenes;
+struct MatchedCameras {
+  std::vector<std::vector<CameraPair>> scenes;
   std::vector<FovPair> fields_of_view;
 };
 
-MatchedPoses load_poses(const Inputs& inputs, EvalReport& report) {
-  const auto &ours = inputs.result.poses, &theirs = inputs.truth.poses;
+MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Events& events) {
+  const auto &ours = inputs.result.cameras, &theirs = inputs.truth.cameras;
   const std::size_t scenes = shared_scenes(ours, theirs, "poses", report);
-  MatchedPoses all{std::vector<std::vector<PosePair>>(scenes), {}};
+  MatchedCameras all{std::vector<std::vector<CameraPair>>(scenes), {}};
   for (std::size_t scene = 0; scene < scenes; ++scene) {
-    std::vector<FramePose> result = load(ours[scene], "poses"), truth = load(theirs[scene], "poses");
-    keep_valid(result);
-    keep_valid(truth);
+    const std::vector<FrameCamera> result = load_valid(ours[scene], events),
+                                   truth = load_valid(theirs[scene], events);
     const FrameMatch match = match_frames(keys_of(result), keys_of(truth));
     if (match.pairs.size() < 2) {
       throw std::invalid_argument(
@@ -95,33 +91,35 @@ MatchedPoses load_poses(const Inputs& inputs, EvalReport& report) {
                       match.pairs.size(), result.size(), ours[scene].path, truth.size(), theirs[scene].path));
     }
     for (const auto& [i, j] : match.pairs) {
-      all.scenes[scene].push_back({result[i].world_from_cam, truth[j].world_from_cam});
-      if (result[i].fov_x_rad && truth[j].fov_x_rad)
-        all.fields_of_view.push_back({*result[i].fov_x_rad, *truth[j].fov_x_rad});
+      all.scenes[scene].push_back({result[i].camera, truth[j].camera});
+      const std::optional<double> fov = result[i].camera.fov_x_rad(), true_fov = truth[j].camera.fov_x_rad();
+      if (fov && true_fov) all.fields_of_view.push_back({*fov, *true_fov});
     }
     count_frames(match, scene, scenes, report.pose_frames);
   }
   return all;
 }
 
-/// Keys of depth maps: their files' names, else those of the side's cameras if there are as many.
+/// What depth maps are known by: the names of their files, else what the cameras of their side are known by,
+/// if there are as many cameras as maps.
 std::vector<FrameKey> depth_keys(const std::vector<DepthMap>& maps, const EvalSide& side, std::size_t scene) {
   std::vector<FrameKey> keys;
   for (const DepthMap& map : maps) keys.push_back({map.name, std::nullopt});
-  if (!keys.front().name.empty() || !side.poses_named || scene >= side.poses.size()) return keys;
-  const std::vector<FramePose> poses = side.poses[scene].load();
-  if (poses.size() == keys.size()) keys = keys_of(poses);
+  if (!keys.front().name.empty() || !side.cameras_named || scene >= side.cameras.size()) return keys;
+  const std::vector<FrameCamera> cameras = side.cameras[scene].load();
+  if (cameras.size() == keys.size()) keys = keys_of(cameras);
   return keys;
 }
 
-void compare_depth(const Inputs& inputs, double max_depth, EvalReport& report) {
+void compare_depth(const Inputs& inputs, double max_depth, EvalReport& report, const Events& events) {
   const auto &ours = inputs.result.depth, &theirs = inputs.truth.depth;
   const std::size_t scenes = shared_scenes(ours, theirs, "depth", report);
   if (scenes == 0) return;
   DepthError mean{0, 0, 0, 0};
   const auto count = static_cast<double>(scenes);
   for (std::size_t scene = 0; scene < scenes; ++scene) {
-    const std::vector<DepthMap> result = load(ours[scene], "depth"), truth = load(theirs[scene], "depth");
+    const std::vector<DepthMap> result = load(ours[scene], "depth", events),
+                                truth = load(theirs[scene], "depth", events);
     const FrameMatch match =
         match_frames(depth_keys(result, inputs.result, scene), depth_keys(truth, inputs.truth, scene));
     std::vector<DepthPair> pairs;
@@ -137,35 +135,32 @@ void compare_depth(const Inputs& inputs, double max_depth, EvalReport& report) {
   report.depth = mean;
 }
 
-Eigen::Matrix4d alignment_of(const std::vector<PosePair>& poses) {
-  const Eigen::Matrix4d truth_from_result = align(poses);
-  if (!(truth_from_result.topLeftCorner<3, 3>().norm() > 0)) {
+Eigen::Affine3d alignment_of(const std::vector<CameraPair>& cameras) {
+  const Eigen::Affine3d truth_from_result = align(cameras);
+  if (!(truth_from_result.linear().norm() > 0)) {
     throw std::invalid_argument("cloud: the true cameras tell no scale: they stand in one place");
   }
   return truth_from_result;
 }
 
-void transform(std::vector<Eigen::Vector3d>& points, const Eigen::Matrix4d& matrix) {
-  const Eigen::Matrix3d turn = matrix.topLeftCorner<3, 3>();
-  const Eigen::Vector3d shift = matrix.topRightCorner<3, 1>();
-  for (Eigen::Vector3d& point : points) point = turn * point + shift;
-}
-
-void compare_clouds(const Inputs& inputs, const std::vector<std::vector<PosePair>>& poses,
-                    std::optional<double> threshold, EvalReport& report) {
+void compare_clouds(const Inputs& inputs, const std::vector<std::vector<CameraPair>>& cameras,
+                    std::optional<double> threshold, EvalReport& report, const Events& events) {
   const auto &ours = inputs.result.clouds, &theirs = inputs.truth.clouds;
   const std::size_t scenes = shared_scenes(ours, theirs, "cloud", report);
   if (scenes == 0) return;
-  if (!poses.empty() && poses.size() != scenes) {
+  if (!cameras.empty() && cameras.size() != scenes) {
     throw std::invalid_argument(
-        fmt::format("eval: clouds of {} scenes, but cameras of {}", scenes, poses.size()));
+        fmt::format("eval: clouds of {} scenes, but cameras of {}", scenes, cameras.size()));
   }
-  report.cloud_aligned = !poses.empty();
+  report.cloud_aligned = !cameras.empty();
   CloudError sum;
   for (std::size_t scene = 0; scene < scenes; ++scene) {
-    std::vector<Eigen::Vector3d> result = load(ours[scene], "points");
-    if (report.cloud_aligned) transform(result, alignment_of(poses[scene]));
-    const CloudError error = cloud_error(result, load(theirs[scene], "points"), threshold);
+    std::vector<Eigen::Vector3d> result = load(ours[scene], "points", events);
+    if (report.cloud_aligned) {
+      const Eigen::Affine3d truth_from_result = alignment_of(cameras[scene]);
+      for (Eigen::Vector3d& point : result) point = truth_from_result * point;
+    }
+    const CloudError error = cloud_error(result, load(theirs[scene], "points", events), threshold);
     for (double CloudError::*value :
          {&CloudError::accuracy, &CloudError::completeness, &CloudError::chamfer, &CloudError::precision,
           &CloudError::recall, &CloudError::f_score, &CloudError::threshold}) {
@@ -188,35 +183,35 @@ std::vector<fs::path> files_of(const EvalCommand& command) {
   return files;
 }
 
-EvalReport compare(const EvalCommand& command) {
+EvalReport compare(const EvalCommand& command, const Events& events) {
   const Inputs inputs{sort_inputs(command.result, command.depth_unit),
                       sort_inputs(command.truth, command.depth_unit)};
   EvalReport report;
-  const MatchedPoses poses = load_poses(inputs, report);
-  if (!poses.scenes.empty()) report.poses = trajectory_error(poses.scenes);
-  if (!poses.fields_of_view.empty()) report.fov = fov_error(poses.fields_of_view);
-  compare_depth(inputs, command.max_depth, report);
-  compare_clouds(inputs, poses.scenes, command.threshold, report);
+  const MatchedCameras cameras = load_cameras(inputs, report, events);
+  if (!cameras.scenes.empty()) report.poses = trajectory_error(cameras.scenes, events);
+  if (!cameras.fields_of_view.empty()) report.fov = fov_error(cameras.fields_of_view);
+  compare_depth(inputs, command.max_depth, report, events);
+  compare_clouds(inputs, cameras.scenes, command.threshold, report, events);
   if (!report.poses && !report.depth && !report.cloud) {
     std::string found;
     for (const std::string& what : report.left_out) found += (found.empty() ? "" : ", ") + what;
     throw std::invalid_argument("eval: nothing to compare: there is only the " + found);
   }
   report.scenes =
-      static_cast<int>(std::max({poses.scenes.size(), report.depth ? inputs.result.depth.size() : 0,
+      static_cast<int>(std::max({cameras.scenes.size(), report.depth ? inputs.result.depth.size() : 0,
                                  report.cloud ? inputs.result.clouds.size() : 0}));
   return report;
 }
 
 }  // namespace
 
-void run_eval_command(const EvalCommand& command) {
+void run_eval_command(const EvalCommand& command, const Events& events) {
   if (!command.json.empty()) {
     check_apart({command.json}, files_of(command));
     check_writable({command.json});
   }
-  const EvalReport report = compare(command);
-  check_stop();
+  const EvalReport report = compare(command, events);
+  events.check_stop();
   std::fputs(to_text(report).c_str(), stdout);
   if (!command.json.empty()) {
     write_atomically(command.json, [&](std::ostream& out) { out << to_json(report); });

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "io/scene/scene_files.h"
+#include "io/scene/point_filters.h"
 
 namespace vggt {
 namespace {

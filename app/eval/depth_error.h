@@ -11,7 +11,7 @@ struct DepthPair {
   const DepthMap* truth = nullptr;
 };
 
-/// How far the depth of one scene is from the true one, over all pixels where both have a value.
+/// How far the depth of one scene is from the true one, over all pixels for which both sides have a value.
 struct DepthError {
   double abs_rel = 0;   // mean of |scale·result - truth| / truth
   double delta_1 = 0;   // share of pixels with max(scale·result/truth, truth/(scale·result)) < 1.25
@@ -19,9 +19,9 @@ struct DepthError {
   double coverage = 0;  // share of the true values for which the result has one
 };
 
-/// True values count in (0, max_depth). Where sizes differ the truth is sampled at the result's pixel
-/// centres. Throws std::invalid_argument naming the frame: shapes that a resized image cannot have, a result
-/// that is negative or not finite; or if nothing can be compared.
+/// True values outside of (0, max_depth) do not count. Where sizes differ, the truth is sampled at the centres of
+/// the result's pixels. Throws std::invalid_argument naming the frame for shapes that no resizing explains and for
+/// results that are negative or not finite, and without a name if no pixel can be compared.
 DepthError depth_error(const std::vector<DepthPair>& frames, double max_depth);
 
 }  // namespace vggt

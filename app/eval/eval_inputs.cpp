@@ -7,18 +7,21 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "io/files/input_file.h"
 #include "io/files/text.h"
 #include "io/frames/frame_sources.h"
-#include "io/files/input_file.h"
+#include "io/scene/cameras_json.h"
+#include "io/scene/colmap_text.h"
+#include "io/scene/ply.h"
 #include "io/scene/prediction_reader.h"
-#include "io/scene/scene_files.h"
+#include "io/scene/tum.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
 
-enum class Kind { tum, colmap, pose_json, png, npy, pfm, ply, tensors };
+enum class FileKind { tum, colmap, camera_json, png, npy, pfm, ply, tensors };
 
 std::string head_of(const InputFile& file) {
   constexpr uint64_t kEnough = 1 << 16;
@@ -42,32 +45,33 @@ bool looks_like_colmap(std::string_view text) {
   return false;
 }
 
-Kind kind_of(const fs::path& path) {
+FileKind kind_of(const fs::path& path) {
   std::string head = head_of(InputFile(path));
   if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
-  if (head.starts_with("ply\n") || head.starts_with("ply\r")) return Kind::ply;
-  if (head.starts_with("\x89PNG")) return Kind::png;
-  if (head.starts_with("\x93NUMPY")) return Kind::npy;
-  if (head.starts_with("Pf\n") || head.starts_with("Pf ")) return Kind::pfm;
-  if (path.extension() == ".safetensors") return Kind::tensors;
+  if (head.starts_with("ply\n") || head.starts_with("ply\r")) return FileKind::ply;
+  if (head.starts_with("\x89PNG")) return FileKind::png;
+  if (head.starts_with("\x93NUMPY")) return FileKind::npy;
+  if (head.starts_with("Pf\n") || head.starts_with("Pf ")) return FileKind::pfm;
+  if (path.extension() == ".safetensors") return FileKind::tensors;
   const std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && head[first] == '{') return Kind::pose_json;
+  if (first != std::string::npos && head[first] == '{') return FileKind::camera_json;
   if (head.find('\0') != std::string::npos) {
     throw std::invalid_argument(path.string() + ": holds no cameras, depth or points that are known");
   }
-  return looks_like_colmap(head) ? Kind::colmap : Kind::tum;
+  return looks_like_colmap(head) ? FileKind::colmap : FileKind::tum;
 }
 
 /// What files hold, with the cameras of predictions apart: these have no names, and count only where no other
 /// file holds cameras.
 struct Sorted : EvalSide {
-  std::vector<Source<FramePose>> unnamed_poses;
+  std::vector<Source<FrameCamera>> unnamed_cameras;
 };
 
 void add_tensors(const fs::path& path, Sorted& side) {
   const auto file = std::make_shared<const PredictionFile>(path);
   for (int64_t scene = 0; scene < file->scenes(); ++scene) {
-    if (file->has_poses()) side.unnamed_poses.push_back({path, [file, scene] { return file->poses(scene); }});
+    if (file->has_cameras())
+      side.unnamed_cameras.push_back({path, [file, scene] { return file->cameras(scene); }});
     if (file->has_depth()) side.depth.push_back({path, [file, scene] { return file->depth(scene); }});
   }
 }
@@ -79,10 +83,10 @@ std::vector<DepthMap> one(DepthMap map) {
 }
 
 std::vector<DepthMap> read_depth(const fs::path& path, double unit) {
-  const Kind kind = kind_of(path);
-  if (kind == Kind::png) return one(read_depth_png(path, unit));
-  if (kind == Kind::pfm) return one(read_depth_pfm(path));
-  if (kind == Kind::npy) return read_depth_npy(path);
+  const FileKind kind = kind_of(path);
+  if (kind == FileKind::png) return one(read_depth_png(path, unit));
+  if (kind == FileKind::pfm) return one(read_depth_pfm(path));
+  if (kind == FileKind::npy) return read_depth_npy(path);
   throw std::invalid_argument(path.string() + ": neither PNG nor .npy nor .pfm");
 }
 
@@ -121,24 +125,24 @@ void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
 
 void add_file(const fs::path& path, double unit, Sorted& side) {
   switch (kind_of(path)) {
-    case Kind::tum:
-      side.poses.push_back({path, [path] { return read_tum_poses(path); }});
+    case FileKind::tum:
+      side.cameras.push_back({path, [path] { return read_tum(path); }});
       break;
-    case Kind::colmap:
-      side.poses.push_back({path, [path] { return read_colmap_images(path); }});
+    case FileKind::colmap:
+      side.cameras.push_back({path, [path] { return read_colmap_images(path); }});
       break;
-    case Kind::pose_json:
-      side.poses.push_back({path, [path] { return read_pose_json(path); }});
+    case FileKind::camera_json:
+      side.cameras.push_back({path, [path] { return read_cameras_json(path); }});
       break;
-    case Kind::ply:
+    case FileKind::ply:
       side.clouds.push_back({path, [path] { return read_ply_points(path); }});
       break;
-    case Kind::tensors:
+    case FileKind::tensors:
       add_tensors(path, side);
       break;
-    case Kind::png:
-    case Kind::npy:
-    case Kind::pfm:
+    case FileKind::png:
+    case FileKind::npy:
+    case FileKind::pfm:
       side.depth.push_back({path, [path, unit] { return read_depth(path, unit); }});
       break;
   }
@@ -159,9 +163,9 @@ EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
       add_depth_folder(path, depth_unit, side);
     }
   }
-  if (side.poses.empty()) {
-    side.poses = std::move(side.unnamed_poses);
-    side.poses_named = false;
+  if (side.cameras.empty()) {
+    side.cameras = std::move(side.unnamed_cameras);
+    side.cameras_named = false;
   }
   return side;
 }

@@ -37,17 +37,17 @@ std::string stem_key(const std::string& name) {
 /// Positions by key; nothing if a key is there twice.
 std::optional<std::map<std::string, std::size_t>> by_key(
     const Keys& keys, const std::function<std::string(const std::string&)>& key) {
-  std::map<std::string, std::size_t> places;
+  std::map<std::string, std::size_t> positions;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!places.emplace(key(keys[i].name), i).second) return std::nullopt;
+    if (!positions.emplace(key(keys[i].name), i).second) return std::nullopt;
   }
-  return places;
+  return positions;
 }
 
 void refuse_twice(const Keys& keys, const char* side) {
-  std::map<std::string, std::size_t> places;
+  std::map<std::string, std::size_t> counts;
   for (const FrameKey& frame : keys) {
-    if (++places[spelt_key(frame.name)] == 2) {
+    if (++counts[spelt_key(frame.name)] == 2) {
       throw std::invalid_argument(fmt::format("{}: frame '{}' is there twice", side, printable(frame.name)));
     }
   }

@@ -1,6 +1,5 @@
 #include "app/eval/trajectory_error.h"
 
-#include <Eigen/Geometry>
 #include <Eigen/SVD>
 #include <algorithm>
 #include <array>
@@ -10,7 +9,6 @@
 #include <stdexcept>
 
 #include "app/scene/median.h"
-#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {
@@ -47,10 +45,11 @@ class DegreeHistogram {
 /// Distances below this share of the coordinates are rounding.
 constexpr double kRounding = 1e-12;
 
-Eigen::Matrix4d relative(const Eigen::Matrix4d& world_from_a, const Eigen::Matrix4d& world_from_b) {
-  Eigen::Matrix4d a_from_b = Eigen::Isometry3d(world_from_a).inverse().matrix() * world_from_b;
-  const Eigen::Vector3d a = world_from_a.topRightCorner<3, 1>(), b = world_from_b.topRightCorner<3, 1>();
-  if ((b - a).norm() <= kRounding * a.norm()) a_from_b.topRightCorner<3, 1>().setZero();
+/// a_from_b; no translation at all where both cameras stand in one place.
+Eigen::Isometry3d relative(const Camera& a, const Camera& b) {
+  Eigen::Isometry3d a_from_b = a.cam_from_world * b.cam_from_world.inverse();
+  const Eigen::Vector3d at_a = a.center(), at_b = b.center();
+  if ((at_b - at_a).norm() <= kRounding * at_a.norm()) a_from_b.translation().setZero();
   return a_from_b;
 }
 
@@ -63,11 +62,11 @@ double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& tru
 /// Errors of the pairs of frames of every scene: where the later camera is, seen from the earlier one.
 class PairErrors {
  public:
-  void add_scene(const std::vector<PosePair>& poses) {
-    for (std::size_t i = 0; i < poses.size(); ++i) {
-      check_stop();
-      for (std::size_t j = i + 1; j < poses.size(); ++j) {
-        add(relative(poses[i].result, poses[j].result), relative(poses[i].truth, poses[j].truth));
+  void add_scene(const std::vector<CameraPair>& cameras, const Events& events) {
+    for (std::size_t i = 0; i < cameras.size(); ++i) {
+      events.check_stop();
+      for (std::size_t j = i + 1; j < cameras.size(); ++j) {
+        add(relative(cameras[i].result, cameras[j].result), relative(cameras[i].truth, cameras[j].truth));
       }
     }
   }
@@ -80,10 +79,10 @@ class PairErrors {
   }
 
  private:
-  void add(const Eigen::Matrix4d& result, const Eigen::Matrix4d& truth) {
-    const Eigen::Matrix3d turn = result.topLeftCorner<3, 3>().transpose() * truth.topLeftCorner<3, 3>();
+  void add(const Eigen::Isometry3d& result, const Eigen::Isometry3d& truth) {
+    const Eigen::Matrix3d turn = result.linear().transpose() * truth.linear();
     const double rotation = degrees(Eigen::AngleAxisd(turn).angle());
-    const double direction = direction_error(result.topRightCorner<3, 1>(), truth.topRightCorner<3, 1>());
+    const double direction = direction_error(result.translation(), truth.translation());
     rotations_.push_back(rotation);
     directions_.push_back(direction);
     signed_.add(std::max(rotation, direction));
@@ -98,23 +97,24 @@ struct Centres {
   Eigen::Matrix3Xd result, truth;
 };
 
-Centres centres_of(const std::vector<PosePair>& poses) {
-  const auto count = static_cast<Eigen::Index>(poses.size());
+Centres centres_of(const std::vector<CameraPair>& cameras) {
+  const auto count = static_cast<Eigen::Index>(cameras.size());
   Centres centres{Eigen::Matrix3Xd(3, count), Eigen::Matrix3Xd(3, count)};
   for (Eigen::Index i = 0; i < count; ++i) {
-    const PosePair& pose = poses[static_cast<std::size_t>(i)];
-    centres.result.col(i) = pose.result.topRightCorner<3, 1>();
-    centres.truth.col(i) = pose.truth.topRightCorner<3, 1>();
+    const CameraPair& pair = cameras[static_cast<std::size_t>(i)];
+    centres.result.col(i) = pair.result.center();
+    centres.truth.col(i) = pair.truth.center();
   }
   return centres;
 }
 
-Eigen::Matrix3d mean_turn(const std::vector<PosePair>& poses) {
+/// The mean of the rotations from the result's world to the true one, which need not be a rotation.
+Eigen::Matrix3d mean_turn(const std::vector<CameraPair>& cameras) {
   Eigen::Matrix3d sum = Eigen::Matrix3d::Zero();
-  for (const PosePair& pose : poses) {
-    sum += pose.truth.topLeftCorner<3, 3>() * pose.result.topLeftCorner<3, 3>().transpose();
+  for (const CameraPair& pair : cameras) {
+    sum += pair.truth.cam_from_world.linear().transpose() * pair.result.cam_from_world.linear();
   }
-  return sum / static_cast<double>(poses.size());
+  return sum / static_cast<double>(cameras.size());
 }
 
 Eigen::Matrix3d nearest_rotation(const Eigen::Matrix3d& matrix) {
@@ -123,21 +123,22 @@ Eigen::Matrix3d nearest_rotation(const Eigen::Matrix3d& matrix) {
   return svd.matrixU() * Eigen::Vector3d(1, 1, sign).asDiagonal() * svd.matrixV().transpose();
 }
 
-/// A matrix whose nearest rotation aligns the worlds: the covariance of the centres where they span a plane.
-/// On a line they fix one direction, and the cameras' rotations what is across it; in a point all of it.
-Eigen::Matrix3d known_turn(const Eigen::Matrix3d& covariance, const std::vector<PosePair>& poses) {
+/// A matrix whose nearest rotation aligns the worlds: the covariance of the centres where these span a plane.
+/// Centres on a line fix one direction, and the cameras' rotations fix what is across it; where all centres
+/// are in one point, the rotations fix everything.
+Eigen::Matrix3d known_turn(const Eigen::Matrix3d& covariance, const std::vector<CameraPair>& cameras) {
   const Eigen::JacobiSVD<Eigen::Matrix3d> svd(covariance, Eigen::ComputeFullU | Eigen::ComputeFullV);
   const Eigen::Vector3d spread = svd.singularValues();
   constexpr double kLine = 1e-6;  // of variances: a thousandth of the length
   if (spread(1) > kLine * spread(0)) return covariance;
-  if (!(spread(0) > 0)) return mean_turn(poses);
+  if (!(spread(0) > 0)) return mean_turn(cameras);
   const Eigen::Vector3d to = svd.matrixU().col(0), from = svd.matrixV().col(0);
   const Eigen::Matrix3d across_to = Eigen::Matrix3d::Identity() - to * to.transpose();
   const Eigen::Matrix3d across_from = Eigen::Matrix3d::Identity() - from * from.transpose();
-  return to * from.transpose() + across_to * mean_turn(poses) * across_from;
+  return to * from.transpose() + across_to * mean_turn(cameras) * across_from;
 }
 
-/// From their mean; zero where the centres are in one place. Throws where their squares would overflow.
+/// The centres from their mean; zero where all are in one place. Throws where squares would overflow.
 Eigen::Matrix3Xd offsets(const Eigen::Matrix3Xd& centres) {
   constexpr double kFarthest = 1e100;
   if (!(centres.norm() < kFarthest)) throw std::invalid_argument("poses: positions farther away than 1e100");
@@ -146,38 +147,38 @@ Eigen::Matrix3Xd offsets(const Eigen::Matrix3Xd& centres) {
   return from_mean;
 }
 
-double ate_rmse(const Centres& centres, const Eigen::Matrix4d& truth_from_result) {
-  const Eigen::Matrix3Xd aligned = (truth_from_result.topLeftCorner<3, 3>() * centres.result).colwise() +
-                                   Eigen::Vector3d(truth_from_result.topRightCorner<3, 1>());
+double ate_rmse(const Centres& centres, const Eigen::Affine3d& truth_from_result) {
+  const Eigen::Matrix3Xd aligned = (truth_from_result.linear() * centres.result).colwise() +
+                                   Eigen::Vector3d(truth_from_result.translation());
   return std::sqrt((aligned - centres.truth).colwise().squaredNorm().mean());
 }
 
 }  // namespace
 
-Eigen::Matrix4d align(const std::vector<PosePair>& poses) {
-  const Centres centres = centres_of(poses);
+Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
+  const Centres centres = centres_of(cameras);
   const Eigen::Vector3d from = centres.result.rowwise().mean(), to = centres.truth.rowwise().mean();
   const Eigen::Matrix3Xd from_offsets = offsets(centres.result);
   const Eigen::Matrix3d covariance = offsets(centres.truth) * from_offsets.transpose();
-  const Eigen::Matrix3d rotation = nearest_rotation(known_turn(covariance, poses));
+  const Eigen::Matrix3d rotation = nearest_rotation(known_turn(covariance, cameras));
   const double variance = from_offsets.squaredNorm();
   const double scale = variance > 0 ? (rotation.transpose() * covariance).trace() / variance : 1;
-  Eigen::Matrix4d similarity = Eigen::Matrix4d::Identity();
-  similarity.topLeftCorner<3, 3>() = scale * rotation;
-  similarity.topRightCorner<3, 1>() = to - scale * (rotation * from);
+  Eigen::Affine3d similarity = Eigen::Affine3d::Identity();
+  similarity.linear() = scale * rotation;
+  similarity.translation() = to - scale * (rotation * from);
   return similarity;
 }
 
-TrajectoryError trajectory_error(const std::vector<std::vector<PosePair>>& scenes) {
+TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events) {
   TrajectoryError error;
   error.scale = 0;
   PairErrors pairs;
   const auto count = static_cast<double>(scenes.size());
-  for (const std::vector<PosePair>& poses : scenes) {
-    const Eigen::Matrix4d truth_from_result = align(poses);
-    error.scale += truth_from_result.topLeftCorner<3, 1>().norm() / count;
-    error.ate_rmse += ate_rmse(centres_of(poses), truth_from_result) / count;
-    pairs.add_scene(poses);
+  for (const std::vector<CameraPair>& cameras : scenes) {
+    const Eigen::Affine3d truth_from_result = align(cameras);
+    error.scale += truth_from_result.linear().col(0).norm() / count;
+    error.ate_rmse += ate_rmse(centres_of(cameras), truth_from_result) / count;
+    pairs.add_scene(cameras, events);
   }
   pairs.report(error);
   return error;

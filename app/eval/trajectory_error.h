@@ -34,7 +34,8 @@ struct TrajectoryError {
 Eigen::Affine3d align(const std::vector<CameraPair>& cameras);
 
 /// Over all scenes, each of at least 2 frames in their order. A pair of frames that truly did not move has no
-/// direction error; one that did not move in the result only is 90 degrees off. Throws as align(), and Stopped.
+/// direction error; one that did not move in the result only is 90 degrees off. Throws as align(), and
+/// Stopped.
 TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events);
 
 }  // namespace vggt

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <span>
 
-#include "app/scene/median.h"
 #include "app/report/picture_view.h"
+#include "app/scene/median.h"
 
 namespace vggt {
 namespace {
@@ -22,7 +22,7 @@ class Projection {
       : view_(view), middle_(0.5F * static_cast<float>(width), 0.5F * static_cast<float>(height)) {}
 
   Vector3f operator()(const Vector3d& point) const {
-    const Vector3d p = (view_.view_from_world * point.homogeneous()).head<3>();
+    const Vector3d p = (view_.view_from_world.matrix() * point.homogeneous()).head<3>();
     const Vector3f at = p.cast<float>();
     const auto focal = static_cast<float>(view_.focal);
     return {middle_.x() + focal * at.x() / at.z(), middle_.y() + focal * at.y() / at.z(), at.z()};
@@ -47,8 +47,8 @@ class Spacing {
     return at.x() >= 0 && at.y() >= 0 && at.x() <= width_ && at.y() <= height_;
   }
   void add(const Vector3f& at) { ++counts_[part(at)]; }
-  float at(const Vector3f& place) const {
-    return side_ / std::sqrt(static_cast<float>(counts_[part(place)]));
+  float at(const Vector3f& pixel) const {
+    return side_ / std::sqrt(static_cast<float>(counts_[part(pixel)]));
   }
 
  private:
@@ -63,23 +63,23 @@ class Spacing {
 
 void draw_points(const PointCloud& cloud, const PictureView& view, const Projection& project, int width,
                  int height, Canvas& canvas) {
-  std::vector<Vector3f> places;
+  std::vector<Vector3f> pixels;
   std::vector<Canvas::Color> colors;
   Spacing spacing(width, height);
   for (std::size_t i = 0; i < cloud.points.size(); ++i) {
-    const Vector3f place = project(cloud.points[i].cast<double>());
-    if (!(place.z() > 0 && place.z() >= view.nearest && spacing.inside(place))) continue;
-    places.push_back(place);
+    const Vector3f pixel = project(cloud.points[i].cast<double>());
+    if (!(pixel.z() > 0 && pixel.z() >= view.nearest && spacing.inside(pixel))) continue;
+    pixels.push_back(pixel);
     colors.push_back(cloud.colors[i]);
-    spacing.add(place);
+    spacing.add(pixel);
   }
-  if (places.empty()) return;
+  if (pixels.empty()) return;
   std::vector<float> typical;
-  for (const Vector3f& place : places) typical.push_back(spacing.at(place));
+  for (const Vector3f& pixel : pixels) typical.push_back(spacing.at(pixel));
   const auto largest = 2.5F * static_cast<float>(median(std::span(typical)));
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const float radius = std::max(0.7F, 1.2F * std::min(spacing.at(places[i]), largest));
-    canvas.disc(places[i].head<2>(), radius, places[i].z(), colors[i]);
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    const float radius = std::max(0.7F, 1.2F * std::min(spacing.at(pixels[i]), largest));
+    canvas.disc(pixels[i].head<2>(), radius, pixels[i].z(), colors[i]);
   }
 }
 
@@ -109,8 +109,7 @@ Canvas::Color camera_color(std::size_t i, std::size_t count) {
   return (stops[stop] * (1 - share) + stops[stop + 1] * share).array().round().cast<uint8_t>();
 }
 
-Picture draw_picture(const PointCloud& cloud, const std::vector<Camera>& cameras, int width,
-                     int height) {
+Picture draw_picture(const PointCloud& cloud, const std::vector<Camera>& cameras, int width, int height) {
   const std::vector<Frustum> frustums = frustums_of(cameras, cloud.points);
   const PictureView view = picture_view(cloud.points, frustums, width, height);
   const Projection project(view, width, height);

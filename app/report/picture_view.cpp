@@ -52,11 +52,6 @@ double extent(const std::vector<Vector3d>& points) {
   return size.norm();
 }
 
-Vector3d centre_of(const Camera& camera) {
-  const Matrix3d rotation = camera.cam_from_world.topLeftCorner<3, 3>();
-  return -rotation.transpose() * camera.cam_from_world.topRightCorner<3, 1>();
-}
-
 /// How far in front of the cameras their images are drawn.
 double frustum_depth(const std::vector<Vector3d>& centres, double scene) {
   if (centres.size() < 2) return 0.05 * scene;
@@ -66,13 +61,13 @@ double frustum_depth(const std::vector<Vector3d>& centres, double scene) {
 }
 
 Frustum frustum_of(const Camera& camera, double depth) {
-  const Matrix3d world_from_cam = camera.cam_from_world.topLeftCorner<3, 3>().transpose();
-  const Matrix3d& k = camera.k_network;
-  Frustum frustum{centre_of(camera), {}};
+  const Matrix3d world_from_cam = camera.cam_from_world.linear().transpose();
+  const Matrix3d& k = camera.k;
+  Frustum frustum{camera.center(), {}};
   const std::array<std::array<int, 2>, 4> corners = {{{0, 0}, {1, 0}, {1, 1}, {0, 1}}};
   for (std::size_t i = 0; i < corners.size(); ++i) {
-    const Vector3d ray((corners[i][0] * camera.network_width - k(0, 2)) / k(0, 0),
-                       (corners[i][1] * camera.network_height - k(1, 2)) / k(1, 1), 1);
+    const Vector3d ray((corners[i][0] * camera.width - k(0, 2)) / k(0, 0),
+                       (corners[i][1] * camera.height - k(1, 2)) / k(1, 1), 1);
     frustum.corners[i] = frustum.centre + depth * (world_from_cam * ray);
   }
   return frustum;
@@ -138,15 +133,16 @@ Matrix3d view_axes(const Heading& heading) {
   return axes;
 }
 
-/// Where to stand along one axis of the picture, so that both borders leave out their share: for a point at
-/// (x, z) to be inside of a border that rises by `slope`, ±(x - at) <= slope (z - from).
-struct Stand {
-  double at, from;
+/// An eye's place along one axis of the picture and along the view, in the view's axes.
+struct EyePlace {
+  double across, ahead;
 };
 
-/// `cameras` holds what is drawn of each camera.
-Stand stand(const std::vector<Vector3d>& points, const std::vector<std::vector<Vector3d>>& cameras, int axis,
-            double slope) {
+/// The foremost place from which both borders of one axis leave out their share of what is drawn. A point at
+/// (x, z) is inside of a border that rises by `slope` where ±(x - across) <= slope (z - ahead). `cameras`
+/// holds the points that are drawn of each camera.
+EyePlace eye_place(const std::vector<Vector3d>& points, const std::vector<std::vector<Vector3d>>& cameras,
+                   int axis, double slope) {
   const auto border = [&](double sign) {
     const Vector3d off = sign * Vector3d::Unit(axis) - slope * Vector3d::UnitZ();
     std::vector<double> farthest;
@@ -171,7 +167,7 @@ std::vector<Frustum> frustums_of(const std::vector<Camera>& cameras,
                                  const std::vector<Eigen::Vector3f>& points) {
   std::vector<Vector3d> centres;
   for (const Camera& camera : cameras) {
-    if (camera.valid) centres.push_back(centre_of(camera));
+    if (camera.valid) centres.push_back(camera.center());
   }
   std::vector<Vector3d> all = sample(points);
   all.insert(all.end(), centres.begin(), centres.end());
@@ -203,15 +199,14 @@ PictureView picture_view(const std::vector<Eigen::Vector3f>& points, const std::
     if (!nearest || point.z() >= *nearest) shown.push_back(point);
   }
   PictureView view;
-  view.view_from_world.setIdentity();
-  view.view_from_world.topLeftCorner<3, 3>() = axes;
+  view.view_from_world.linear() = axes;
   view.focal = std::max(width, height) / (2 * std::tan(kFieldOfView / 2));
   if (shown.empty() && cameras.empty()) return view;
-  const Stand x = stand(shown, cameras, 0, kMargin * width / (2 * view.focal));
-  const Stand y = stand(shown, cameras, 1, kMargin * height / (2 * view.focal));
-  Vector3d eye(x.at, y.at, std::min(x.from, y.from));
+  const EyePlace x = eye_place(shown, cameras, 0, kMargin * width / (2 * view.focal));
+  const EyePlace y = eye_place(shown, cameras, 1, kMargin * height / (2 * view.focal));
+  Vector3d eye(x.across, y.across, std::min(x.ahead, y.ahead));
   if (cameras.empty() && !(extent(all) > 0)) eye.z() -= 1;  // all in one place
-  view.view_from_world.topRightCorner<3, 1>() = -eye;
+  view.view_from_world.translation() = -eye;
   view.nearest = nearest.value_or(eye.z()) - eye.z();
   return view;
 }

@@ -1,5 +1,5 @@
 #pragma once
-#include <Eigen/Core>
+#include <Eigen/Geometry>
 #include <array>
 #include <vector>
 
@@ -20,9 +20,9 @@ std::vector<Frustum> frustums_of(const std::vector<Camera>& cameras,
 
 /// From where a picture is taken.
 struct PictureView {
-  Eigen::Matrix4d view_from_world;  // OpenCV axes
-  double focal = 0;                 // pixels; the principal point is the middle of the picture
-  double nearest = 0;               // what is nearer along z is not drawn: it would hide the rest
+  Eigen::Isometry3d view_from_world = Eigen::Isometry3d::Identity();  // OpenCV axes
+  double focal = 0;    // pixels; the principal point is the middle of the picture
+  double nearest = 0;  // what is nearer along z is not drawn: it would hide the rest
 };
 
 /// A view from behind and above the cameras that shows all of them and the points, but for a few percent at

@@ -7,7 +7,8 @@
 namespace vggt {
 namespace {
 
-using PoseEncoding = Eigen::Matrix<float, 9, 1>;  // translation, quaternion xyzw, fields of view: height, width
+using PoseEncoding =
+    Eigen::Matrix<float, 9, 1>;  // translation, quaternion xyzw, fields of view: height, width
 using Extrinsic = Eigen::Matrix<float, 3, 4, Eigen::RowMajor>;
 using Intrinsic = Eigen::Matrix<float, 3, 3, Eigen::RowMajor>;
 

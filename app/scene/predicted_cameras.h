@@ -5,9 +5,10 @@
 
 namespace vggt {
 
-/// The cameras that the network's arrays stand for: pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], with
-/// S = frames, of images of width × height network pixels. A camera without a finite pose and a field of view
-/// between 0 and pi is not valid, and else as constructed. Maps and original sizes are left to the caller.
+/// The cameras that the network's arrays stand for: pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3],
+/// with S = frames, of images of width × height network pixels. A camera without a finite pose and a field of
+/// view between 0 and pi is not valid, and else as constructed. Maps and original sizes are left to the
+/// caller.
 std::vector<Camera> cameras_from(const float* pose_enc, const float* extrinsic, const float* intrinsic,
                                  int frames, int width, int height);
 

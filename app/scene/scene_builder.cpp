@@ -43,10 +43,11 @@ void SceneBuilder::add(const DenseChunk& chunk) {
 }
 
 void SceneBuilder::add_frame(int frame, const float* depth, const float* points, const float* confidence) {
-  count_confidence(frame, confidence);
   const int64_t pixels = static_cast<int64_t>(width_) * height_;
+  const bool usable = cameras_.empty() || cameras_[static_cast<std::size_t>(frame)].valid;
+  count_confidence(frame, confidence, usable);
   pixels_ += pixels;
-  if (!cameras_.empty() && !cameras_[static_cast<std::size_t>(frame)].valid) {
+  if (!usable) {
     dropped_[kInvalidFrame] += pixels;
     return;
   }
@@ -70,7 +71,7 @@ void SceneBuilder::add_frame(int frame, const float* depth, const float* points,
   if (candidates_.size() >= prune_at_) prune();
 }
 
-void SceneBuilder::count_confidence(int frame, const float* confidence) {
+void SceneBuilder::count_confidence(int frame, const float* confidence, bool for_percentile) {
   double sum = 0;
   int64_t finite = 0;
   const FrameView& view = frames_[static_cast<std::size_t>(frame)];
@@ -78,7 +79,7 @@ void SceneBuilder::count_confidence(int frame, const float* confidence) {
     for (int x = view.begin_x; x < view.end_x; ++x) {
       const float value = confidence[static_cast<int64_t>(y) * width_ + x];
       if (!std::isfinite(value)) continue;
-      if (!options_.conf_threshold) top_confidence_.add(value);
+      if (for_percentile && !options_.conf_threshold) top_confidence_.add(value);
       sum += value;
       ++finite;
     }
@@ -93,9 +94,9 @@ std::vector<double> SceneBuilder::depth_plane(int frame, const float* depth, con
     std::copy(depth, depth + pixels, plane.begin());
     return plane;
   }
-  const Eigen::RowVector4d axis = cameras_.empty()
-                                      ? Eigen::RowVector4d(0, 0, 1, 0)
-                                      : cameras_[static_cast<std::size_t>(frame)].cam_from_world.matrix().row(2);
+  const Eigen::RowVector4d axis =
+      cameras_.empty() ? Eigen::RowVector4d(0, 0, 1, 0)
+                       : cameras_[static_cast<std::size_t>(frame)].cam_from_world.matrix().row(2);
   for (std::size_t i = 0; i < pixels; ++i) {
     const Eigen::Map<const Eigen::Vector3f> point(points + 3 * i);
     plane[i] = axis.head<3>().dot(point.cast<double>()) + axis[3];

@@ -12,10 +12,10 @@
 namespace vggt {
 
 struct SceneOptions {
-  double conf_percentile = 50;           // share that is dropped of the pixels that show an image, %
+  double conf_percentile = 50;  // % dropped of the pixels that show the image of a frame with a camera
   std::optional<double> conf_threshold;  // instead of it
   bool mask_black = false, mask_white = false;
-  double depth_edge = 0;  // largest spread of depth over 3×3 pixels, relative; 0: any
+  double depth_edge = 0;  // greatest spread of depth over 3×3 pixels, as a share of the depth; 0: any
 };
 
 /// What the builder needs of a network input frame: its colours and which of its pixels show the image (the
@@ -33,7 +33,7 @@ struct DenseChunk {
   const float* confidence = nullptr;  // [count,H,W]
 };
 
-/// How many points a filter was given and how many it left.
+/// How many points a filter got, and how many it left.
 struct FilterCount {
   std::string name;
   int64_t before = 0, after = 0;
@@ -46,13 +46,13 @@ struct BuiltScene {
   std::vector<FilterCount> filters;
 };
 
-/// Turns dense predictions into coloured points, chunk after chunk. Of the pixels, only those are kept that can
-/// still be above the confidence percentile q: at the end (1 - q)·S·H·W points of 24 bytes each and as many
-/// confidences of 4 bytes (StreamingQuantile), on the way up to a quarter more.
+/// Turns dense predictions into coloured points, chunk after chunk. Of the pixels, only those are kept that
+/// can still be above the confidence percentile q: at the end (1 - q)·S·H·W points of 24 bytes each and as
+/// many confidences of 4 bytes (StreamingQuantile), on the way up to a quarter more.
 class SceneBuilder {
  public:
-  /// What `frames` point to must outlive the builder. Without cameras (point head only) depth is measured along
-  /// the world's z axis, which is the first camera's.
+  /// What `frames` point to must outlive the builder. Without cameras (point head only) depth is measured
+  /// along the world's z axis, which is the first camera's.
   SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames);
 
   /// Throws std::logic_error unless there is one camera for each frame.
@@ -72,7 +72,8 @@ class SceneBuilder {
 
   void add_frame(int frame, const float* depth, const float* points, const float* confidence);
   std::vector<double> depth_plane(int frame, const float* depth, const float* points) const;
-  void count_confidence(int frame, const float* confidence);
+  /// The mean of a frame's confidence, and its part in the percentile.
+  void count_confidence(int frame, const float* confidence, bool for_percentile);
   Filter judge(int frame, int x, int y, const std::vector<double>& depth, float confidence) const;
   bool is_masked(int frame, int64_t pixel) const;
   bool is_edge(int x, int y, const std::vector<double>& depth) const;

@@ -7,7 +7,8 @@
 
 namespace vggt {
 
-/// Drops points whose mean distance to `neighbors` others is more than `std_ratio` deviations above the average.
+/// Drops points whose mean distance to `neighbors` others is more than `std_ratio` deviations above the
+/// average.
 struct OutlierFilter {
   int neighbors = 20;
   double std_ratio = 2;
@@ -16,7 +17,7 @@ struct OutlierFilter {
 struct CloudFilters {
   double voxel = 0;                       // side of a voxel as a share of the median depth; 0: off
   std::optional<OutlierFilter> outliers;  // nothing: off
-  int64_t max_points = 0;  // 0: all
+  int64_t max_points = 0;                 // 0: all
   int64_t seed = 0;
 };
 

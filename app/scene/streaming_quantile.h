@@ -5,7 +5,8 @@
 namespace vggt {
 
 /// The exact quantile of a stream of numbers, of which only the part above the quantile is kept: of N numbers
-/// (1 - quantile)·N, and a quarter or a million more until the next pruning. Its memory grows with the stream.
+/// (1 - quantile)·N, and a quarter or a million more until the next pruning. Its memory grows with the
+/// stream.
 class StreamingQuantile {
  public:
   /// `quantile` in [0,1]; at most `max_count` numbers will come.

@@ -7,8 +7,8 @@
 
 namespace vggt {
 
-/// A pinhole camera: where it stood, and how it maps onto the pixels of an image. Pixel centres lie at integers,
-/// so the image reaches from -0.5 to width - 0.5.
+/// A pinhole camera: where it stood, and how it maps onto the pixels of an image. Pixel centres lie at
+/// integers, so the image reaches from -0.5 to width - 0.5.
 struct Camera {
   Eigen::Isometry3d cam_from_world = Eigen::Isometry3d::Identity();  // OpenCV axes: x right, y down, z ahead
   Eigen::Matrix3d k = Eigen::Matrix3d::Identity();                   // pixels of the image of width × height
@@ -34,14 +34,14 @@ struct FrameCamera {
   double mean_confidence = 0;
 };
 
-/// Gives the camera square pixels and its principal point in the image's middle, as far as the size is known (height
-/// 0: it is not). Throws std::invalid_argument (without a path) unless width and focal length (pixels) are positive
-/// and the sizes whole numbers.
+/// Gives the camera square pixels and its principal point in the image's middle, as far as the size is known
+/// (height 0: it is not). Throws std::invalid_argument (without a path) unless width and focal length
+/// (pixels) are positive and the sizes whole numbers.
 void set_simple_intrinsics(Camera& camera, double width, double height, double focal);
 
-/// The pose with the rotation that is nearest to the left 3×3 part of `matrix`, whose last row is not looked at.
-/// Throws std::invalid_argument (without a path) if that part is no rotation within a hundredth, or if a number
-/// is not finite.
+/// The pose with the rotation that is nearest to the left 3×3 part of `matrix`, whose last row is not looked
+/// at. Throws std::invalid_argument (without a path) if that part is no rotation within a hundredth, or if a
+/// number is not finite.
 Eigen::Isometry3d nearest_pose(const Eigen::Matrix4d& matrix);
 
 }  // namespace vggt

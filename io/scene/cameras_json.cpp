@@ -101,8 +101,7 @@ void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all) {
   for (const json* at : {&entry, &all}) {
     if (at->contains("camera_angle_x")) {
       const auto angle = field<double>(*at, "camera_angle_x");
-      if (!(angle > 0 && angle < std::numbers::pi))
-        fail("camera_angle_x: expected radians between 0 and pi");
+      if (!(angle > 0 && angle < std::numbers::pi)) fail("camera_angle_x: expected radians between 0 and pi");
       const double known_width = width > 0 ? width : 1;
       return set_simple_intrinsics(camera, known_width, width > 0 ? height : 0,
                                    known_width / (2 * std::tan(angle / 2)));

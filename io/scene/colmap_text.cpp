@@ -42,8 +42,7 @@ bool is_observations(const Words& words) {
 
 FrameCamera parse_image(const Words& words, const CamerasById& cameras) {
   if (words.size() < 10)
-    throw std::invalid_argument(
-        "has fewer than 10 fields: IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME");
+    throw std::invalid_argument("has fewer than 10 fields: IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME");
   const auto value = [&](std::size_t i) { return finite_number(words[i]); };
   FrameCamera frame;
   const char* name_end = words.back().data() + words.back().size();

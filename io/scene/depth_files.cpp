@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "io/files/byte_reader.h"
-#include "io/files/text.h"
-#include "io/frames/image_files.h"
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
+#include "io/files/text.h"
+#include "io/frames/image_files.h"
 #include "io/tensors/tensor_values.h"
 
 namespace vggt {

@@ -44,7 +44,7 @@ PredictionsWriter::PredictionsWriter(const std::filesystem::path& path,
   const std::vector<TensorDescription> tensors = tensors_of(shapes);
   const SafetensorsHeader header = make_safetensors_header(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    places_[tensors[i].name] = {tensors[i].shape, header.offsets[i], values_of_frame(tensors[i].shape), 0};
+    tensors_[tensors[i].name] = {tensors[i].shape, header.offsets[i], values_of_frame(tensors[i].shape), 0};
 
   descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno);
@@ -62,20 +62,20 @@ PredictionsWriter::~PredictionsWriter() {
 }
 
 void PredictionsWriter::write(const std::string& name, int64_t first, int64_t count, const float* values) {
-  const auto found = places_.find(name);
-  if (found == places_.end() || first < 0 || count < 0 || first + count > found->second.shape[0]) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end() || first < 0 || count < 0 || first + count > found->second.shape[0]) {
     throw std::logic_error("predictions: '" + name + "' has no such frames");
   }
-  Place& place = found->second;
-  const uint64_t frame_bytes = sizeof(float) * static_cast<uint64_t>(place.frame_values);
-  write_at(place.offset + frame_bytes * static_cast<uint64_t>(first), values,
+  Tensor& tensor = found->second;
+  const uint64_t frame_bytes = sizeof(float) * static_cast<uint64_t>(tensor.frame_values);
+  write_at(tensor.offset + frame_bytes * static_cast<uint64_t>(first), values,
            static_cast<std::size_t>(frame_bytes * static_cast<uint64_t>(count)));
-  place.frames_written += count;
+  tensor.frames_written += count;
 }
 
 void PredictionsWriter::close() {
-  for (const auto& [name, place] : places_) {
-    if (place.frames_written != place.shape[0])
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor.frames_written != tensor.shape[0])
       throw std::logic_error("predictions: '" + name + "' is incomplete");
   }
   const int descriptor = std::exchange(descriptor_, -1);

@@ -7,21 +7,21 @@
 
 namespace vggt {
 
-/// Which outputs --save-predictions will get, and their sizes.
+/// Which tensors a predictions file gets, and their sizes.
 struct PredictionShapes {
   int64_t frames = 0, height = 0, width = 0;
   int64_t queries = 0;  // 0: no tracks
   bool camera = false, depth = false, points = false;
 };
 
-/// A .safetensors file of fp32 tensors whose parts are written as they come, at their final places.
-/// Names and shapes: images [S,3,H,W], pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], depth and
+/// A .safetensors file of fp32 tensors whose parts are written as they come, each where it belongs in the
+/// file. Names and shapes: images [S,3,H,W], pose_enc [S,9], extrinsic [S,3,4], intrinsic [S,3,3], depth and
 /// depth_conf [S,H,W], world_points [S,H,W,3], world_points_conf [S,H,W], track [S,Q,2], track_vis and
 /// track_conf [S,Q].
 class PredictionsWriter {
  public:
-  /// Makes the file at its full size. Throws std::system_error, as all members do, naming `final_path`: where
-  /// the file will be in the end.
+  /// Makes the file `path` at its full size. Throws std::system_error, as all members do, naming
+  /// `final_path`: what the file will be called in the end.
   PredictionsWriter(const std::filesystem::path& path, const std::filesystem::path& final_path,
                     const PredictionShapes& shapes);
   ~PredictionsWriter();
@@ -34,9 +34,9 @@ class PredictionsWriter {
   void close();
 
  private:
-  struct Place {
+  struct Tensor {
     std::vector<int64_t> shape;
-    uint64_t offset = 0;
+    uint64_t offset = 0;  // bytes, in the file
     int64_t frame_values = 0, frames_written = 0;
   };
   void write_at(uint64_t offset, const void* data, std::size_t bytes);
@@ -44,7 +44,7 @@ class PredictionsWriter {
 
   std::filesystem::path final_path_;
   int descriptor_ = -1;
-  std::map<std::string, Place> places_;
+  std::map<std::string, Tensor> tensors_;
 };
 
 }  // namespace vggt

@@ -8,7 +8,8 @@
 namespace vggt {
 
 /// Calls take(line) for every line of a file that lists cameras. Throws std::invalid_argument for what take()
-/// throws, with path and line in front, and for files above 1 GiB; std::system_error if the file cannot be read.
+/// throws, with path and line in front, and for files above 1 GiB; std::system_error if the file cannot be
+/// read.
 void each_line(const std::filesystem::path& path, const std::function<void(std::string_view line)>& take);
 
 std::vector<std::string_view> words_of(std::string_view line);

@@ -23,6 +23,7 @@ std::string exact(double value) {
 std::string tum_line(const FrameCamera& frame) {
   const Eigen::Isometry3d& cam_from_world = frame.camera.cam_from_world;
   const Eigen::Matrix3d world_from_cam = cam_from_world.linear().transpose();
+  // As Camera::center(), but added in the order that the digits of existing files come from.
   const Eigen::Vector3d center = -(world_from_cam * cam_from_world.translation());
   Eigen::Quaterniond q(world_from_cam);
   q.normalize();
@@ -56,7 +57,8 @@ void write_tum(const std::filesystem::path& path, const std::vector<FrameCamera>
   for (const FrameCamera& frame : cameras) {
     if (!frame.camera.valid) continue;
     if (!frame.camera.cam_from_world.matrix().allFinite() || !frame.time_s || !std::isfinite(*frame.time_s)) {
-      throw std::invalid_argument(path.string() + ": the pose of " + frame.file + " is not finite, or has no time");
+      throw std::invalid_argument(path.string() + ": the pose of " + frame.file +
+                                  " is not finite, or has no time");
     }
     text += tum_line(frame);
   }

@@ -37,24 +37,26 @@ double depth_along(const Eigen::Vector3d& from, const Eigen::Vector3d& ray) {
 }
 
 struct Scene {
-  explicit Scene(double contrast = 180, double gain = 0.06) {
+  explicit Scene(double contrast = 180, double gain = 0.06,
+                 const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}) {
     for (int f = 0; f < kFrames; ++f) {
-      View view;
+      Camera camera;
       const double angle = 0.08 * f;
-      view.cam_from_world.topLeftCorner<3, 3>() =
+      camera.cam_from_world.linear() =
           Eigen::AngleAxisd(angle, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
-      view.cam_from_world.topRightCorner<3, 1>() = Eigen::Vector3d(-0.2 * f, 0.04 * f * (f % 2), 0.03 * f);
-      view.k << 200, 0, kWidth / 2.0, 0, 200, kHeight / 2.0, 0, 0, 1;
-      view.valid = true;
-      views.push_back(view);
+      camera.cam_from_world.translation() << -0.2 * f, 0.04 * f * (f % 2), 0.03 * f;
+      camera.k << 200, 0, center.x(), 0, 200, center.y(), 0, 0, 1;
+      camera.width = kWidth;
+      camera.height = kHeight;
+      cameras.push_back(camera);
       rgb.emplace_back(3 * kPixels);
       depth.emplace_back(kPixels);
-      const Eigen::Matrix4d world_from_cam = view.cam_from_world.inverse();
-      const Eigen::Vector3d from = world_from_cam.topRightCorner<3, 1>();
+      const Eigen::Isometry3d world_from_cam = camera.cam_from_world.inverse();
+      const Eigen::Vector3d from = world_from_cam.translation();
       for (int y = 0; y < kHeight; ++y) {
         for (int x = 0; x < kWidth; ++x) {
-          const Eigen::Vector3d ray = world_from_cam.topLeftCorner<3, 3>() *
-                                      Eigen::Vector3d((x - kWidth / 2.0) / 200, (y - kHeight / 2.0) / 200, 1);
+          const Eigen::Vector3d ray =
+              world_from_cam.linear() * Eigen::Vector3d((x - center.x()) / 200, (y - center.y()) / 200, 1);
           const double d = depth_along(from, ray);
           const std::size_t pixel = static_cast<std::size_t>(y) * kWidth + static_cast<std::size_t>(x);
           depth.back()[pixel] = static_cast<float>(d);
@@ -68,32 +70,31 @@ struct Scene {
 
   MatchInput input() const {
     MatchInput input{kWidth, kHeight, {}, {}};
-    for (std::size_t f = 0; f < views.size(); ++f) {
+    for (std::size_t f = 0; f < cameras.size(); ++f) {
       input.frames.push_back({rgb[f].data(), 0, kWidth, 0, kHeight});
       input.depth.push_back(depth[f].data());
     }
     return input;
   }
 
-  std::vector<View> views;
+  std::vector<Camera> cameras;
   std::vector<std::vector<uint8_t>> rgb;
   std::vector<std::vector<float>> depth;
 };
 
-/// The views as a network might give them: turned, shifted, with another field of view.
-std::vector<View> beside(std::vector<View> views) {
-  for (std::size_t f = 0; f < views.size(); ++f) {
+/// The cameras as a network might give them: turned, shifted, with another field of view.
+std::vector<Camera> beside(std::vector<Camera> cameras) {
+  for (std::size_t f = 0; f < cameras.size(); ++f) {
     const auto i = static_cast<double>(f);
-    views[f].k(0, 0) *= 1.03 + 0.005 * std::sin(i);
-    views[f].k(1, 1) *= 1.03 + 0.005 * std::cos(i);
+    cameras[f].k(0, 0) *= 1.03 + 0.005 * std::sin(i);
+    cameras[f].k(1, 1) *= 1.03 + 0.005 * std::cos(i);
     if (f == 0) continue;
     const Eigen::Vector3d axis(std::sin(2 * i), std::cos(3 * i), std::sin(5 * i));
-    views[f].cam_from_world.topLeftCorner<3, 3>() =
-        Eigen::AngleAxisd(0.02, axis.normalized()).toRotationMatrix() *
-        views[f].cam_from_world.topLeftCorner<3, 3>();
-    views[f].cam_from_world.topRightCorner<3, 1>() += 0.03 * axis;
+    Eigen::Isometry3d& pose = cameras[f].cam_from_world;
+    pose.linear() = Eigen::AngleAxisd(0.02, axis.normalized()).toRotationMatrix() * pose.linear();
+    pose.translation() += 0.03 * axis;
   }
-  return views;
+  return cameras;
 }
 
 /// A depth map bent by up to a tenth.
@@ -108,14 +109,14 @@ struct PoseErrors {
   double turn = 0, direction = 0;  // worst of all pairs, degrees
 };
 
-PoseErrors pose_errors(const std::vector<View>& found, const std::vector<View>& truth) {
+PoseErrors pose_errors(const std::vector<Camera>& found, const std::vector<Camera>& truth) {
   PoseErrors worst;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     for (std::size_t j = i + 1; j < truth.size(); ++j) {
-      const Eigen::Matrix4d a = found[j].cam_from_world * found[i].cam_from_world.inverse(),
-                            b = truth[j].cam_from_world * truth[i].cam_from_world.inverse();
-      const Eigen::Matrix3d turn = a.topLeftCorner<3, 3>() * b.topLeftCorner<3, 3>().transpose();
-      const double cosine = a.topRightCorner<3, 1>().normalized().dot(b.topRightCorner<3, 1>().normalized());
+      const Eigen::Isometry3d a = found[j].cam_from_world * found[i].cam_from_world.inverse(),
+                              b = truth[j].cam_from_world * truth[i].cam_from_world.inverse();
+      const Eigen::Matrix3d turn = a.linear() * b.linear().transpose();
+      const double cosine = a.translation().normalized().dot(b.translation().normalized());
       worst.turn = std::max(worst.turn, Eigen::AngleAxisd(turn).angle() * 180 / M_PI);
       worst.direction = std::max(worst.direction, std::acos(std::clamp(cosine, -1.0, 1.0)) * 180 / M_PI);
     }
@@ -146,73 +147,104 @@ Scene bent_scene() {
 
 TEST(AdjustScene, FindsCamerasFocalLengthAndDepth) {
   const Scene truth, scene = bent_scene();
-  const std::vector<View> given = beside(truth.views);
-  const AdjustedScene result = adjust_scene(scene.input(), given);
+  const std::vector<Camera> given = beside(truth.cameras);
+  const AdjustedScene result = adjust_scene(scene.input(), given, {});
   ASSERT_TRUE(result.changed) << result.summary;
-  const PoseErrors before = pose_errors(given, truth.views), after = pose_errors(result.views, truth.views);
+  const PoseErrors before = pose_errors(given, truth.cameras),
+                   after = pose_errors(result.cameras, truth.cameras);
   EXPECT_LT(after.turn, 0.15 * before.turn);
   EXPECT_LT(after.turn, 0.3);
   EXPECT_LT(after.direction, 0.15 * before.direction);
   EXPECT_LT(after.direction, 1.5);
-  for (const View& view : result.views) {
-    EXPECT_NEAR(view.k(0, 0) / 200, 1, 0.015);
-    EXPECT_NEAR(view.k(1, 1) / 200, 1, 0.015);
-    EXPECT_EQ(view.k(0, 0), result.views[0].k(0, 0));
+  for (const Camera& camera : result.cameras) {
+    EXPECT_NEAR(camera.k(0, 0) / 200, 1, 0.015);
+    EXPECT_NEAR(camera.k(1, 1) / 200, 1, 0.015);
+    EXPECT_EQ(camera.k(0, 0), result.cameras[0].k(0, 0));
   }
-  EXPECT_EQ(result.views[0].cam_from_world, given[0].cam_from_world);
+  EXPECT_EQ(result.cameras[0].cam_from_world.matrix(), given[0].cam_from_world.matrix());
   EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
 }
 
 TEST(AdjustScene, DoesNotDependOnThreads) {
   const Scene scene = bent_scene();
-  const std::vector<View> given = beside(scene.views);
+  const std::vector<Camera> given = beside(scene.cameras);
   const int threads = cv::getNumThreads();
   cv::setNumThreads(1);
-  const AdjustedScene one = adjust_scene(scene.input(), given);
+  const AdjustedScene one = adjust_scene(scene.input(), given, {});
   cv::setNumThreads(4);
-  const AdjustedScene four = adjust_scene(scene.input(), given);
+  const AdjustedScene four = adjust_scene(scene.input(), given, {});
   cv::setNumThreads(threads);
   EXPECT_EQ(one.depth, four.depth);
   for (std::size_t f = 0; f < given.size(); ++f) {
-    EXPECT_EQ(one.views[f].cam_from_world, four.views[f].cam_from_world);
+    EXPECT_EQ(one.cameras[f].cam_from_world.matrix(), four.cameras[f].cam_from_world.matrix());
   }
 }
 
 TEST(AdjustScene, WithoutTextureNothingChanges) {
   const Scene scene(0);
-  const AdjustedScene result = adjust_scene(scene.input(), beside(scene.views));
+  const AdjustedScene result = adjust_scene(scene.input(), beside(scene.cameras), {});
   EXPECT_FALSE(result.changed);
   EXPECT_NE(result.summary.find("too few matches"), std::string::npos) << result.summary;
 }
 
-TEST(AdjustScene, OneFrameIsNotAdjusted) {
+TEST(AdjustScene, FewerThanTwoCamerasAreNotAdjusted) {
   Scene scene;
-  for (std::size_t f = 1; f < scene.views.size(); ++f) scene.views[f].valid = false;
-  EXPECT_FALSE(adjust_scene(scene.input(), scene.views).changed);
-  for (View& view : scene.views) view.valid = false;
-  EXPECT_FALSE(adjust_scene(scene.input(), scene.views).changed);
+  const auto summary = [](const MatchInput& input, const std::vector<Camera>& cameras) {
+    const AdjustedScene result = adjust_scene(input, cameras, {});
+    EXPECT_FALSE(result.changed);
+    return result.summary;
+  };
+  MatchInput one = scene.input();
+  one.frames.resize(1);
+  one.depth.resize(1);
+  EXPECT_EQ(summary(one, {scene.cameras[0]}), "not adjusted: one frame");
+  for (std::size_t f = 1; f < scene.cameras.size(); ++f) scene.cameras[f].valid = false;
+  EXPECT_EQ(summary(scene.input(), scene.cameras), "not adjusted: fewer than two frames have a camera");
+  scene.cameras[0].valid = false;
+  EXPECT_EQ(summary(scene.input(), scene.cameras), "not adjusted: fewer than two frames have a camera");
+}
+
+TEST(AdjustScene, ThePrincipalPointIsTheCameras) {
+  const Eigen::Vector2d center(kWidth / 2.0 + 20, kHeight / 2.0 - 12);
+  const Scene truth(180, 0.06, center);
+  Scene scene = truth;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
+  const std::vector<Camera> given = beside(truth.cameras);
+  const AdjustedScene result = adjust_scene(scene.input(), given, {});
+  ASSERT_TRUE(result.changed) << result.summary;
+  const PoseErrors before = pose_errors(given, truth.cameras),
+                   after = pose_errors(result.cameras, truth.cameras);
+  EXPECT_LT(after.turn, 0.15 * before.turn);
+  EXPECT_LT(after.direction, 0.15 * before.direction);
+  for (const Camera& camera : result.cameras) {
+    EXPECT_NEAR(camera.k(0, 0) / 200, 1, 0.015);
+    EXPECT_EQ(camera.k(0, 2), center.x());
+    EXPECT_EQ(camera.k(1, 2), center.y());
+  }
+  EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
 }
 
 TEST(AdjustScene, TooManyFramesAreLeftAsTheyAre) {
   const Scene scene;
   const MatchInput without_depth{kWidth, kHeight, std::vector<FrameView>(kMostAdjusted + 1), {}};
   const AdjustedScene result =
-      adjust_scene(without_depth, std::vector<View>(kMostAdjusted + 1, scene.views[0]));
+      adjust_scene(without_depth, std::vector<Camera>(kMostAdjusted + 1, scene.cameras[0]), {});
   EXPECT_FALSE(result.changed);
   EXPECT_NE(result.summary.find("more than 512 frames"), std::string::npos) << result.summary;
 }
 
 TEST(AdjustScene, LeavesOutCamerasThatAreNotValid) {
   const Scene truth, scene = bent_scene();
-  std::vector<View> given = beside(truth.views);
+  std::vector<Camera> given = beside(truth.cameras);
   given[0].valid = false;
   given[0].k.setConstant(std::numeric_limits<double>::quiet_NaN());
-  given[0].cam_from_world.setConstant(std::numeric_limits<double>::quiet_NaN());
-  const AdjustedScene result = adjust_scene(scene.input(), given);
+  given[0].cam_from_world.matrix().setConstant(std::numeric_limits<double>::quiet_NaN());
+  const AdjustedScene result = adjust_scene(scene.input(), given, {});
   ASSERT_TRUE(result.changed);
-  EXPECT_EQ(result.views[1].cam_from_world, given[1].cam_from_world) << "the first valid camera stays";
-  const std::vector<View> valid(result.views.begin() + 1, result.views.end()),
-      expected(truth.views.begin() + 1, truth.views.end());
+  EXPECT_EQ(result.cameras[1].cam_from_world.matrix(), given[1].cam_from_world.matrix())
+      << "the first valid camera stays";
+  const std::vector<Camera> valid(result.cameras.begin() + 1, result.cameras.end()),
+      expected(truth.cameras.begin() + 1, truth.cameras.end());
   EXPECT_LT(pose_errors(valid, expected).turn, 0.3);
   EXPECT_EQ(result.depth[0], scene.depth[0]);
 }
@@ -227,9 +259,9 @@ TEST(AdjustScene, BadDepthIsNeitherUsedNorSpread) {
       std::fill_n(scene.depth[f].begin() + y * kWidth + 30, 36, bad[f % 4]);
     }
   }
-  const AdjustedScene result = adjust_scene(scene.input(), beside(truth.views));
+  const AdjustedScene result = adjust_scene(scene.input(), beside(truth.cameras), {});
   ASSERT_TRUE(result.changed);
-  EXPECT_LT(pose_errors(result.views, truth.views).turn, 0.4);
+  EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.4);
   for (std::size_t f = 0; f < scene.depth.size(); ++f) {
     for (std::size_t i = 0; i < kPixels; ++i) {
       const bool was_bad = !(scene.depth[f][i] > 0 && std::isfinite(scene.depth[f][i]));
@@ -252,26 +284,43 @@ TEST(AdjustScene, PaddingIsNotMatched) {
     }
   }
   for (FrameView& frame : input.frames) frame.end_x = kEnd;
-  const AdjustedScene result = adjust_scene(input, beside(truth.views));
+  const AdjustedScene result = adjust_scene(input, beside(truth.cameras), {});
   ASSERT_TRUE(result.changed);
-  EXPECT_LT(pose_errors(result.views, truth.views).turn, 0.5);
+  EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.5);
 }
 
 TEST(AdjustScene, FramesOfOtherZoomKeepIt) {
   const Scene truth;
-  std::vector<View> given = beside(truth.views);
+  std::vector<Camera> given = beside(truth.cameras);
   given[1].k.diagonal().head<2>() *= 1.6;  // as of another camera
-  const AdjustedScene result = adjust_scene(truth.input(), given);
-  EXPECT_TRUE(!result.changed || result.views[1].k(0, 0) > 1.3 * result.views[0].k(0, 0));
-  EXPECT_EQ(result.views[2].k(0, 0), result.views[0].k(0, 0));
+  const AdjustedScene result = adjust_scene(truth.input(), given, {});
+  EXPECT_TRUE(!result.changed || result.cameras[1].k(0, 0) > 1.3 * result.cameras[0].k(0, 0));
+  EXPECT_EQ(result.cameras[2].k(0, 0), result.cameras[0].k(0, 0));
 }
 
 TEST(AdjustScene, ReportsProgress) {
   const Scene scene;
-  int last = -1, total = 0;
-  adjust_scene(scene.input(), scene.views, [&](int done, int all) { last = done, total = all; });
+  int64_t last = -1, total = 0;
+  Events events;
+  events.on_progress = [&](const std::string& stage, const std::string& unit, int64_t done, int64_t all) {
+    EXPECT_EQ(stage, "adjustment");
+    EXPECT_EQ(unit, "pairs");
+    last = done, total = all;
+  };
+  adjust_scene(scene.input(), scene.cameras, events);
   EXPECT_GT(total, 0);
   EXPECT_EQ(last, total);
+}
+
+TEST(AdjustScene, StopsWhenAsked) {
+  const Scene scene;
+  for (const int after : {0, 3, 8}) {
+    int asked = 0;
+    Events events;
+    events.stop = [&] { return asked++ >= after; };
+    EXPECT_THROW(adjust_scene(scene.input(), scene.cameras, events), Stopped) << after;
+    EXPECT_EQ(asked, after + 1);
+  }
 }
 
 }  // namespace

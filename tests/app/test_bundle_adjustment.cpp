@@ -12,9 +12,18 @@ using namespace vggt;
 
 constexpr int kCameras = 5, kAnchorsOfCamera = 40;
 
-Eigen::Vector2d project(const BundleCamera& camera, const Eigen::Vector3d& point) {
-  const Eigen::Vector3d seen = camera.rotation * point + camera.translation;
-  return seen.head<2>().cwiseQuotient(Eigen::Vector2d::Constant(seen.z())).cwiseProduct(camera.focal);
+Eigen::Vector2d focal(const Camera& camera) {
+  return camera.k.diagonal().head<2>();
+}
+
+/// The world's point that a pixel shows, both pixel and projection from the principal point.
+Eigen::Vector3d unproject(const Camera& camera, const Eigen::Vector2d& pixel, double depth) {
+  return camera.cam_from_world.inverse() * (depth * pixel.cwiseQuotient(focal(camera)).homogeneous());
+}
+
+Eigen::Vector2d project(const Camera& camera, const Eigen::Vector3d& point) {
+  const Eigen::Vector3d seen = camera.cam_from_world * point;
+  return seen.hnormalized().cwiseProduct(focal(camera));
 }
 
 /// Cameras on an arc around points before the first one, which is the world; every sighting is exact.
@@ -23,20 +32,19 @@ Bundle exact_bundle() {
   std::uniform_real_distribution<double> unit(-1, 1);
   Bundle bundle;
   for (int i = 0; i < kCameras; ++i) {
-    BundleCamera camera;
-    camera.rotation = Eigen::AngleAxisd(0.1 * i, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
-    camera.translation = Eigen::Vector3d(-0.15 * i, 0.05 * i, 0.02 * i);
-    camera.focal = {300, 320};
-    camera.free = i > 0;
+    Camera camera;
+    camera.cam_from_world = Eigen::AngleAxisd(0.1 * i, Eigen::Vector3d(0.1, 1, 0).normalized());
+    camera.cam_from_world.translation() << -0.15 * i, 0.05 * i, 0.02 * i;
+    camera.k.diagonal() << 300, 320, 1;
     bundle.cameras.push_back(camera);
+    bundle.free.push_back(i > 0);
   }
   for (int i = 0; i < kCameras; ++i) {
-    const BundleCamera& own = bundle.cameras[static_cast<std::size_t>(i)];
+    const Camera& own = bundle.cameras[static_cast<std::size_t>(i)];
     for (int k = 0; k < kAnchorsOfCamera; ++k) {
       const double depth = 2 + 0.8 * unit(random);
       const Eigen::Vector2d pixel(120 * unit(random), 90 * unit(random));
-      const Eigen::Vector3d point =
-          own.rotation.transpose() * (depth * pixel.cwiseQuotient(own.focal).homogeneous() - own.translation);
+      const Eigen::Vector3d point = unproject(own, pixel, depth);
       const int anchor = static_cast<int>(bundle.anchors.size());
       bundle.anchors.push_back({i, pixel, std::log(depth)});
       for (int j = 0; j < kCameras; ++j) {
@@ -52,16 +60,21 @@ Bundle exact_bundle() {
 double worst_turn(const Bundle& a, const Bundle& b) {
   double worst = 0;
   for (std::size_t i = 0; i < a.cameras.size(); ++i) {
-    const Eigen::Matrix3d turn = a.cameras[i].rotation * b.cameras[i].rotation.transpose();
+    const Eigen::Matrix3d turn =
+        a.cameras[i].cam_from_world.linear() * b.cameras[i].cam_from_world.linear().transpose();
     worst = std::max(worst, Eigen::AngleAxisd(turn).angle());
   }
   return worst;
 }
 
+Eigen::Vector3d translation(const Bundle& bundle, std::size_t camera) {
+  return bundle.cameras[camera].cam_from_world.translation();
+}
+
 double worst_shift(const Bundle& a, const Bundle& b) {
   double worst = 0;
   for (std::size_t i = 0; i < a.cameras.size(); ++i) {
-    worst = std::max(worst, (a.cameras[i].translation - b.cameras[i].translation).norm());
+    worst = std::max(worst, (translation(a, i) - translation(b, i)).norm());
   }
   return worst;
 }
@@ -78,12 +91,15 @@ Bundle beside(const Bundle& truth) {
   std::mt19937 random(6);
   std::normal_distribution<double> normal;
   Bundle bundle = truth;
-  for (BundleCamera& camera : bundle.cameras) {
-    camera.focal *= 1.04;
-    if (!camera.free) continue;
+  for (std::size_t i = 0; i < bundle.cameras.size(); ++i) {
+    Camera& camera = bundle.cameras[i];
+    camera.k.diagonal().head<2>() *= 1.04;
+    if (!bundle.free[i]) continue;
     const Eigen::Vector3d axis = Eigen::Vector3d(normal(random), normal(random), normal(random)).normalized();
-    camera.rotation = Eigen::AngleAxisd(0.03, axis).toRotationMatrix() * camera.rotation;
-    camera.translation += 0.04 * Eigen::Vector3d(normal(random), normal(random), normal(random));
+    camera.cam_from_world.linear() =
+        Eigen::AngleAxisd(0.03, axis).toRotationMatrix() * camera.cam_from_world.linear();
+    camera.cam_from_world.translation() +=
+        0.04 * Eigen::Vector3d(normal(random), normal(random), normal(random));
   }
   for (Anchor& anchor : bundle.anchors) anchor.log_depth += 0.1 * normal(random);
   return bundle;
@@ -100,7 +116,7 @@ TEST(BundleAdjustment, FindsTheTruthFromExactSightings) {
   const Bundle given = bundle;
   ASSERT_GT(worst_turn(given, truth), 0.02);
   // The scale hangs on the priors alone.
-  adjust_bundle(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10});
+  adjust_bundle(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10}, {});
   EXPECT_LT(worst_turn(bundle, truth), 2e-4);
   EXPECT_NEAR(bundle.log_focal, -std::log(1.04), 2e-3);
   double scale = 0;
@@ -109,7 +125,7 @@ TEST(BundleAdjustment, FindsTheTruthFromExactSightings) {
              static_cast<double>(truth.anchors.size());
   }
   for (Anchor& anchor : bundle.anchors) anchor.log_depth -= scale;
-  for (BundleCamera& camera : bundle.cameras) camera.translation *= std::exp(-scale);
+  for (Camera& camera : bundle.cameras) camera.cam_from_world.translation() *= std::exp(-scale);
   EXPECT_LT(worst_shift(bundle, truth), 2e-3);
   EXPECT_LT(mean_depth_error(bundle, truth), 2e-3);
 }
@@ -117,7 +133,7 @@ TEST(BundleAdjustment, FindsTheTruthFromExactSightings) {
 TEST(BundleAdjustment, WhatIsRightStays) {
   const Bundle truth = exact_bundle();
   Bundle bundle = truth;
-  adjust_bundle(bundle, {});
+  adjust_bundle(bundle, {}, {});
   EXPECT_LT(worst_turn(bundle, truth), 1e-9);
   EXPECT_LT(worst_shift(bundle, truth), 1e-9);
   EXPECT_NEAR(bundle.log_focal, 0, 1e-9);
@@ -131,8 +147,8 @@ TEST(BundleAdjustment, WrongSightingsCountLittle) {
   for (std::size_t i = 0; i < bundle.sightings.size(); i += 5) {
     bundle.sightings[i].pixel = {150 * unit(random), 100 * unit(random)};
   }
-  adjust_bundle(bundle, {});
-  adjust_bundle(without, {});
+  adjust_bundle(bundle, {}, {});
+  adjust_bundle(without, {}, {});
   EXPECT_LT(worst_turn(bundle, truth), worst_turn(without, truth) + 5e-4);
   EXPECT_LT(worst_turn(bundle, truth), 0.1 * worst_turn(beside(truth), truth));
 }
@@ -152,8 +168,8 @@ TEST(BundleAdjustment, ASightingCountsAsFarAsItsWhiteningSays) {
     knowing.sightings[i].whitening =
         Eigen::Vector2d(0.02, 5).asDiagonal() * turn.inverse().toRotationMatrix();
   }
-  adjust_bundle(trusting, {});
-  adjust_bundle(knowing, {});
+  adjust_bundle(trusting, {}, {});
+  adjust_bundle(knowing, {}, {});
   EXPECT_LT(worst_turn(knowing, truth), 2e-3);
   EXPECT_LT(worst_turn(knowing, truth), 0.3 * worst_turn(trusting, truth));
   EXPECT_LT(mean_depth_error(knowing, truth), 0.5 * mean_depth_error(trusting, truth));
@@ -162,22 +178,21 @@ TEST(BundleAdjustment, ASightingCountsAsFarAsItsWhiteningSays) {
 TEST(BundleAdjustment, CamerasThatAreNotFreeStay) {
   const Bundle truth = exact_bundle();
   Bundle bundle = beside(truth);
-  bundle.cameras[2].free = bundle.cameras[3].free = false;
+  bundle.free[2] = bundle.free[3] = false;
   const Bundle given = bundle;
-  adjust_bundle(bundle, {});
+  adjust_bundle(bundle, {}, {});
   for (const std::size_t i : {0, 2, 3}) {
-    EXPECT_EQ(bundle.cameras[i].rotation, given.cameras[i].rotation);
-    EXPECT_EQ(bundle.cameras[i].translation, given.cameras[i].translation);
+    EXPECT_EQ(bundle.cameras[i].cam_from_world.matrix(), given.cameras[i].cam_from_world.matrix());
   }
-  EXPECT_NE(bundle.cameras[1].rotation, given.cameras[1].rotation);
-  for (BundleCamera& camera : bundle.cameras) camera.free = false;
-  adjust_bundle(bundle, {});  // depths and focal length alone
+  EXPECT_NE(bundle.cameras[1].cam_from_world.linear(), given.cameras[1].cam_from_world.linear());
+  bundle.free.assign(bundle.free.size(), false);
+  adjust_bundle(bundle, {}, {});  // depths and focal length alone
 }
 
 TEST(BundleAdjustment, TightPriorsHold) {
   const Bundle given = beside(exact_bundle());
   Bundle bundle = given;
-  adjust_bundle(bundle, {.rotation = 1e-7, .translation = 1e-7, .log_depth = 1e-7, .log_focal = 1e-7});
+  adjust_bundle(bundle, {.rotation = 1e-7, .translation = 1e-7, .log_depth = 1e-7, .log_focal = 1e-7}, {});
   EXPECT_LT(worst_turn(bundle, given), 1e-6);
   EXPECT_LT(worst_shift(bundle, given), 1e-6);
   EXPECT_LT(mean_depth_error(bundle, given), 1e-6);
@@ -187,7 +202,7 @@ TEST(BundleAdjustment, NothingToGoByChangesNothing) {
   Bundle bundle = beside(exact_bundle());
   bundle.sightings.clear();
   const Bundle given = bundle;
-  adjust_bundle(bundle, {});
+  adjust_bundle(bundle, {}, {});
   EXPECT_LT(worst_turn(bundle, given), 1e-12);
   for (const double value : depth_information(bundle)) EXPECT_EQ(value, 0);
 
@@ -196,11 +211,11 @@ TEST(BundleAdjustment, NothingToGoByChangesNothing) {
   std::erase_if(bundle.sightings, [&](const Sighting& s) {
     return s.frame == 4 || bundle.anchors[static_cast<std::size_t>(s.anchor)].frame >= 3;
   });
-  bundle.cameras[3].translation.z() -= 100;
+  bundle.cameras[3].cam_from_world.translation().z() -= 100;
   const Bundle before = bundle;
-  adjust_bundle(bundle, {});
+  adjust_bundle(bundle, {}, {});
   for (const std::size_t i : {3, 4}) {
-    EXPECT_LT((bundle.cameras[i].translation - before.cameras[i].translation).norm(), 1e-9) << i;
+    EXPECT_LT((translation(bundle, i) - translation(before, i)).norm(), 1e-9) << i;
   }
 }
 
@@ -211,14 +226,12 @@ TEST(BundleAdjustment, InformationIsThatOfParallax) {
   const std::vector<double> information = depth_information(truth);
   for (std::size_t n = 0; n < truth.anchors.size(); n += 17) {
     const Anchor& anchor = truth.anchors[n];
-    const BundleCamera& own = truth.cameras[static_cast<std::size_t>(anchor.frame)];
+    const Camera& own = truth.cameras[static_cast<std::size_t>(anchor.frame)];
     double expected = 0;
     for (const Sighting& sighting : truth.sightings) {
       if (sighting.anchor != static_cast<int>(n)) continue;
       const double step = 1e-5, depth = std::exp(anchor.log_depth + step);
-      const Eigen::Vector3d point =
-          own.rotation.transpose() *
-          (depth * anchor.pixel.cwiseQuotient(own.focal).homogeneous() - own.translation);
+      const Eigen::Vector3d point = unproject(own, anchor.pixel, depth);
       const Eigen::Vector2d moved =
           project(truth.cameras[static_cast<std::size_t>(sighting.frame)], point) - sighting.pixel;
       expected += (whitening * moved).squaredNorm() / (step * step);
@@ -230,10 +243,10 @@ TEST(BundleAdjustment, InformationIsThatOfParallax) {
 TEST(BundleAdjustment, LeavesLooseProblemsFinite) {
   Bundle bundle = beside(exact_bundle());
   for (Sighting& sighting : bundle.sightings) sighting.pixel.setZero();  // all see everything in the middle
-  adjust_bundle(bundle, loose());
-  for (const BundleCamera& camera : bundle.cameras) {
-    EXPECT_TRUE(camera.rotation.allFinite() && camera.translation.allFinite());
-    EXPECT_NEAR(camera.rotation.determinant(), 1, 1e-6);
+  adjust_bundle(bundle, loose(), {});
+  for (const Camera& camera : bundle.cameras) {
+    EXPECT_TRUE(camera.cam_from_world.matrix().allFinite());
+    EXPECT_NEAR(camera.cam_from_world.linear().determinant(), 1, 1e-6);
   }
 }
 

@@ -31,13 +31,12 @@ bool is(const Color& color, const Color& expected, int off = 0) {
 }
 
 /// A camera at `centre` that looks along z, level.
-SceneCamera camera(const Vector3d& centre) {
-  SceneCamera camera;
-  camera.network_width = 112;
-  camera.network_height = 84;
-  camera.k_network << 100, 0, 56, 0, 100, 42, 0, 0, 1;
-  camera.cam_from_world.setIdentity();
-  camera.cam_from_world.topRightCorner<3, 1>() = -centre;
+Camera camera(const Vector3d& centre) {
+  Camera camera;
+  camera.width = 112;
+  camera.height = 84;
+  camera.k << 100, 0, 56, 0, 100, 42, 0, 0, 1;
+  camera.cam_from_world.translation() = -centre;
   return camera;
 }
 
@@ -54,15 +53,15 @@ PointCloud wall() {
 }
 
 Vector3d project(const PictureView& view, const Vector3d& point, int width = kWidth, int height = kHeight) {
-  const Vector3d p = (view.view_from_world * point.homogeneous()).head<3>();
+  const Vector3d p = view.view_from_world * point;
   return {width / 2.0 + view.focal * p.x() / p.z(), height / 2.0 + view.focal * p.y() / p.z(), p.z()};
 }
 
-PictureView view_of(const PointCloud& cloud, const std::vector<SceneCamera>& cameras) {
+PictureView view_of(const PointCloud& cloud, const std::vector<Camera>& cameras) {
   return picture_view(cloud.points, frustums_of(cameras, cloud.points), kWidth, kHeight);
 }
 
-Picture drawn(const PointCloud& cloud, const std::vector<SceneCamera>& cameras) {
+Picture drawn(const PointCloud& cloud, const std::vector<Camera>& cameras) {
   Picture picture = draw_picture(cloud, cameras, kWidth, kHeight);
   EXPECT_EQ(picture.rgb.size(), static_cast<std::size_t>(3 * kWidth * kHeight));
   return picture;
@@ -142,7 +141,7 @@ TEST(Canvas, NothingOutsideIsTouched) {
 
 TEST(Picture, ShowsPointsAndCamerasWhereTheyAre) {
   const PointCloud cloud = wall();
-  const std::vector<SceneCamera> cameras = {camera({-1, 0, 0}), camera({0, 0, 0}), camera({1, 0, 0})};
+  const std::vector<Camera> cameras = {camera({-1, 0, 0}), camera({0, 0, 0}), camera({1, 0, 0})};
   const PictureView view = view_of(cloud, cameras);
   const Picture picture = drawn(cloud, cameras);
   for (const double y : {-0.8, 0.0, 0.8}) {
@@ -167,11 +166,11 @@ TEST(PictureView, IsBehindAndAboveTheCamerasAndUpright) {
   const Eigen::Matrix3d turn = Eigen::AngleAxisd(2, Vector3d(1, 2, 3).normalized()).toRotationMatrix();
   PointCloud turned = cloud;
   for (Vector3f& point : turned.points) point = turn.cast<float>() * point;
-  std::vector<SceneCamera> cameras = {camera({-1, 0.1, 0}), camera({1, 0, 0.2})};
-  for (SceneCamera& c : cameras) c.cam_from_world.topLeftCorner<3, 3>() = turn.transpose();
+  std::vector<Camera> cameras = {camera({-1, 0.1, 0}), camera({1, 0, 0.2})};
+  for (Camera& c : cameras) c.cam_from_world.linear() = turn.transpose();
   const PictureView view = view_of(turned, cameras);
-  const Eigen::Matrix3d axes = view.view_from_world.topLeftCorner<3, 3>() * turn;
-  const Vector3d eye = -axes.transpose() * view.view_from_world.topRightCorner<3, 1>();
+  const Eigen::Matrix3d axes = view.view_from_world.linear() * turn;
+  const Vector3d eye = -axes.transpose() * view.view_from_world.translation();
   EXPECT_TRUE((axes * axes.transpose()).isIdentity(1e-9));
   EXPECT_LT(eye.z(), -0.5);
   EXPECT_LT(eye.y(), -0.5);
@@ -181,7 +180,7 @@ TEST(PictureView, IsBehindAndAboveTheCamerasAndUpright) {
 
 TEST(PictureView, ShowsAllCamerasAndIsNotLedAstrayByFewPoints) {
   PointCloud cloud = wall();
-  std::vector<SceneCamera> cameras;
+  std::vector<Camera> cameras;
   for (int i = 0; i < 12; ++i) cameras.push_back(camera({3 * std::sin(i), 0, 3 * std::cos(i) - 3}));
   const PictureView before = view_of(cloud, cameras);
   for (int i = 0; i < 100; ++i) {
@@ -191,7 +190,7 @@ TEST(PictureView, ShowsAllCamerasAndIsNotLedAstrayByFewPoints) {
   }
   const PictureView after = view_of(cloud, cameras);
   const auto eye = [](const PictureView& view) {
-    return Eigen::Isometry3d(view.view_from_world).inverse().translation().eval();
+    return view.view_from_world.inverse().translation().eval();
   };
   EXPECT_LT((eye(before) - eye(after)).norm(), 0.5);
   for (const Frustum& f : frustums_of(cameras, cloud.points)) {
@@ -211,7 +210,7 @@ TEST(Picture, WhatLiesBehindTheCamerasHidesNothing) {
     cloud.points.emplace_back(point.x(), point.y(), -1.0F);
     cloud.colors.push_back(kBlue);
   }
-  const std::vector<SceneCamera> cameras = {camera({-1, 0, 0}), camera({1, 0, 0})};
+  const std::vector<Camera> cameras = {camera({-1, 0, 0}), camera({1, 0, 0})};
   const PictureView view = view_of(cloud, cameras);
   EXPECT_TRUE(is(pixel(drawn(cloud, cameras), project(view, {-1.7, 0, 4})), kRed));
 }
@@ -224,9 +223,9 @@ TEST(Picture, WhatASceneLacksIsNoProblem) {
   EXPECT_GT(pixels_off_background(drawn({}, {camera({0, 0, 0})})), 20U);
   EXPECT_GT(pixels_off_background(drawn({}, {camera({5, 5, 5}), camera({5, 5, 5})})), 20U);
   EXPECT_GT(pixels_off_background(drawn(wall(), {})), 1000U);
-  SceneCamera lost = camera({0, 0, 0});
+  Camera lost = camera({0, 0, 0});
   lost.valid = false;
-  lost.cam_from_world.setConstant(NAN);
+  lost.cam_from_world.matrix().setConstant(NAN);
   EXPECT_EQ(drawn(wall(), {lost}).rgb, drawn(wall(), {}).rgb);
   const PointCloud far{{{1e30F, 0, 0}, {-1e30F, 1e30F, 0}, {0, 0, 1}}, {kRed, kRed, kRed}};
   drawn(far, {camera({0, 0, 0})});

@@ -9,6 +9,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "app/scene/predicted_cameras.h"
 #include "app/scene/scene_builder.h"
 #include "app/scene/scene_filters.h"
 #include "app/scene/streaming_quantile.h"
@@ -71,13 +72,13 @@ struct Sample {
     for (int f = 0; f < frames; ++f) views.push_back({rgb.data() + 3 * plane() * f, 0, width, 0, height});
     return views;
   }
-  std::vector<View> views() const {
-    return views_from(pose.data(), extrinsic.data(), intrinsic.data(), frames);
+  std::vector<Camera> cameras() const {
+    return cameras_from(pose.data(), extrinsic.data(), intrinsic.data(), frames, width, height);
   }
 
   BuiltScene build(const SceneOptions& options, int chunk = 1000) const {
     SceneBuilder builder(options, width, height, frame_views());
-    builder.set_views(views());
+    builder.set_cameras(cameras());
     for (int first = 0; first < frames; first += chunk) add(builder, first, std::min(chunk, frames - first));
     return builder.finish();
   }
@@ -97,33 +98,66 @@ int64_t after(const BuiltScene& scene, const std::string& filter) {
   return found == scene.filters.end() ? -1 : found->after;
 }
 
-TEST(TopShare, EqualsTheSortedQuantile) {
+TEST(StreamingQuantile, EqualsTheSortedQuantile) {
   std::mt19937 random(1);
   for (const int count : {1, 2, 3, 10, 1001, 3000000}) {
     std::vector<float> values;
     for (int i = 0; i < count; ++i) values.push_back(static_cast<float>(random() % 10007) / 7);
     for (const double percent : {0.0, 1.0, 33.3, 50.0, 99.0, 99.99, 100.0}) {
       if (count > 10000 && percent != 33.3 && percent != 99.0) continue;
-      TopShare top(percent / 100, count);
+      StreamingQuantile top(percent / 100, count);
       for (const float value : values) top.add(value);
       EXPECT_DOUBLE_EQ(top.quantile(), percentile(values, percent)) << count << " " << percent;
     }
   }
 }
 
-TEST(TopShare, LowerBoundNeverPassesTheQuantileAndPrunes) {
+TEST(StreamingQuantile, LowerBoundNeverPassesTheQuantileAndPrunes) {
   constexpr int kCount = 4000000;
-  TopShare top(0.9, kCount);
+  StreamingQuantile top(0.9, kCount);
   for (int i = 0; i < kCount; ++i) top.add(static_cast<float>(i % 1000003));
   EXPECT_GT(top.lower_bound(), 0);
   const float bound = top.lower_bound();
   EXPECT_LE(bound, top.quantile());
 }
 
-TEST(TopShare, TakesFewerValuesThanAnnounced) {
-  TopShare top(0.5, 100);
+TEST(StreamingQuantile, TakesFewerValuesThanAnnounced) {
+  StreamingQuantile top(0.5, 100);
   for (const float value : {4.f, 1.f, 3.f, 2.f}) top.add(value);
   EXPECT_DOUBLE_EQ(top.quantile(), 2.5);
+}
+
+TEST(PredictedCameras, AreStoredAsTheyAreRead) {
+  const Sample sample(5, 20, 30, 16);
+  std::vector<Camera> cameras = sample.cameras();
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    const auto angle = 0.7 * static_cast<double>(i);
+    cameras[i].cam_from_world = Eigen::AngleAxisd(angle, Eigen::Vector3d(1, 2, 3).normalized());
+    cameras[i].cam_from_world.translation() << angle, 1.5, -0.25;
+    cameras[i].k(0, 0) = 30 + angle;
+  }
+  cameras[3].valid = false;
+  Sample stored(5, 20, 30, 17);
+  stored.pose[9 * 3 + 7] = 0;  // what is there of a camera that is not valid stays
+  store_cameras(cameras, stored.pose.data(), stored.extrinsic.data(), stored.intrinsic.data());
+  EXPECT_EQ(stored.intrinsic[9 * 3], sample.intrinsic[9 * 3]);
+  const std::vector<Camera> read = stored.cameras();
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    EXPECT_EQ(read[i].valid, i != 3);
+    EXPECT_EQ(read[i].width, 30);
+    EXPECT_EQ(read[i].height, 20);
+    if (!read[i].valid) continue;
+    EXPECT_EQ(read[i].cam_from_world.affine(),
+              cameras[i].cam_from_world.affine().cast<float>().cast<double>());
+    EXPECT_EQ(read[i].k, cameras[i].k.cast<float>().cast<double>());
+    // The encoding says the same: translation, quaternion, fields of view of height and width.
+    const float* pose = stored.pose.data() + 9 * i;
+    const Eigen::Quaterniond turn(pose[6], pose[3], pose[4], pose[5]);
+    EXPECT_TRUE(turn.toRotationMatrix().isApprox(cameras[i].cam_from_world.linear(), 1e-6));
+    EXPECT_EQ(pose[0], static_cast<float>(cameras[i].cam_from_world.translation().x()));
+    EXPECT_NEAR(pose[7], 2 * std::atan(10 / 25.0), 1e-6);
+    EXPECT_NEAR(pose[8], *cameras[i].fov_x_rad(), 1e-6);
+  }
 }
 
 TEST(SceneBuilder, KeepsWhatIsAtOrAboveThePercentileOfAllFrames) {
@@ -171,7 +205,7 @@ TEST(SceneBuilder, ChunksDoNotMatter) {
     EXPECT_EQ(scene.median_depth, whole.median_depth);
   }
   SceneBuilder backwards({}, sample.width, sample.height, sample.frame_views());
-  backwards.set_views(sample.views());
+  backwards.set_cameras(sample.cameras());
   for (int f = 5; f >= 0; --f) sample.add(backwards, f, 1);
   EXPECT_EQ(backwards.finish().cloud.points, whole.cloud.points);
 }
@@ -180,15 +214,14 @@ TEST(SceneBuilder, PointsProjectBackToTheirPixels) {
   Sample sample(3, 6, 8, 7);
   const BuiltScene scene = sample.build(keep_all());
   ASSERT_EQ(scene.cloud.points.size(), sample.depth.size());
-  const std::vector<View> views = sample.views();
+  const std::vector<Camera> cameras = sample.cameras();
   for (std::size_t i = 0; i < scene.cloud.points.size(); ++i) {
     const auto frame = static_cast<int>(i / sample.plane());
     const auto y = static_cast<int>(i % sample.plane()) / sample.width,
                x = static_cast<int>(i) % sample.width;
-    const View& view = views[static_cast<std::size_t>(frame)];
-    const Eigen::Vector4d point = scene.cloud.points[i].cast<double>().homogeneous();
-    const Eigen::Vector3d in_camera = (view.cam_from_world * point).head<3>();
-    const Eigen::Vector3d pixel = view.k * in_camera;
+    const Camera& camera = cameras[static_cast<std::size_t>(frame)];
+    const Eigen::Vector3d in_camera = camera.cam_from_world * scene.cloud.points[i].cast<double>();
+    const Eigen::Vector3d pixel = camera.k * in_camera;
     EXPECT_NEAR(in_camera.z(), sample.depth_at(frame, y, x), 1e-5);
     EXPECT_NEAR(pixel.x() / pixel.z(), x, 1e-4);
     EXPECT_NEAR(pixel.y() / pixel.z(), y, 1e-4);
@@ -245,7 +278,7 @@ TEST(SceneBuilder, PaddingGivesNoPoints) {
   std::vector<FrameView> views = sample.frame_views();
   views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
   SceneBuilder builder(keep_all(), 6, 6, views);
-  builder.set_views(sample.views());
+  builder.set_cameras(sample.cameras());
   sample.add(builder, 0, 1);
   EXPECT_EQ(builder.finish().cloud.points.size(), 8u);
 }
@@ -259,7 +292,7 @@ TEST(SceneBuilder, PaddingHasNoPartInConfidence) {
     views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
     for (int i = 0; i < 8; ++i) sample.confidence_at(0, 2 + i / 4, 1 + i % 4) = static_cast<float>(i + 1);
     SceneBuilder builder(SceneOptions(), 6, 6, views);
-    builder.set_views(sample.views());
+    builder.set_cameras(sample.cameras());
     sample.add(builder, 0, 1);
     const BuiltScene scene = builder.finish();
     EXPECT_EQ(scene.cloud.points.size(), 4u);
@@ -297,30 +330,43 @@ TEST(SceneBuilder, FramesWithoutACameraGiveNoPoints) {
   sample.intrinsic[9 * 1 + 4] = kInf;
   sample.extrinsic[12 * 2 + 3] = kNan;
   sample.pose[9 * 3 + 8] = -0.1f;
-  const std::vector<View> views = sample.views();
-  EXPECT_TRUE(views[0].valid);
+  const std::vector<Camera> cameras = sample.cameras();
+  EXPECT_TRUE(cameras[0].valid);
   for (std::size_t f : {1u, 2u, 3u}) {
-    EXPECT_FALSE(views[f].valid) << f;
-    EXPECT_TRUE(views[f].k.allFinite() && views[f].cam_from_world.allFinite());
+    EXPECT_FALSE(cameras[f].valid) << f;
+    EXPECT_TRUE(cameras[f].k.allFinite() && cameras[f].cam_from_world.matrix().allFinite());
   }
   const BuiltScene scene = sample.build(keep_all());
   EXPECT_EQ(scene.cloud.points.size(), 12u);
   EXPECT_EQ(after(scene, "frames without a camera"), 12);
 }
 
+TEST(SceneBuilder, FramesWithoutACameraHaveNoPartInThePercentile) {
+  Sample sample(3, 6, 7, 18);
+  sample.extrinsic[12 * 1] = kNan;
+  std::fill_n(sample.confidence.begin() + static_cast<std::ptrdiff_t>(sample.plane()), sample.plane(), 100.f);
+  std::vector<float> with_camera = sample.confidence;
+  const auto begin = with_camera.begin() + static_cast<std::ptrdiff_t>(sample.plane());
+  with_camera.erase(begin, begin + static_cast<std::ptrdiff_t>(sample.plane()));
+  const BuiltScene scene = sample.build({});
+  EXPECT_EQ(scene.conf_threshold, percentile(with_camera, 50));
+  EXPECT_GE(scene.cloud.points.size(), sample.plane());
+  EXPECT_DOUBLE_EQ(scene.mean_confidence[1], 100);
+}
+
 TEST(SceneBuilder, TakesThePointHeadAsItIs) {
   const Sample sample(2, 4, 5, 14);
   std::vector<float> points(3 * sample.depth.size());
   std::iota(points.begin(), points.end(), 1.f);
-  for (const bool with_views : {true, false}) {
+  for (const bool with_cameras : {true, false}) {
     SceneBuilder builder(keep_all(), 5, 4, sample.frame_views());
-    if (with_views) builder.set_views(sample.views());
+    if (with_cameras) builder.set_cameras(sample.cameras());
     builder.add({0, 2, nullptr, points.data(), sample.confidence.data()});
     const BuiltScene scene = builder.finish();
     ASSERT_EQ(scene.cloud.points.size(), 40u);
     EXPECT_EQ(scene.cloud.points[39], Eigen::Vector3f(118, 119, 120));
     // Along the first camera: between z of points 19 and 20 of 40.
-    if (!with_views) {
+    if (!with_cameras) {
       EXPECT_EQ(scene.median_depth, 61.5);
     }
   }

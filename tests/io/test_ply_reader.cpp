@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "io/scene/scene_files.h"
+#include "io/scene/ply.h"
 #include "tests/support/media.h"
 #include "tests/support/refusal.h"
 

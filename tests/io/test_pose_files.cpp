@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "io/scene/pose_files.h"
-#include "io/scene/scene_files.h"
+#include "io/scene/cameras_json.h"
+#include "io/scene/colmap_text.h"
 #include "tests/support/media.h"
 #include "tests/support/refusal.h"
 
@@ -28,17 +28,22 @@ TEST(ColmapImages, WithAndWithoutObservations) {
   const test::TemporaryFolder folder;
   test::write_text(folder / "images.txt", kImages);
   test::write_text(folder / "cameras.txt", "# cameras\n7 PINHOLE 200 100 100 90 100 50\n");
-  const std::vector<FramePose> poses = read_colmap_images(folder / "images.txt");
-  ASSERT_EQ(poses.size(), 2U);
-  EXPECT_EQ(poses[0].file, "left image.jpg");
-  EXPECT_FALSE(poses[0].time_s);
+  const std::vector<FrameCamera> frames = read_colmap_images(folder / "images.txt");
+  ASSERT_EQ(frames.size(), 2U);
+  EXPECT_EQ(frames[0].file, "left image.jpg");
+  EXPECT_FALSE(frames[0].time_s);
   Eigen::Matrix4d expected;
   expected << 0, 0, -1, 3, 0, 1, 0, -2, 1, 0, 0, -1, 0, 0, 0, 1;
-  EXPECT_TRUE(poses[0].world_from_cam.isApprox(expected, 1e-12)) << poses[0].world_from_cam;
-  EXPECT_NEAR(*poses[0].fov_x_rad, std::numbers::pi / 2, 1e-12);
-  EXPECT_EQ(poses[1].file, "b.jpg");
-  EXPECT_TRUE(poses[1].world_from_cam.isIdentity());
-  EXPECT_FALSE(poses[1].fov_x_rad);
+  const Camera& camera = frames[0].camera;
+  EXPECT_TRUE(camera.cam_from_world.inverse().matrix().isApprox(expected, 1e-12));
+  EXPECT_EQ(camera.width, 200);
+  EXPECT_EQ(camera.height, 100);
+  EXPECT_EQ(camera.k, (Eigen::Matrix3d{{100, 0, 99.5}, {0, 100, 49.5}, {0, 0, 1}}));
+  EXPECT_NEAR(*camera.fov_x_rad(), std::numbers::pi / 2, 1e-12);
+  EXPECT_EQ(frames[1].file, "b.jpg");
+  EXPECT_TRUE(frames[1].camera.cam_from_world.matrix().isIdentity());
+  EXPECT_FALSE(frames[1].camera.has_intrinsics());
+  EXPECT_FALSE(frames[1].camera.fov_x_rad());
   test::write_text(folder / "bare.txt", "1 1 0 0 0 0 0 0 1 a\n2 1 0 0 0 0 0 0 1 12\n");
   EXPECT_EQ(read_colmap_images(folder / "bare.txt").size(), 2U);
 }
@@ -54,7 +59,10 @@ TEST(ColmapImages, RefusesWithPathAndLine) {
   EXPECT_THAT(refused("1 x 0 0 0 0 0 0 1 a.jpg\n"), HasSubstr("'x' is not a number"));
   EXPECT_THAT(refused("1 0 0 0 0 0 0 0 1 a.jpg\n"), HasSubstr("quaternion"));
   test::write_text(folder / "cameras.txt", "7 PINHOLE 200 100 0\n");
-  EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:1: "));
+  EXPECT_THAT(refused(kImages),
+              HasSubstr("cameras.txt:1: a camera's width and focal length must be positive"));
+  test::write_text(folder / "cameras.txt", "7 PINHOLE 200.5 100 90\n");
+  EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:1: a camera's size must be whole numbers of pixels"));
 }
 
 TEST(TransformsJson, TurnsOpenGlAxes) {
@@ -62,47 +70,71 @@ TEST(TransformsJson, TurnsOpenGlAxes) {
   test::write_text(folder / "transforms.json", R"({"w": 200, "fl_x": 100, "frames": [
     {"file_path": "./images/a", "transform_matrix": [[1,0,0,5],[0,1,0,6],[0,0,1,7],[0,0,0,1]]},
     {"file_path": "b", "fl_x": 50, "transform_matrix": [[0,0,1,0],[0,1,0,0],[-1,0,0,0]]}]})");
-  const std::vector<FramePose> poses = read_pose_json(folder / "transforms.json");
-  ASSERT_EQ(poses.size(), 2U);
-  EXPECT_EQ(poses[0].file, "./images/a");
-  EXPECT_NEAR(*poses[0].fov_x_rad, std::numbers::pi / 2, 1e-12);
-  EXPECT_NEAR(*poses[1].fov_x_rad, 2 * std::atan(2.0), 1e-12);
+  const std::vector<FrameCamera> frames = read_cameras_json(folder / "transforms.json");
+  ASSERT_EQ(frames.size(), 2U);
+  EXPECT_EQ(frames[0].file, "./images/a");
+  EXPECT_NEAR(*frames[0].camera.fov_x_rad(), std::numbers::pi / 2, 1e-12);
+  EXPECT_NEAR(*frames[1].camera.fov_x_rad(), 2 * std::atan(2.0), 1e-12);
   // OpenGL's camera looks along -z with y up, ours along z with y down.
-  const Eigen::Matrix4d& pose = poses[0].world_from_cam;
-  EXPECT_TRUE(pose.col(3).head<3>().isApprox(Eigen::Vector3d(5, 6, 7)));
-  EXPECT_TRUE(pose.col(2).head<3>().isApprox(Eigen::Vector3d(0, 0, -1)));
-  EXPECT_TRUE(pose.col(1).head<3>().isApprox(Eigen::Vector3d(0, -1, 0)));
-  EXPECT_TRUE(poses[1].world_from_cam.col(2).head<3>().isApprox(Eigen::Vector3d(-1, 0, 0)));
+  const Eigen::Isometry3d pose = frames[0].camera.cam_from_world.inverse();
+  EXPECT_TRUE(pose.translation().isApprox(Eigen::Vector3d(5, 6, 7)));
+  EXPECT_TRUE(pose.linear().col(2).isApprox(Eigen::Vector3d(0, 0, -1)));
+  EXPECT_TRUE(pose.linear().col(1).isApprox(Eigen::Vector3d(0, -1, 0)));
+  EXPECT_TRUE(frames[1].camera.cam_from_world.inverse().linear().col(2).isApprox(Eigen::Vector3d(-1, 0, 0)));
+}
+
+TEST(TransformsJson, AFieldOfViewNeedsNoWidth) {
+  const test::TemporaryFolder folder;
+  const auto camera_of = [&](const std::string& intrinsics) {
+    test::write_text(folder / "t.json",
+                     "{" + intrinsics + R"("frames": [{"file_path": "a", "transform_matrix":
+      [[1,0,0,0],[0,1,0,0],[0,0,1,0]]}]})");
+    return read_cameras_json(folder / "t.json").at(0).camera;
+  };
+  EXPECT_EQ(camera_of(R"("camera_angle_x": 1.25, )").width, 1);
+  EXPECT_NEAR(*camera_of(R"("camera_angle_x": 1.25, )").fov_x_rad(), 1.25, 1e-12);
+  const Camera sized = camera_of(R"("camera_angle_x": 1.25, "w": 800.0, "h": 600, )");
+  EXPECT_EQ(sized.width, 800);
+  EXPECT_EQ(sized.height, 600);
+  EXPECT_NEAR(*sized.fov_x_rad(), 1.25, 1e-12);
+  EXPECT_FALSE(camera_of(R"("fl_x": 100, )").has_intrinsics());
+  EXPECT_FALSE(camera_of("").has_intrinsics());
 }
 
 TEST(CamerasJson, IsReadBack) {
   const test::TemporaryFolder folder;
-  SceneCamera camera;
-  camera.file = "x y.jpg";
-  camera.time_s = 2.5;
+  FrameCamera frame{"x y.jpg", 2.5};
+  Camera& camera = frame.camera;
+  camera.k << 50, 0, 20, 0, 55, 10, 0, 0, 1;
+  camera.width = 50;  // half the size, and cropped
+  camera.map = {0.5, 0.5, -25, 0};
   camera.original_width = 200;
-  camera.k_network = camera.k_original = Eigen::Matrix3d::Identity() * 100;
-  camera.cam_from_world.setIdentity();
-  camera.cam_from_world.topRightCorner<3, 1>() << 1, 2, 3;
-  SceneCamera broken = camera;
+  camera.original_height = 50;
+  camera.cam_from_world.translation() << 1, 2, 3;
+  FrameCamera broken = frame;
   broken.file = "broken.jpg";
-  broken.valid = false;
-  broken.cam_from_world.setConstant(std::nan(""));
-  write_cameras_json(folder / "c.json", {camera, broken});
-  const std::vector<FramePose> poses = read_pose_json(folder / "c.json");
-  ASSERT_EQ(poses.size(), 2U);
-  EXPECT_EQ(poses[0].file, "x y.jpg");
-  EXPECT_EQ(poses[0].time_s, 2.5);
-  EXPECT_TRUE(poses[0].world_from_cam.col(3).head<3>().isApprox(Eigen::Vector3d(-1, -2, -3)));
-  EXPECT_NEAR(*poses[0].fov_x_rad, std::numbers::pi / 2, 1e-12);
-  EXPECT_FALSE(poses[1].valid);
+  broken.time_s.reset();
+  broken.camera.valid = false;
+  broken.camera.cam_from_world.matrix().setConstant(std::nan(""));
+  write_cameras_json(folder / "c.json", {frame, broken});
+  const std::vector<FrameCamera> read = read_cameras_json(folder / "c.json");
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0].file, "x y.jpg");
+  EXPECT_EQ(read[0].time_s, 2.5);
+  EXPECT_TRUE(read[0].camera.cam_from_world.isApprox(camera.cam_from_world));
+  EXPECT_EQ(read[0].camera.width, 200);
+  EXPECT_EQ(read[0].camera.height, 50);
+  EXPECT_EQ(read[0].camera.k, camera.k_original());
+  EXPECT_NEAR(*read[0].camera.fov_x_rad(), std::numbers::pi / 2, 1e-12);
+  EXPECT_FALSE(read[1].camera.valid);
+  EXPECT_FALSE(read[1].time_s);
 }
 
 TEST(PoseJson, RefusesWithThePlace) {
   const test::TemporaryFolder folder;
   const auto refused = [&](const std::string& text) {
     test::write_text(folder / "t.json", text);
-    return refusal([&] { read_pose_json(folder / "t.json"); });
+    return refusal([&] { read_cameras_json(folder / "t.json"); });
   };
   const auto frame = [](const std::string& matrix) {
     return R"({"frames": [{"file_path": "a", "transform_matrix": )" + matrix + "}]}";

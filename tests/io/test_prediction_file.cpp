@@ -34,22 +34,46 @@ TEST(PredictionFile, ScenesOfFrames) {
                                data));
   const PredictionFile file(folder / "p.safetensors");
   EXPECT_EQ(file.scenes(), 2);
-  EXPECT_TRUE(file.has_poses() && file.has_depth());
-  const std::vector<FramePose> poses = file.poses(1);
-  ASSERT_EQ(poses.size(), 2U);
-  EXPECT_EQ(poses[1].time_s, 1);
-  EXPECT_EQ(poses[1].world_from_cam(0, 3), -3);
+  EXPECT_TRUE(file.has_cameras() && file.has_depth());
+  const std::vector<FrameCamera> cameras = file.cameras(1);
+  ASSERT_EQ(cameras.size(), 2U);
+  EXPECT_EQ(cameras[1].time_s, 1);
+  EXPECT_EQ(cameras[1].camera.center().x(), -3);
+  EXPECT_FALSE(cameras[1].camera.has_intrinsics());
   const std::vector<DepthMap> depth = file.depth(1);
   ASSERT_EQ(depth.size(), 2U);
   EXPECT_THAT(depth[0].values, ElementsAre(0));  // not valid
   EXPECT_THAT(depth[1].values, ElementsAre(4));
 }
 
+TEST(PredictionFile, IntrinsicsAreOfTheDepthMaps) {
+  const test::TemporaryFolder folder;
+  const std::vector<float> pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+  const auto camera_of = [&](const std::vector<float>& intrinsic, bool with_depth) {
+    const std::string depth = R"(,"depth":{"dtype":"F32","shape":[1,2,4],"data_offsets":[84,116]})";
+    test::write_text(folder / "p.safetensors",
+                     safetensors(R"({"extrinsic":{"dtype":"F32","shape":[1,3,4],"data_offsets":[0,48]},)"
+                                 R"("intrinsic":{"dtype":"F32","shape":[1,3,3],"data_offsets":[48,84]})" +
+                                     (with_depth ? depth : "") + "}",
+                                 bytes_of(pose) + bytes_of(intrinsic) +
+                                     bytes_of(std::vector<float>(with_depth ? 8 : 0, 1))));
+    return PredictionFile(folder / "p.safetensors").cameras(0).at(0).camera;
+  };
+  const std::vector<float> k = {2, 0, 1.5, 0, 3, 1, 0, 0, 1};
+  const Camera with_depth = camera_of(k, true), alone = camera_of(k, false);
+  EXPECT_EQ(with_depth.width, 4);
+  EXPECT_EQ(with_depth.height, 2);
+  EXPECT_EQ(with_depth.k, (Eigen::Matrix3d{{2, 0, 1.5}, {0, 3, 1}, {0, 0, 1}}));
+  EXPECT_EQ(alone.width, 3);
+  EXPECT_EQ(alone.height, 2);
+  EXPECT_FALSE(camera_of({0, 0, 1.5, 0, 3, 1, 0, 0, 1}, true).has_intrinsics());
+}
+
 TEST(PredictionFile, Refusals) {
   const test::TemporaryFolder folder;
   const auto refused = [&](const std::string& header, std::size_t bytes) {
     test::write_text(folder / "p.safetensors", safetensors(header, std::string(bytes, '\0')));
-    return refusal([&] { PredictionFile(folder / "p.safetensors").poses(0); });
+    return refusal([&] { PredictionFile(folder / "p.safetensors").cameras(0); });
   };
   EXPECT_THAT(refused("{}", 0), HasSubstr("holds neither"));
   EXPECT_THAT(refused(R"({"extrinsic":{"dtype":"F32","shape":[1,3,4],"data_offsets":[0,48]}})", 48),

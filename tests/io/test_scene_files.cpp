@@ -10,7 +10,10 @@
 #include <random>
 #include <system_error>
 
-#include "io/scene/scene_files.h"
+#include "io/scene/cameras_json.h"
+#include "io/scene/ply.h"
+#include "io/scene/point_filters.h"
+#include "io/scene/tum.h"
 #include "tests/support/media.h"
 
 namespace vggt {
@@ -32,22 +35,23 @@ PointCloud random_cloud(std::size_t count, unsigned seed = 3) {
   return cloud;
 }
 
-SceneCamera camera_at(double time_s, double angle) {
-  SceneCamera camera;
-  camera.file = "frame " + std::to_string(time_s) + ".jpg";
-  camera.time_s = time_s;
-  camera.network_width = 518;
-  camera.network_height = 392;
+FrameCamera camera_at(double time_s, double angle) {
+  FrameCamera frame{"frame " + std::to_string(time_s) + ".jpg", time_s};
+  Camera& camera = frame.camera;
+  camera.width = 518;
+  camera.height = 392;
   camera.original_width = 4000;
   camera.original_height = 3000;
-  camera.k_network << 500.5, 0, 259, 0, 501.25, 196, 0, 0, 1;
-  camera.k_original << 3864.9, 0, 1999.5, 0, 3836, 1499.5, 0, 0, 1;
-  camera.cam_from_world.setIdentity();
+  camera.map.scale_x = 518.0 / 4000;
+  camera.map.scale_y = 392.0 / 3010;
+  camera.map.pad_x = 12;
+  camera.map.pad_y = -30;
+  camera.k << 500.5, 0, 259, 0, 501.25, 196, 0, 0, 1;
   const Eigen::Vector3d axis = Eigen::Vector3d(0.3, -1, 0.2).normalized();
-  camera.cam_from_world.topLeftCorner<3, 3>() = Eigen::AngleAxisd(angle, axis).toRotationMatrix();
-  camera.cam_from_world.topRightCorner<3, 1>() << 0.1 * angle, -1.0 / 3, 2e-7;
-  camera.mean_confidence = 3.75;
-  return camera;
+  camera.cam_from_world.linear() = Eigen::AngleAxisd(angle, axis).toRotationMatrix();
+  camera.cam_from_world.translation() << 0.1 * angle, -1.0 / 3, 2e-7;
+  frame.mean_confidence = 3.75;
+  return frame;
 }
 
 TEST(Ply, ReadByOpen3d) {
@@ -79,13 +83,14 @@ TEST(Ply, RefusesWhatIsNotFinite) {
 
 TEST(CamerasJson, HoldsEverythingAndNothingThatIsNotFinite) {
   const test::TemporaryFolder folder;
-  SceneCamera broken = camera_at(2, 0.5);
-  broken.valid = false;
+  FrameCamera broken = camera_at(2, 0.5);
+  broken.camera.valid = false;
   broken.file = "odd \xFF name \"x\"";
-  broken.k_network(0, 0) = std::numeric_limits<double>::infinity();
-  broken.cam_from_world(1, 2) = kNan;
+  broken.time_s.reset();
+  broken.camera.k(0, 0) = std::numeric_limits<double>::infinity();
+  broken.camera.cam_from_world(1, 2) = kNan;
   broken.mean_confidence = -std::numeric_limits<double>::infinity();
-  const SceneCamera good = camera_at(1.5, -2);
+  const FrameCamera good = camera_at(1.5, -2);
   write_cameras_json(folder / "c.json", {good, broken});
   const auto bytes = test::read_bytes(folder / "c.json");
   const json read = json::parse(bytes).at("cameras");
@@ -98,13 +103,14 @@ TEST(CamerasJson, HoldsEverythingAndNothingThatIsNotFinite) {
   EXPECT_EQ(read[0]["mean_confidence"], 3.75);
   for (int r = 0; r < 4; ++r) {
     for (int c = 0; c < 4; ++c) {
-      EXPECT_EQ(read[0]["cam_from_world"][r][c], good.cam_from_world(r, c));
+      EXPECT_EQ(read[0]["cam_from_world"][r][c], good.camera.cam_from_world(r, c));
       if (r == 3 || c == 3) continue;
-      EXPECT_EQ(read[0]["k_network"][r][c], good.k_network(r, c));
-      EXPECT_EQ(read[0]["k_original"][r][c], good.k_original(r, c));
+      EXPECT_EQ(read[0]["k_network"][r][c], good.camera.k(r, c));
+      EXPECT_EQ(read[0]["k_original"][r][c], good.camera.k_original()(r, c));
     }
   }
   EXPECT_EQ(read[1]["valid"], false);
+  EXPECT_TRUE(read[1]["time_s"].is_null());
   EXPECT_TRUE(read[1]["k_network"][0][0].is_null());
   EXPECT_TRUE(read[1]["cam_from_world"][1][2].is_null());
   EXPECT_TRUE(read[1]["mean_confidence"].is_null());
@@ -112,13 +118,9 @@ TEST(CamerasJson, HoldsEverythingAndNothingThatIsNotFinite) {
 }
 
 TEST(Intrinsics, RaysAreTheSameInBothImages) {
-  PixelMap map;
-  map.scale_x = 518.0 / 4000;
-  map.scale_y = 392.0 / 3010;
-  map.pad_x = 12;
-  map.pad_y = -30;
-  const Eigen::Matrix3d network = camera_at(0, 0).k_network;
-  const Eigen::Matrix3d original = original_intrinsics(network, map);
+  const Camera camera = camera_at(0, 0).camera;
+  const PixelMap& map = camera.map;
+  const Eigen::Matrix3d &network = camera.k, original = camera.k_original();
   EXPECT_NEAR(original(0, 0), 500.5 * 4000 / 518, 1e-9);
   EXPECT_NEAR(original(0, 2), (259 + 0.5 - 12) / map.scale_x - 0.5, 1e-9);
   for (const Eigen::Vector3d& point : {Eigen::Vector3d(0.3, -0.2, 1.5), Eigen::Vector3d(-1, 2, 4)}) {
@@ -130,18 +132,20 @@ TEST(Intrinsics, RaysAreTheSameInBothImages) {
 
 TEST(Tum, RoundTrip) {
   const test::TemporaryFolder folder;
-  std::vector<SceneCamera> cameras;
+  std::vector<FrameCamera> cameras;
   for (int i = 0; i < 40; ++i) cameras.push_back(camera_at(i / 3.0, 0.17 * i));
-  cameras[7].valid = false;
-  cameras[7].cam_from_world(0, 0) = kNan;
+  cameras[7].camera.valid = false;
+  cameras[7].camera.cam_from_world(0, 0) = kNan;
   write_tum(folder / "t.tum", cameras);
-  const std::vector<TumPose> poses = read_tum(folder / "t.tum");
-  ASSERT_EQ(poses.size(), 39U);
+  const std::vector<FrameCamera> read = read_tum(folder / "t.tum");
+  ASSERT_EQ(read.size(), 39U);
   cameras.erase(cameras.begin() + 7);
-  for (std::size_t i = 0; i < poses.size(); ++i) {
-    EXPECT_EQ(poses[i].time_s, cameras[i].time_s);
-    const Eigen::Matrix4d product = poses[i].world_from_cam * cameras[i].cam_from_world;
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(read[i].time_s, cameras[i].time_s);
+    const Eigen::Matrix4d product =
+        (read[i].camera.cam_from_world * cameras[i].camera.cam_from_world.inverse()).matrix();
     EXPECT_TRUE(product.isIdentity(1e-14)) << product;
+    EXPECT_FALSE(read[i].camera.has_intrinsics());
   }
   std::ifstream file(folder / "t.tum");
   for (std::string line; std::getline(file, line);) {
@@ -171,8 +175,11 @@ TEST(Tum, ErrorsNamePathAndLine) {
   EXPECT_THAT(error_of("2 0 0 nan 0 0 0 1"), HasSubstr("not finite"));
   EXPECT_THAT(error_of("2 0 0 0 0 0 0 0"), HasSubstr("quaternion"));
   EXPECT_THROW(read_tum(folder / "absent.tum"), std::system_error);
-  SceneCamera camera = camera_at(1, 1);
-  camera.cam_from_world(2, 3) = kNan;
+  FrameCamera camera = camera_at(1, 1);
+  camera.camera.cam_from_world(2, 3) = kNan;
+  EXPECT_THROW(write_tum(folder / "u.tum", {camera}), std::invalid_argument);
+  camera = camera_at(1, 1);
+  camera.time_s.reset();
   EXPECT_THROW(write_tum(folder / "u.tum", {camera}), std::invalid_argument);
 }
 
