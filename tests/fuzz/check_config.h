@@ -9,8 +9,8 @@
 
 namespace vggt {
 
-/// The tensors that read_config() looks at, of a small network; `heads`: a bit for each head, 16 and more: no
-/// tensors at all.
+/// The tensors of a small network that read_config() looks at. heads: a bit for each head; from 16 on there
+/// are no tensors at all.
 inline TensorShapes small_shapes(uint8_t heads) {
   if (heads >= 16) return {};
   TensorShapes shapes = {{"aggregator.patch_embed.patch_embed.proj.weight", {64, 3, 14, 14}},
@@ -37,8 +37,9 @@ inline TensorShapes small_shapes(uint8_t heads) {
   return shapes;
 }
 
-/// Reads a config.json (all but the first byte) for the tensors that the first byte chooses: what is accepted
-/// must come back the same from its own text. Throws std::invalid_argument where it is refused.
+/// Reads a config.json, which are all bytes but the first, for the tensors that the first byte chooses.
+/// Aborts if an accepted config differs when it is read back from its own text. Throws std::invalid_argument
+/// for a refused one.
 inline void check_config(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   const TensorShapes shapes = small_shapes(static_cast<uint8_t>(bytes[0]));

@@ -4,7 +4,8 @@
 
 #include "io/tensors/tensor_index.h"
 
-// Whatever a parser accepts must be safe to read: aborts unless every element lies inside the file.
+// Aborts unless every element of every tensor lies inside the file: what a parser accepts must be safe to
+// read.
 inline void check_index(const vggt::TensorIndex& index, uint64_t file_bytes) {
   for (const auto& [name, tensor] : index.tensors) {
     __uint128_t last = 0, count = 1;

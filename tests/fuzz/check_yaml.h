@@ -6,8 +6,8 @@
 
 namespace vggt {
 
-/// Reads options from YAML: what is accepted must come back the same from its own text. Throws
-/// std::invalid_argument where it is refused.
+/// Reads options from YAML. Aborts if accepted options differ when they are read back from their own text.
+/// Throws std::invalid_argument for refused ones.
 inline void check_yaml(const std::string& text) {
   Options options, again;
   parse_options_yaml(text, "options.yaml", options);

@@ -16,7 +16,7 @@
 #include "tests/fuzz/check_yaml.h"
 #endif
 
-// Replays what the fuzzers found interesting: every input is refused by one line, or what was read is safe.
+// Replays the inputs that the fuzzers kept: each is refused with one line, or is safe to read.
 namespace vggt {
 namespace {
 

@@ -16,7 +16,8 @@
 namespace vggt {
 namespace {
 
-// What writing a file of this many bytes throws.
+// The error code that writing a file of this many bytes throws; 0 if nothing, -1 if the message lacks the
+// path.
 int error_of_writing(const std::filesystem::path& path, std::size_t bytes) {
   try {
     write_atomically(path, [&](std::ostream& out) { out << std::string(bytes, 'x'); });

@@ -1,4 +1,5 @@
-// Images that are none: skipped with one line each, fatal with `strict`, and nothing else on stderr.
+// Files that are no images, or damaged ones: each is skipped with one line, or ends the load with `strict`,
+// and nothing else reaches stderr.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -156,7 +157,7 @@ TEST(BadImages, ExtremeShapesThatRun) {
   EXPECT_THAT(set.warnings, IsEmpty());
   ASSERT_THAT(set.frames, SizeIs(3));
   EXPECT_EQ(set.height, 56);
-  // 56 rows from the middle of 1,120,000.
+  // The 56 rows are from the middle of 1,120,000.
   EXPECT_EQ(set.frames[1].map.pad_y, -(1120000 - 56) / 2);
   EXPECT_EQ(set.frames[1].rgb, Bytes(3 * 56 * 56, 50));
   EXPECT_EQ(set.frames[2].map.pad_y, 21);

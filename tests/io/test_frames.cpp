@@ -1,4 +1,4 @@
-// Frames out of folders, lists and images: which, in what order, and what happens to bad ones.
+// Frames out of folders, lists and single images: which are loaded, in what order, and with what warnings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -142,7 +142,7 @@ TEST(List, PathsAreRelativeToIt) {
   EXPECT_THAT(load_error(small_options(folder / "empty.txt")), HasSubstr("empty.txt: lists no images"));
 }
 
-// A shell's <(…) can be read only once, and in parts.
+// A shell's <(…) can be read only once, and its bytes come in parts.
 TEST(List, MayBeAPipe) {
   const test::TemporaryFolder folder;
   write_picture(folder / "a.png", 1);

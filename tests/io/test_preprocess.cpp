@@ -66,7 +66,7 @@ TEST(Resize, ARangeOfRowsIsPartOfTheWhole) {
   }
 }
 
-// Images of every mode, size and format from Pillow itself, and what it makes of them.
+// Images of every mode, size and format that Pillow wrote, and the planes that Pillow makes of them.
 class Pillow : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -74,7 +74,8 @@ class Pillow : public testing::Test {
     const std::string python = std::filesystem::exists(own) ? "'" + own + "'" : "python3";
     if (std::system((python + " -c 'import PIL' 2>/dev/null").c_str()) != 0) return;
     folder_ = std::make_unique<test::TemporaryFolder>();
-    const std::string command = python + " -W ignore '" VGGT_SOURCE_DIR "/tests/support/pillow_reference.py' '" +
+    const std::string command = python +
+                                " -W ignore '" VGGT_SOURCE_DIR "/tests/support/pillow_reference.py' '" +
                                 folder_->path().string() + "' 7 '" VGGT_SOURCE_DIR "/examples/room/00.jpg'";
     ASSERT_EQ(std::system(command.c_str()), 0);
   }

@@ -37,7 +37,7 @@ FrameOptions options_of(const std::filesystem::path& path) {
 
 constexpr int kCount = 3 * 14 * 28;
 
-// Frame s, element i.
+// The value of element i of frame s.
 float value_of(int s, int i) {
   return static_cast<float>((s * 131 + i * 7) % 1025) / 1024.0F;
 }

@@ -1,4 +1,4 @@
-// Frames out of a video: which, when, and within what.
+// Frames out of a video: which are loaded, at what times, from which containers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::SizeIs;
 
 constexpr int kWidth = 160, kHeight = 96, kBits = 8;
 
-// Frame i shows i in binary, as black and white bars: no codec mistakes one for the other.
+// Frame i shows the number i in binary, as black and white bars that survive every codec.
 cv::Mat numbered_picture(int number) {
   cv::Mat picture = test::flat_picture(kWidth, kHeight, 0);
   for (int bit = 0; bit < kBits; ++bit) {
@@ -45,7 +45,7 @@ FrameOptions small_options(const std::filesystem::path& source) {
   return options;
 }
 
-// The frames' numbers by their pixels.
+// The numbers that the pixels of the frames show.
 std::vector<int> numbers_by_pixels(const FrameSet& set) {
   std::vector<int> numbers;
   for (const Frame& frame : set.frames) {
@@ -173,7 +173,8 @@ TEST(VideoFile, TurnedAsItsTrackSays) {
   const Frame& frame = set.frames.at(0);
   EXPECT_EQ(frame.original_width, 96);
   EXPECT_EQ(frame.original_height, 160);
-  // A quarter clockwise: what grew to the right grows downwards, what grew downwards grows to the left.
+  // A quarter turn clockwise: red, which grew to the right, grows downwards; green, which grew downwards,
+  // grows to the left.
   const auto mean = [&](int c, int x, int y) { return int{frame.rgb[(c * set.height + y) * set.width + x]}; };
   EXPECT_GT(mean(0, 28, set.height - 4), mean(0, 28, 4) + 60);
   EXPECT_GT(mean(1, 4, set.height / 2), mean(1, 51, set.height / 2) + 60);

@@ -84,8 +84,8 @@ TEST(Hostile, PicklesThatWouldRunCode) {
     expect_refused(with_pickle(torch_bytes::pickle(body)), "is not allowed");
     expect_refused(with_pickle(torch_bytes::state_dict({{"a", body}})), "is not allowed");
   }
-  // The other ways to call something: i, o, \x81 with a class, copyreg's extension codes, STACK_GLOBAL of
-  // protocol 4.
+  // The other opcodes that call something: i, o, \x81 with a class, the extension codes of copyreg,
+  // STACK_GLOBAL of protocol 4.
   expect_refused(with_pickle(torch_bytes::pickle("(" + command + "ios\nsystem\n")),
                  "opcode 105 is not allowed");
   expect_refused(with_pickle(torch_bytes::pickle("(cos\nsystem\n" + command + "o")), "is not allowed");
@@ -131,13 +131,13 @@ TEST(Hostile, PicklesThatDoNotMakeSense) {
   refused("}K\x01Ns", "is not a text");
   refused("}" + torch_bytes::text("a") + "K\x01s", "is not a tensor");
   expect_refused(with_pickle("\x80\x02}" + std::string(17 << 20, ' ')), "larger than 16 MB");
-  // Values that refer to one another twice, 60 times over: 2^60 leaves to whoever walks them.
+  // Each of 60 values contains the one before it twice: a walk through all of them would meet 2^60 leaves.
   std::string bomb = ")";
   for (char slot = 0; slot < 60; ++slot) bomb += std::string("q") + slot + "h" + slot + "\x86";
   refused(bomb, "it holds no state dict");
 }
 
-// Modules that contain the next one twice, or themselves, must not be walked for ever.
+// A module that contains the next one twice, or itself, must not be walked without end.
 TEST(Hostile, ModuleTreesThatGrow) {
   const std::string make = std::string("c__torch__\nA\n)\x81");
   std::string nested = make + "}q" + '\0' + std::string("b");
@@ -251,7 +251,7 @@ TEST(Hostile, ZipDirectories) {
   expect_refused(patched<uint32_t>(patched<uint32_t>(sound, entry, 16, 7), local, 14, 7), "checksum");
 }
 
-// Deflated entries (TorchScript's code) are tolerated where nobody looks, never unpacked.
+// Deflated entries, such as TorchScript's code, are allowed where they are not read. None is ever unpacked.
 TEST(Hostile, DeflatedRecords) {
   const std::string pickle = torch_bytes::state_dict({{"a", View{"0", 4, 0, {4}, {1}}.opcodes()}});
   const auto deflated = [&](const torch_bytes::Records& records) {
@@ -269,7 +269,7 @@ TEST(Hostile, DeflatedRecords) {
                  "compressed");
 }
 
-// Two entries may not share bytes: quoted data could otherwise pass for a header.
+// Two entries may not share bytes: the data of one could otherwise pass for the header of another.
 TEST(Hostile, OverlappingEntries) {
   const std::string pickle = torch_bytes::state_dict({{"a", View{"0", 4, 0, {4}, {1}}.opcodes()}});
   const std::string inner = torch_bytes::archive({{"data/0", torch_bytes::floats({1, 2, 3, 4})}});
@@ -278,7 +278,7 @@ TEST(Hostile, OverlappingEntries) {
       torch_bytes::archive({{"data.pkl", pickle}, {"outer", local}, {"data/0", local.substr(64)}});
   const std::size_t quoted = bytes.find(local);
   ASSERT_NE(quoted, std::string::npos);
-  // The directory's data/0 is now the header inside of "outer".
+  // The directory's entry data/0 now points at the header inside "outer".
   expect_refused(patched(bytes, "PK\x01\x02", 42, static_cast<uint32_t>(quoted)), "overlap");
 }
 

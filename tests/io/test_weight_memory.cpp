@@ -15,7 +15,7 @@
 #include "io/weights/weight_writer.h"
 #include "tests/support/torch_bytes.h"
 
-// Peak memory: at most the final tensors + 10 %, whatever the conversion.
+// Loading needs at most the memory of the loaded tensors + 10 %, whatever the conversion.
 namespace vggt {
 namespace {
 
@@ -33,8 +33,8 @@ int64_t status_bytes(const std::string& field) {
   return -1;
 }
 
-// Lets the peak start from what is used now. Where that is not possible the old peak counts, which is
-// stricter.
+// Lets the peak start from the memory in use now. Where the system does not allow that, the old peak counts,
+// which makes the test stricter.
 int64_t start_measuring() {
   malloc_trim(0);  // what was freed before must not hide what is taken now
   std::ofstream("/proc/self/clear_refs") << "5";
@@ -43,7 +43,7 @@ int64_t start_measuring() {
 
 class WeightMemory : public ::testing::TestWithParam<const char*> {};
 
-// Many tensors: what each leaves behind would add up.
+// There are many tensors, so that memory that each would leave behind adds up.
 TEST_P(WeightMemory, Fp32ToBf16NeedsTheResultOnly) {
   const fs::path path = torch_bytes::scratch("weight_memory", GetParam());
   std::vector<TensorSpec> specs;  // 64 MiB
@@ -132,7 +132,8 @@ TEST(WeightMemoryOf, ConversionHoldsOneTensor) {
   EXPECT_LE(growth, 32 * kMiB);
 }
 
-// A few hundred bytes may not ask for more than a few MiB, whatever they claim.
+// A file of a few hundred bytes may not make the reader allocate more than a few MiB, whatever sizes it
+// claims.
 TEST(WeightMemoryOf, HostileHeadersAllocateLittle) {
   std::string memo;
   for (int i = 0; i < 1000; ++i) memo += "]r" + torch_bytes::raw(static_cast<uint32_t>(i * 1000));

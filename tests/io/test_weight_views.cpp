@@ -9,7 +9,7 @@
 #include "io/weights/weight_file.h"
 #include "tests/support/torch_bytes.h"
 
-// Tensors of a .pt are views: of shared storages, strided, with an offset.
+// Tensors of a .pt are views of storages: strided, with an offset, several of one storage.
 namespace vggt {
 namespace {
 
@@ -26,7 +26,7 @@ std::string bytes_of(const at::Tensor& tensor) {
 
 class WeightViews : public ::testing::TestWithParam<int64_t> {};
 
-// With 3000 columns the storage is many pieces long, with 7 it is part of one.
+// With 3000 columns the storage has many pieces, with 7 it fits one.
 TEST_P(WeightViews, EqualAsStrided) {
   const int64_t rows = 900, columns = GetParam(), count = rows * columns;
   const std::vector<View> views = {

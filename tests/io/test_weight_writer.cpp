@@ -32,7 +32,7 @@ class WeightWriter : public ::testing::Test {
     clear();
     fs::remove(folder_);
   }
-  // Not remove_all: LibTorch's wheel exports one of another libstdc++, which crashes.
+  // remove_all() crashes here: LibTorch's wheel exports that of another libstdc++.
   void clear() const {
     for (const auto& file : std::vector<fs::directory_entry>(fs::directory_iterator(folder_), {}))
       fs::remove(file);
