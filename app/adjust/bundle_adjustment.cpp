@@ -7,29 +7,22 @@
 #include <span>
 #include <utility>
 
+#include "app/adjust/sighting_error.h"
 #include "app/scene/median.h"
 
 namespace vggt {
 namespace {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
-using Matrix26d = Eigen::Matrix<double, 2, 6>;
 
 constexpr int kIterations = 15, kTries = 5;
 // Cauchy's scale in standard deviations: it falls from the first to the last value, so that what is far off
 // counts at first.
 constexpr double kFirstScale = 4, kScaleFactor = 0.6, kLastScale = 1;
 constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
-constexpr double kNearest = 0.02;  // of the network's unit: an anchor nearer to a camera is behind it
-constexpr double kBehind = 10;     // what such a sighting costs, in squares of the scale
+constexpr double kBehind = 10;  // what such a sighting costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;
 constexpr double kConverged = 1e-5;  // relative change of the cost
-
-Eigen::Matrix3d skew(const Eigen::Vector3d& v) {
-  Eigen::Matrix3d m;
-  m << 0, -v.z(), v.y(), v.z(), 0, -v.x(), -v.y(), v.x(), 0;
-  return m;
-}
 
 Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
   const double angle = w.norm();
@@ -40,65 +33,6 @@ Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
 Eigen::Vector3d rotation_vector(const Eigen::Matrix3d& rotation) {
   const Eigen::AngleAxisd turn(rotation);
   return turn.angle() * turn.axis();
-}
-
-/// Copies of a camera's pose and focal lengths: products of blocks of larger matrices round otherwise.
-struct Pose {
-  explicit Pose(const Camera& camera)
-      : rotation(camera.cam_from_world.linear()),
-        translation(camera.cam_from_world.translation()),
-        focal(camera.k.diagonal().head<2>()) {}
-
-  Eigen::Matrix3d rotation;
-  Eigen::Vector3d translation;
-  Eigen::Vector2d focal;
-};
-
-/// An anchor as a sighting's camera sees it.
-struct Seen {
-  Eigen::Matrix3d turn;  // sighting's camera from the anchor's
-  Eigen::Vector3d in_anchor, in_camera;
-  Eigen::Vector2d normal, error;  // on the plane z = 1; whitened
-  Eigen::Matrix2d scale;          // of the error by the normal
-  bool in_front;
-};
-
-/// Derivatives of a sighting's error: by pose (translation, rotation from the left) of its camera and of its
-/// anchor's, by log_focal and by log_depth.
-struct Slopes {
-  Matrix26d camera, anchor;
-  Eigen::Vector2d focal, depth;
-};
-
-Seen see(const Bundle& bundle, const Sighting& sighting) {
-  const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(sighting.anchor)];
-  const Pose from(bundle.cameras[static_cast<std::size_t>(anchor.frame)]);
-  const Pose to(bundle.cameras[static_cast<std::size_t>(sighting.frame)]);
-  const double zoom = std::exp(bundle.log_focal);
-  Seen seen;
-  const Eigen::Vector2d ray = anchor.pixel.cwiseQuotient(from.focal) / zoom;
-  seen.in_anchor = std::exp(anchor.log_depth) * ray.homogeneous();
-  seen.turn = to.rotation * from.rotation.transpose();
-  seen.in_camera = seen.turn * (seen.in_anchor - from.translation) + to.translation;
-  seen.in_front = seen.in_camera.z() > kNearest;
-  seen.normal = seen.in_camera.head<2>() / (seen.in_front ? seen.in_camera.z() : 1);
-  const Eigen::Vector2d focal = zoom * to.focal;
-  seen.error = sighting.whitening * (seen.normal.cwiseProduct(focal) - sighting.pixel);
-  seen.scale = sighting.whitening * focal.asDiagonal();
-  return seen;
-}
-
-Slopes slopes_of(const Seen& seen) {
-  Eigen::Matrix<double, 2, 3> by_point;
-  by_point << seen.scale, -seen.scale * seen.normal;
-  by_point /= seen.in_camera.z();
-  const Eigen::Matrix<double, 2, 3> by_anchor = by_point * seen.turn;
-  Slopes slopes;
-  slopes.camera << by_point, -by_point * skew(seen.in_camera);
-  slopes.anchor << -by_anchor, by_anchor * skew(seen.in_anchor);
-  slopes.focal = seen.scale * seen.normal - by_anchor.leftCols<2>() * seen.in_anchor.head<2>();
-  slopes.depth = by_anchor * seen.in_anchor;
-  return slopes;
 }
 
 /// Sums over an anchor's sightings: products of its depth with its own camera, the focal length and itself.
@@ -148,13 +82,13 @@ class Adjustment {
   double cost(const Bundle& bundle, double scale) const {
     double total = 0;
     for (const Sighting& sighting : bundle.sightings) {
-      const Seen seen = see(bundle, sighting);
+      const SeenAnchor seen = see(bundle, sighting);
       const double square = scale * scale;
       total += square * (seen.in_front ? std::log1p(seen.error.squaredNorm() / square) : kBehind);
     }
     for (std::size_t i = 0; i < bundle.anchors.size(); ++i) total += std::pow(depth_pull(bundle, i), 2);
     for (std::size_t i = 0; i < bundle.cameras.size(); ++i) {
-      const Pose camera(bundle.cameras[i]), given(given_.cameras[i]);
+      const BundlePose camera(bundle.cameras[i]), given(given_.cameras[i]);
       total += rotation_vector(camera.rotation * given.rotation.transpose()).squaredNorm() /
                (priors_.rotation * priors_.rotation);
       total +=
@@ -190,12 +124,12 @@ class Adjustment {
     products_.assign(bundle_.sightings.size(), Vector6d::Zero());
     for (std::size_t i = 0; i < bundle_.sightings.size(); ++i) {
       const Sighting& sighting = bundle_.sightings[i];
-      const Seen seen = see(bundle_, sighting);
+      const SeenAnchor seen = see(bundle_, sighting);
       if (!seen.in_front) continue;
       const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
       const auto to = static_cast<std::size_t>(sighting.frame),
                  anchor = static_cast<std::size_t>(sighting.anchor);
-      const Slopes by = slopes_of(seen);
+      const SightingSlopes by = slopes_of(seen);
       const int row = offsets_[to], own = offsets_[static_cast<std::size_t>(bundle_.anchors[anchor].frame)];
       add_product(row, row, weight, by.camera, by.camera);
       add_product(own, own, weight, by.anchor, by.anchor);
@@ -225,7 +159,7 @@ class Adjustment {
                  shift = 1 / (translation_sigma_ * translation_sigma_);
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       if (offsets_[i] < 0) continue;
-      const Pose camera(bundle_.cameras[i]), given(given_.cameras[i]);
+      const BundlePose camera(bundle_.cameras[i]), given(given_.cameras[i]);
       Eigen::Matrix<double, 3, 6> by;  // of the translation
       by << Eigen::Matrix3d::Identity(), -skew(camera.translation);
       auto block = hessian_.block<6, 6>(offsets_[i], offsets_[i]);
@@ -280,7 +214,7 @@ class Adjustment {
       if (offsets_[i] < 0) continue;
       const Vector6d own = change.segment<6>(offsets_[i]);
       const Eigen::Matrix3d turn = rotation_by(own.tail<3>());
-      const Pose before(bundle_.cameras[i]);
+      const BundlePose before(bundle_.cameras[i]);
       Eigen::Isometry3d& after = result.cameras[i].cam_from_world;
       after.linear() = turn * before.rotation;
       after.translation() = turn * before.translation + own.head<3>();
@@ -318,9 +252,9 @@ void adjust_bundle(Bundle& bundle, const BundlePriors& priors, const Events& eve
 std::vector<double> depth_information(const Bundle& bundle) {
   std::vector<double> information(bundle.anchors.size(), 0);
   for (const Sighting& sighting : bundle.sightings) {
-    const Seen seen = see(bundle, sighting);
+    const SeenAnchor seen = see(bundle, sighting);
     if (!seen.in_front) continue;
-    const Slopes by = slopes_of(seen);
+    const SightingSlopes by = slopes_of(seen);
     information[static_cast<std::size_t>(sighting.anchor)] +=
         by.depth.squaredNorm() / (1 + seen.error.squaredNorm());
   }

@@ -1,12 +1,11 @@
 #include "app/adjust/image_matcher.h"
 
-#include <Eigen/Cholesky>
-#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/video/tracking.hpp>
 
+#include "app/adjust/image_windows.h"
 #include "app/scene/pixel_transfer.h"
 
 namespace vggt {
@@ -20,92 +19,16 @@ constexpr std::size_t kPartners = 8;                 // of a frame
 constexpr double kLeastOverlap = 0.25;               // share of a frame's anchors that a partner must see
 constexpr float kSameDepth = 0.3F;                   // logarithm: a greater difference means hidden
 constexpr float kNearest = 0.05F;                    // depth of the network's unit
-constexpr float kEdge = 1.2F, kAtEdge = 0.05F;  // depths over 7 pixels that differ by more weaken a corner
-constexpr double kNoiseSigma = 1.5;             // pixels of blur against noise
-constexpr double kLocalSigma = 5, kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
-constexpr int kWindow = 21, kLevels = 1, kSteps = 20;                // Lucas-Kanade
-constexpr float kFarthest = 25, kRoundTrip = 0.7F;                   // pixels
+constexpr int kLevels = 1, kSteps = 20;              // Lucas-Kanade
+constexpr float kFarthest = 25, kRoundTrip = 0.7F;   // pixels
 constexpr float kLeastCorrelation = 0.7F;
-constexpr int kCorrelationRadius = 4;
 constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
-constexpr double kNoiseArea = 20;                   // pixels whose noise, after the blur, is one
-constexpr double kLeastError = 0.3;                 // pixels, of a match however clear the image
-constexpr double kLeastSlope = 1e-3;                // mean square, of the normalised image
 constexpr int kPairsAtOnce = 32;
-
-/// Differences from the local mean over the local deviation: exposure and shading do not matter.
-cv::Mat normalised(const cv::Mat& gray) {
-  cv::Mat smooth, mean, square, result;
-  cv::GaussianBlur(gray, smooth, {}, kNoiseSigma);
-  cv::GaussianBlur(smooth, mean, {}, kLocalSigma);
-  cv::GaussianBlur(smooth.mul(smooth), square, {}, kLocalSigma);
-  cv::Mat deviation = cv::max(square - mean.mul(mean), 0) + kLocalNoise * kLocalNoise;
-  cv::sqrt(deviation, deviation);
-  cv::Mat((smooth - mean) / deviation).convertTo(result, CV_8U, kLocalGain, 128);
-  return result;
-}
-
-cv::Mat gray_of(const FrameView& frame, int height, int width) {
-  const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-  cv::Mat gray(height, width, CV_32F);
-  for (std::size_t i = 0; i < plane; ++i) {
-    gray.ptr<float>()[i] = 0.299F * static_cast<float>(frame.rgb[i]) +
-                           0.587F * static_cast<float>(frame.rgb[plane + i]) +
-                           0.114F * static_cast<float>(frame.rgb[2 * plane + i]);
-  }
-  return gray;
-}
-
-/// Means over each pixel's window of the products of slopes: xx, xy, yy.
-cv::Mat structure_of(const cv::Mat& image) {
-  cv::Mat across, down, result;
-  cv::Sobel(image, across, CV_32F, 1, 0, 3, 1.0 / 8);
-  cv::Sobel(image, down, CV_32F, 0, 1, 3, 1.0 / 8);
-  const std::vector<cv::Mat> products = {across.mul(across), across.mul(down), down.mul(down)};
-  cv::merge(products, result);
-  cv::boxFilter(result, result, -1, {kWindow, kWindow});
-  return result;
-}
-
-/// A square around a point between pixels, less its mean.
-cv::Mat patch_of(const cv::Mat& image, const cv::Point2f& at, int side) {
-  cv::Mat patch;
-  cv::getRectSubPix(image, {side, side}, at, patch, CV_32F);
-  patch -= cv::mean(patch);
-  return patch;
-}
-
-/// The whitening of a match: what least squares say of a window with this structure and noise [variance], in
-/// the other image, where pixels to the right and below become these vectors.
-Eigen::Matrix2d whitening_of(const cv::Vec3f& products, double noise, const cv::Point2f& right,
-                             const cv::Point2f& below) {
-  Eigen::Matrix2d structure, stretch;
-  structure << products[0] + kLeastSlope, products[1], products[1], products[2] + kLeastSlope;
-  stretch << right.x, below.x, right.y, below.y;
-  const double variance = noise * kNoiseArea / (kWindow * kWindow);
-  Eigen::Matrix2d covariance = stretch * (variance * structure.inverse()) * stretch.transpose();
-  covariance.diagonal().array() += kLeastError * kLeastError;
-  return covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity());
-}
 
 /// OpenCV reads from it only.
 cv::Mat map_of(const float* values, int height, int width) {
   return {height, width, CV_32F,
           const_cast<float*>(values)};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-}
-
-/// How good a pixel is to be found again: its corner's strength, little at edges of depth.
-cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth) {
-  cv::Mat strength, nearest, farthest;
-  cv::cornerMinEigenVal(gray, strength, 7, 3);
-  const cv::Mat around = cv::Mat::ones(7, 7, CV_8U);
-  cv::erode(depth, nearest, around);
-  cv::dilate(depth, farthest, around);
-  strength.setTo(0, ~(nearest > 0));
-  cv::Mat weakened;
-  strength.convertTo(weakened, CV_32F, kAtEdge);
-  weakened.copyTo(strength, farthest > kEdge * nearest);
-  return strength;
 }
 
 float bilinear(const cv::Mat& map, float x, float y) {
@@ -124,18 +47,31 @@ bool within(const FrameView& frame, float x, float y, int margin) {
          y > static_cast<float>(frame.begin_y + margin) && y < static_cast<float>(frame.end_y - 1 - margin);
 }
 
-/// Normalised cross-correlation of two square patches of 8-bit images; -1 where one leaves its image.
-float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
-  constexpr int kSide = 2 * kCorrelationRadius + 1;
-  const auto inside = [](const cv::Mat& image, const cv::Point2f& p) {
-    return p.x >= kCorrelationRadius && p.y >= kCorrelationRadius &&
-           p.x <= static_cast<float>(image.cols - 1 - kCorrelationRadius) &&
-           p.y <= static_cast<float>(image.rows - 1 - kCorrelationRadius);
-  };
-  if (!inside(a, at_a) || !inside(b, at_b)) return -1;
-  const cv::Mat patch_a = patch_of(a, at_a, kSide), patch_b = patch_of(b, at_b, kSide);
-  return static_cast<float>(patch_a.dot(patch_b) /
-                            std::sqrt(patch_a.dot(patch_a) * patch_b.dot(patch_b) + 1e-3));
+/// Of each pixel of a frame with this depth, where the other image shows it: [H,W,2], far outside where
+/// nowhere.
+cv::Mat warp_map(const cv::Mat& depth, const PixelTransfer& transfer) {
+  cv::Mat map(depth.rows, depth.cols, CV_32FC2);
+  for (int y = 0; y < depth.rows; ++y) {
+    const float* depths = depth.ptr<float>(y);
+    auto* row = map.ptr<cv::Point2f>(y);
+    for (int x = 0; x < depth.cols; ++x) {
+      const Eigen::Vector3f seen = transfer(static_cast<float>(x), static_cast<float>(y), depths[x]);
+      const bool in_front = seen.z() > kNearest;
+      row[x] = in_front ? cv::Point2f(seen.x() / seen.z(), seen.y() / seen.z()) : cv::Point2f(-1e4F, -1e4F);
+    }
+  }
+  return map;
+}
+
+/// Where image b shows some points of image a, searched from there on, and whether each was found.
+std::pair<std::vector<cv::Point2f>, std::vector<uchar>> follow(const cv::Mat& a, const cv::Mat& b,
+                                                               const std::vector<cv::Point2f>& start) {
+  const cv::TermCriteria enough(cv::TermCriteria::COUNT | cv::TermCriteria::EPS, kSteps, 0.01);
+  std::vector<cv::Point2f> found = start;
+  std::vector<uchar> good;
+  cv::calcOpticalFlowPyrLK(a, b, start, found, good, cv::noArray(), {kWindow, kWindow}, kLevels, enough,
+                           cv::OPTFLOW_USE_INITIAL_FLOW, 1e-4);
+  return {std::move(found), std::move(good)};
 }
 
 }  // namespace
@@ -242,16 +178,7 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<Camera>& cameras
   if (wanted.size() < kFewestVisible) return {};
 
   const PixelTransfer transfer(cameras[f], cameras[t]);
-  cv::Mat map(input_.height, input_.width, CV_32FC2);  // of each pixel, where the other image shows it
-  for (int y = 0; y < input_.height; ++y) {
-    const float* depth = images_->depth[f].ptr<float>(y);
-    auto* row = map.ptr<cv::Point2f>(y);
-    for (int x = 0; x < input_.width; ++x) {
-      const Eigen::Vector3f seen = transfer(static_cast<float>(x), static_cast<float>(y), depth[x]);
-      const bool in_front = seen.z() > kNearest;
-      row[x] = in_front ? cv::Point2f(seen.x() / seen.z(), seen.y() / seen.z()) : cv::Point2f(-1e4F, -1e4F);
-    }
-  }
+  const cv::Mat map = warp_map(images_->depth[f], transfer);
   cv::Mat warped;
   cv::remap(images_->normalised[t], warped, map, {}, cv::INTER_LINEAR, cv::BORDER_CONSTANT, 128);
 
@@ -259,14 +186,6 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<Camera>& cameras
   for (const int i : wanted) {
     at.push_back(pixel_of(anchors_[static_cast<std::size_t>(i)], cameras[f]));
   }
-  const cv::TermCriteria enough(cv::TermCriteria::COUNT | cv::TermCriteria::EPS, kSteps, 0.01);
-  const auto follow = [&](const cv::Mat& a, const cv::Mat& b, const std::vector<cv::Point2f>& start) {
-    std::vector<cv::Point2f> found = start;
-    std::vector<uchar> good;
-    cv::calcOpticalFlowPyrLK(a, b, start, found, good, cv::noArray(), {kWindow, kWindow}, kLevels, enough,
-                             cv::OPTFLOW_USE_INITIAL_FLOW, 1e-4);
-    return std::pair(found, good);
-  };
   const auto [there, good] = follow(images_->normalised[f], warped, at);
   const auto [back, good_back] = follow(warped, images_->normalised[f], there);
 
@@ -292,9 +211,7 @@ std::vector<Sighting> ImageMatcher::match_one(const std::vector<Camera>& cameras
     if (!steady || !within(target, seen.x, seen.y, kMatchMargin) ||
         !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
       continue;
-    const double noise = cv::norm(patch_of(images_->normalised[f], at[i], kWindow),
-                                  patch_of(warped, p, kWindow), cv::NORM_L2SQR) /
-                         (kWindow * kWindow);
+    const double noise = noise_between(images_->normalised[f], at[i], warped, p);
     sightings.push_back(
         {wanted[i], to, Eigen::Vector2d(seen.x - cameras[t].k(0, 2), seen.y - cameras[t].k(1, 2)),
          whitening_of(images_->structure[static_cast<std::size_t>(wanted[i])], noise, right, below)});

@@ -49,7 +49,7 @@ FrameCamera parse_image(const Words& words, const CamerasById& cameras) {
   frame.file = std::string(words[9].data(), name_end);  // names may hold spaces
   if (const auto found = cameras.find(words[8]); found != cameras.end()) frame.camera = found->second;
   frame.camera.cam_from_world.linear() =
-      normalised({value(1), value(2), value(3), value(4)}).toRotationMatrix();
+      unit_quaternion({value(1), value(2), value(3), value(4)}).toRotationMatrix();
   frame.camera.cam_from_world.translation() << value(5), value(6), value(7);
   return frame;
 }

@@ -12,8 +12,8 @@ struct DepthMap {
   std::vector<float> values;  // [H,W]
 };
 
-/// A 16-bit grey PNG, whose values are multiples of `unit`. Throws std::invalid_argument naming the path for what
-/// is no such image, std::system_error if the file cannot be read.
+/// A 16-bit grey PNG, whose values are multiples of `unit`. Throws std::invalid_argument naming the path for
+/// what is no such image, std::system_error if the file cannot be read.
 DepthMap read_depth_png(const std::filesystem::path& path, double unit);
 /// A Portable Float Map of one channel ("Pf"); what is not finite is 0. Throws as read_depth_png().
 DepthMap read_depth_pfm(const std::filesystem::path& path);

@@ -12,12 +12,13 @@
 namespace vggt {
 
 /// Cameras and depth of one or of several scenes in a .safetensors file, as PredictionsWriter writes them:
-/// `extrinsic` [S,3,4] (cam_from_world), `intrinsic` [S,3,3] (optional), `depth` [S,H,W] and `valid` [S,H,W] (BOOL
-/// or U8; false: no depth; optional), each with B scenes in front or not. A scene is read when it is asked for.
+/// `extrinsic` [S,3,4] (cam_from_world), `intrinsic` [S,3,3] (optional), `depth` [S,H,W] and `valid` [S,H,W]
+/// (BOOL or U8; false: no depth; optional), each with B scenes in front or not. A scene is read when it is
+/// asked for.
 class PredictionFile {
  public:
-  /// Throws std::invalid_argument naming path and tensor if there is neither `extrinsic` nor `depth`, or if types
-  /// or shapes do not fit; std::system_error if the file cannot be read.
+  /// Throws std::invalid_argument naming path and tensor if there is neither `extrinsic` nor `depth`, or if
+  /// types or shapes do not fit; std::system_error if the file cannot be read.
   explicit PredictionFile(const std::filesystem::path& path);
 
   int64_t scenes() const { return scenes_; }

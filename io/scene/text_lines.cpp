@@ -38,7 +38,7 @@ double finite_number(std::string_view word) {
   return *value;
 }
 
-Eigen::Quaterniond normalised(const Eigen::Quaterniond& q) {
+Eigen::Quaterniond unit_quaternion(const Eigen::Quaterniond& q) {
   if (!(q.norm() > 0) || !std::isfinite(q.norm()))
     throw std::invalid_argument("its quaternion cannot be normalised");
   return q.normalized();

@@ -17,7 +17,7 @@ std::vector<std::string_view> words_of(std::string_view line);
 /// Throws std::invalid_argument for a word that is no number, or none that is finite.
 double finite_number(std::string_view word);
 
-/// Throws std::invalid_argument where the length is 0 or overflows.
-Eigen::Quaterniond normalised(const Eigen::Quaterniond& q);
+/// q divided by its length. Throws std::invalid_argument where that is 0 or overflows.
+Eigen::Quaterniond unit_quaternion(const Eigen::Quaterniond& q);
 
 }  // namespace vggt

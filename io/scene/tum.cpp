@@ -41,7 +41,7 @@ FrameCamera parse_line(const std::vector<std::string_view>& words) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = finite_number(words[i]);
   if (words.size() > values.size()) throw std::invalid_argument("has more than 8 numbers");
   const Eigen::Matrix3d cam_from_world =
-      normalised({values[7], values[4], values[5], values[6]}).toRotationMatrix().transpose();
+      unit_quaternion({values[7], values[4], values[5], values[6]}).toRotationMatrix().transpose();
   FrameCamera frame;
   frame.time_s = values[0];
   frame.camera.cam_from_world.linear() = cam_from_world;

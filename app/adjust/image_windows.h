@@ -1,0 +1,30 @@
+#pragma once
+#include <Eigen/Core>
+#include <opencv2/core.hpp>
+
+#include "app/scene/scene_builder.h"
+
+namespace vggt {
+
+// Images [H,W] of one channel, and square windows in them, as the image matcher compares them.
+constexpr int kWindow = 21;  // pixels: a window's side
+
+/// Brightness, 0 to 255, fp32.
+cv::Mat gray_of(const FrameView& frame, int height, int width);
+/// Differences from the local mean over the local deviation, 8 bits: exposure and shading do not matter.
+cv::Mat normalised(const cv::Mat& gray);
+/// Means over each pixel's window of the products of slopes: xx, xy, yy, [H,W,3].
+cv::Mat structure_of(const cv::Mat& image);
+/// How good a pixel is to be found again: its corner's strength, little at edges of depth and 0 without
+/// depth.
+cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth);
+/// Normalised cross-correlation of two small squares in 8-bit images; -1 where one leaves its image.
+float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b);
+/// The mean square of what two windows differ by, less their means.
+double noise_between(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b);
+/// The whitening of a match: what least squares say of a window with this structure and noise (variance), in
+/// an image where a step to the right and a step down become these vectors.
+Eigen::Matrix2d whitening_of(const cv::Vec3f& products, double noise, const cv::Point2f& right,
+                             const cv::Point2f& below);
+
+}  // namespace vggt
