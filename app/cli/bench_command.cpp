@@ -9,18 +9,17 @@
 #include "app/run/device.h"
 #include "app/options/options.h"
 #include "app/run/outputs.h"
-#include "app/events/stop.h"
 #include "attention/bench/bench.h"
 #include "io/files/atomic_file.h"
 
 namespace vggt {
 
-void run_bench_command(const BenchCommand& command) {
+void run_bench_command(const BenchCommand& command, const Events& events) {
   const AttentionBenchOptions options = read_bench_options(command.given);
-  auto print = [](const std::string& text) {
+  auto print = [&](const std::string& text) {
     std::fputs(text.c_str(), stdout);
     if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
-    check_stop();
+    events.check_stop();
   };
   check_device(options.device);
   if (!options.json.empty()) check_writable({options.json});

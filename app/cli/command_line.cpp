@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "app/options/options_yaml.h"
 #include "app/options/spelling.h"
 #include "attention/bench/options.h"
 

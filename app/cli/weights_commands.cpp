@@ -1,19 +1,13 @@
 #include "app/cli/weights_commands.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include "app/events/console.h"
 #include "app/run/head_choice.h"
 #include "app/run/model_loader.h"
-#include "app/events/stop.h"
+#include "io/files/text_file.h"
 #include "io/weights/weight_tools.h"
 #include "io/weights/weight_writer.h"
 #include "model/random_weights.h"
@@ -40,9 +34,9 @@ void print(const std::string& text) {
 }
 
 WeightProgress progress_on(Console& console, const std::string& stage) {
-  return [&console, stage](int64_t done, int64_t total) {
-    check_stop();
-    console.progress(stage, "tensors", done, total);
+  return [events = console.events(), stage](int64_t done, int64_t total) {
+    events.check_stop();
+    events.progress(stage, "tensors", done, total);
   };
 }
 
@@ -82,18 +76,6 @@ void convert_weights(const WeightsCommand& command, Console& console) {
   console.result(command.output);
 }
 
-std::string read_text(const std::string& path) {
-  constexpr std::size_t kMaxBytes = 1 << 20;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw std::system_error(EIO, std::generic_category(), "cannot read " + path);
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxBytes) throw std::invalid_argument(path + ": larger than 1 MiB, not a config.json");
-  return text;
-}
-
 struct Architecture {
   Config config;
   Heads heads = {true, true, true, true};
@@ -101,7 +83,7 @@ struct Architecture {
 
 /// The architecture of a config.json alone, with the heads whose sizes it gives (the camera's always).
 Architecture read_architecture(const std::string& path) {
-  const std::string text = read_text(path);
+  const std::string text = read_text_file(path, 1 << 20, "a config.json");
   try {
     const Config config = read_config(text, {});
     const auto json = nlohmann::json::parse(text);
@@ -132,8 +114,7 @@ void write_random_weights(const WeightsCommand& command, Console& console) {
 
 }  // namespace
 
-void run_weights_command(const WeightsCommand& command) {
-  Console console(Talk::normal);
+void run_weights_command(const WeightsCommand& command, Console& console) {
   if (command.action == "inspect") return inspect_weights(command.input);
   if (command.action == "verify") return verify_weights(command.input, console);
   if (command.action == "convert") return convert_weights(command, console);

@@ -8,20 +8,13 @@
 #include <stdexcept>
 
 #include "app/options/spelling.h"
+#include "io/files/numbers.h"
 
 namespace vggt {
 namespace {
 
 [[noreturn]] void bad_value(const std::string& where, const std::string& text, const std::string& expected) {
   throw std::invalid_argument(where + ": '" + text.substr(0, 80) + "' is not " + expected);
-}
-
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::string shortest(double number) {
@@ -65,8 +58,8 @@ void parse(const OptionInfo&, const std::string& text, const std::string& where,
 }
 
 template <class Number>
-void parse_number(const OptionInfo& info, const std::string& text, const std::string& where, Number& value) {
-  const auto number = number_in<Number>(text);
+void parse_in_range(const OptionInfo& info, const std::string& text, const std::string& where, Number& value) {
+  const auto number = parse_number<Number>(text);
   const auto as_double = static_cast<double>(number.value_or(0));
   if (!number || !std::isfinite(as_double) || as_double < info.min || as_double > info.max) {
     bad_value(where, text, (std::is_integral_v<Number> ? "a whole number" : "a number") + range_of(info));
@@ -75,10 +68,10 @@ void parse_number(const OptionInfo& info, const std::string& text, const std::st
 }
 
 void parse(const OptionInfo& info, const std::string& text, const std::string& where, int64_t& value) {
-  parse_number(info, text, where, value);
+  parse_in_range(info, text, where, value);
 }
 void parse(const OptionInfo& info, const std::string& text, const std::string& where, double& value) {
-  parse_number(info, text, where, value);
+  parse_in_range(info, text, where, value);
 }
 
 template <class Value>
@@ -122,7 +115,7 @@ void check_attention(const Options& options) {
 void check_device(const std::string& device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return;
   const bool is_numbered = device.starts_with("cuda:");
-  const auto index = is_numbered ? number_in<int>(device.substr(5)) : std::nullopt;
+  const auto index = is_numbered ? parse_number<int>(device.substr(5)) : std::nullopt;
   if (!index || *index < 0 || *index > 127) bad_value("device", device, "auto, cpu, cuda or cuda:N");
 }
 
@@ -139,6 +132,15 @@ void set_option(Options& options, std::string_view name, const std::string& text
   if (!found) throw std::logic_error("no option '" + std::string(name) + "'");
 }
 
+bool takes_list(std::string_view name) {
+  bool is_list = false;
+  Options options;
+  with_option(options, name, [&](const OptionInfo&, auto& field) {
+    is_list = std::is_same_v<std::decay_t<decltype(field)>, std::vector<std::string>>;
+  });
+  return is_list;
+}
+
 void reset_option(Options& options, std::string_view name) {
   Options defaults;
   std::map<std::string_view, const void*> default_fields;
@@ -148,24 +150,24 @@ void reset_option(Options& options, std::string_view name) {
   });
 }
 
-std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::string& where) {
+std::optional<OutlierOption> parse_outliers(const std::string& text, const std::string& where) {
   if (text == "off" || text == "false") return std::nullopt;
-  if (text == "on" || text == "true") return OutlierFilter{};
+  if (text == "on" || text == "true") return OutlierOption{};
   const std::size_t comma = text.find(',');
-  const auto neighbors = number_in<int>(std::string_view(text).substr(0, comma));
-  const auto std_ratio = comma == text.npos ? std::optional(OutlierFilter{}.std_ratio)
-                                            : number_in<double>(std::string_view(text).substr(comma + 1));
+  const auto neighbors = parse_number<int>(std::string_view(text).substr(0, comma));
+  const auto std_ratio = comma == text.npos ? std::optional(OutlierOption{}.std_ratio)
+                                            : parse_number<double>(std::string_view(text).substr(comma + 1));
   const bool in_range =
       neighbors && std_ratio && *neighbors >= 1 && *neighbors <= 1000 && *std_ratio > 0 && *std_ratio <= 1000;
   if (!in_range) bad_value(where, text, "off, on, or neighbours,deviations such as 20,2.0");
-  return OutlierFilter{*neighbors, *std_ratio};
+  return OutlierOption{*neighbors, *std_ratio};
 }
 
 std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where) {
   constexpr int kSmallest = 16, kLargest = 8192;
   const std::size_t cross = std::min(text.find('x'), text.size());
-  const auto width = number_in<int>(std::string_view(text).substr(0, cross));
-  const auto height = number_in<int>(std::string_view(text).substr(std::min(cross + 1, text.size())));
+  const auto width = parse_number<int>(std::string_view(text).substr(0, cross));
+  const auto height = parse_number<int>(std::string_view(text).substr(std::min(cross + 1, text.size())));
   const auto fits = [](std::optional<int> side) { return side && *side >= kSmallest && *side <= kLargest; };
   if (!fits(width) || !fits(height)) {
     bad_value(where, text,
@@ -223,12 +225,13 @@ std::string help_text() {
       lines.back().left += ", " + left;
     }
   });
-  lines.push_back({"Output", "--config YAML, --print-config", "options from a file; print them all"});
+  lines.push_back({"Output", "--config YAML, --print-config", "read options from a file; print all options"});
   lines.push_back({"Output", "--version, --help", ""});
   std::string text =
       "vggt-recon --frames PATH --out SCENE.ply [options]    frames in, a 3D scene out\n"
       "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
-      "vggt-recon eval --result PATH... --truth PATH...      compare with what is true\n";
+      "vggt-recon eval --result PATH... --truth PATH...      measure errors of a result\n"
+      "vggt-recon bench attention ...                        time the GPU's kernels\n";
   std::string group;
   for (const Line& line : lines) {
     if (line.group != group) text += line.group + ":\n";

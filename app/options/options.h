@@ -56,63 +56,63 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   using I = OptionInfo;
   constexpr const char *kInput = "Frames", *kModel = "Model", *kScene = "Scene", *kOutput = "Output";
   constexpr double kBig = 1e15;
-  visit(I{"frames", kInput, "PATH", "folder, video, list of paths, or .safetensors"}, o.frames);
-  visit(I{"fps", kInput, "X", "videos: frames a second [1], or every N-th", {}, 1e-6, 1e6}, o.fps);
+  visit(I{"frames", kInput, "PATH", "folder, video, .txt list of paths, .safetensors"}, o.frames);
+  visit(I{"fps", kInput, "X", "of a video: X frames a second [1], or every Nth", {}, 1e-6, 1e6}, o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
-  visit(I{"max-frames", kInput, "N", "at most N, evenly over the sequence", {}, 1, 1e9}, o.max_frames);
-  visit(I{"fit", kInput, "crop|pad", "crop tall frames, or pad to a white square", {"crop", "pad"}}, o.fit);
-  visit(I{"width", kInput, "N", "network pixels: width, or long side with pad", {}, 14, 16384}, o.width);
-  visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
+  visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
+  visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}}, o.fit);
+  visit(I{"width", kInput, "N", "image width for the network [by the weights]", {}, 14, 16384}, o.width);
+  visit(I{"strict", kInput, "", "end at an unreadable frame, do not skip it"}, o.strict);
 
-  visit(I{"weights", kModel, "FILE", ".ts, .safetensors or .pt [weights/*.ts]"}, o.weights);
+  visit(I{"weights", kModel, "FILE", "model: .ts, .safetensors, .pt [the small model]"}, o.weights);
   visit(I{"heads",
           kModel,
           "LIST",
-          "of camera,depth,points,tracks [what is needed]",
+          "outputs: camera,depth,points,tracks [as needed]",
           {"camera", "depth", "points", "tracks"}},
         o.heads);
-  visit(I{"points", kModel, "depth|head", "cloud from depth and cameras, or point head", {"depth", "head"}},
+  visit(I{"points", kModel, "depth|head", "cloud from depth maps, or from the point head", {"depth", "head"}},
         o.points);
   visit(
-      I{"bundle-adjust", kModel, "R", "auto|on|off: fit cameras and depth to images", {"auto", "on", "off"}},
+      I{"bundle-adjust", kModel, "auto|on|off", "refine cameras and depth by image matches", {"auto", "on", "off"}},
       o.bundle_adjust);
-  visit(I{"query-points", kModel, "CSV", "to track: x,y lines, network pixels of frame 0"}, o.query_points);
+  visit(I{"query-points", kModel, "CSV", "lines x,y to track: network pixels of frame 0"}, o.query_points);
   visit(I{"precision",
           kModel,
           "P",
-          "auto|fp32|tf32|bf16|fp16 [bf16 from sm_80]",
+          "auto|fp32|tf32|bf16|fp16 [bf16 on newer GPUs]",
           {"auto", "fp32", "tf32", "bf16", "fp16"}},
         o.precision);
   visit(I{"attention",
           kModel,
           "A",
-          "auto|strict|split|turbo|half|sdpa, on a GPU",
+          "GPU kernels: auto|strict|split|turbo|half|sdpa",
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
-  visit(I{"no-autotune", kModel, "", "attention is cut by rule, not by measurement"}, o.no_autotune);
-  visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N"}, o.device);
+  visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
+  visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N [the first GPU, if any]"}, o.device);
   visit(I{"threads", kModel, "N", "CPU threads [0: one per core]", {}, 0, 4096}, o.threads);
 
-  visit(I{"conf-percentile", kScene, "P", "% dropped, lowest confidence first [50]", {}, 0, 100},
+  visit(I{"conf-percentile", kScene, "P", "drop the least confident P % of pixels [50]", {}, 0, 100},
         o.conf_percentile);
-  visit(I{"conf-threshold", kScene, "X", "keep at least this confidence instead", {}, -kBig, kBig},
+  visit(I{"conf-threshold", kScene, "X", "drop pixels of confidence below X instead", {}, -kBig, kBig},
         o.conf_threshold);
-  visit(I{"mask-black", kScene, "", "drop background: r+g+b < 16, or all > 240"}, o.mask_black);
+  visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240)"}, o.mask_black);
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
-  visit(I{"depth-edge", kScene, "R", "drop where 3x3 depths differ by over R of it", {}, 0, 1e6},
+  visit(I{"depth-edge", kScene, "R", "drop edges, where depth jumps by R of itself", {}, 0, 1e6},
         o.depth_edge);
-  visit(I{"voxel", kScene, "R", "one point per voxel of R x median depth", {}, 0, 1e3}, o.voxel);
-  visit(I{"outliers", kScene, "off|on|N,S", "drop what is S deviations off N neighbours"}, o.outliers);
-  visit(I{"max-points", kScene, "N", "at most N points, chosen by the seed", {}, 0, kBig}, o.max_points);
+  visit(I{"voxel", kScene, "R", "keep one point a cube of side R x median depth", {}, 0, 1e3}, o.voxel);
+  visit(I{"outliers", kScene, "off|on|N,S", "drop points S deviations far from N neighbours"}, o.outliers);
+  visit(I{"max-points", kScene, "N", "keep at most N points, chosen at random", {}, 0, kBig}, o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
-  visit(I{"out", kOutput, "PATH", "x.ply, or a folder for scene.*"}, o.out);
-  visit(I{"picture", kOutput, "FILE", "x.png or .jpg: the cloud with the cameras"}, o.picture);
+  visit(I{"out", kOutput, "PATH", "SCENE.ply, or a folder for scene.ply and others"}, o.out);
+  visit(I{"picture", kOutput, "FILE", "draw cloud and cameras: .png or .jpg"}, o.picture);
   visit(I{"picture-size", kOutput, "WxH", ""}, o.picture_size);
-  visit(I{"save-predictions", kOutput, "FILE", "what the network gives, as .safetensors"},
+  visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
         o.save_predictions);
-  visit(I{"dry-run", kOutput, "", "say what would be done, write nothing"}, o.dry_run);
-  visit(I{"quiet", kOutput, "", "only warnings and errors; or more than usual"}, o.quiet);
+  visit(I{"dry-run", kOutput, "", "show what would be done, write nothing"}, o.dry_run);
+  visit(I{"quiet", kOutput, "", "print only warnings and errors; or more"}, o.quiet);
   visit(I{"verbose", kOutput, "", ""}, o.verbose);
 }
 
@@ -126,15 +126,18 @@ std::vector<std::string> option_names();
 /// begins the message of the std::invalid_argument for a value that is malformed, out of range or not a
 /// choice.
 void set_option(Options& options, std::string_view name, const std::string& text, const std::string& where);
+/// Whether the option takes several values.
+bool takes_list(std::string_view name);
 /// Sets one option back to its default.
 void reset_option(Options& options, std::string_view name);
 
-/// The neighbours and deviations of `outliers`; nothing if off.
-struct OutlierFilter {
+/// What `outliers` says: points that are `std_ratio` deviations farther than usual from `neighbors` others go.
+struct OutlierOption {
   int neighbors = 20;
   double std_ratio = 2;
 };
-std::optional<OutlierFilter> parse_outliers(const std::string& text, const std::string& where);
+/// Nothing if off. Throws std::invalid_argument, with `where` in front, for a text that is no choice.
+std::optional<OutlierOption> parse_outliers(const std::string& text, const std::string& where);
 
 /// The width and height of `picture-size`.
 std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where);
@@ -144,15 +147,6 @@ std::vector<std::string> precisions_for(const std::string& attention);
 
 /// Checks what concerns several options at once. Throws std::invalid_argument.
 void check_options(const Options& options);
-
-/// All options as YAML that read_options_yaml() reads back.
-std::string options_to_yaml(const Options& options);
-/// Reads options over those given. Throws std::invalid_argument naming file, line and key: unknown or
-/// repeated keys, wrong values, nesting, aliases, more than 64 KiB; std::system_error if the file cannot be
-/// read.
-void read_options_yaml(const std::string& path, Options& options);
-/// The same from a text; `name` stands for the file in errors.
-void parse_options_yaml(const std::string& text, const std::string& name, Options& options);
 
 /// The main help page.
 std::string help_text();

@@ -1,20 +1,21 @@
+#include "app/options/options_yaml.h"
+
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
-#include <fstream>
+#include <cstdint>
 #include <map>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 
 #include "app/options/spelling.h"
-#include "app/options/options.h"
+#include "io/files/text_file.h"
 
 namespace vggt {
 namespace {
 
-constexpr std::size_t kMaxBytes = 64 * 1024;
+constexpr uint64_t kMaxBytes = 64 * 1024;
 
 /// Takes options as the parser meets them: one map of keys to scalars or to lists of scalars.
 /// Note [YAML events]: no document tree is built and deeper nesting, anchors and aliases are refused at the
@@ -44,6 +45,7 @@ class OptionEvents : public YAML::EventHandler {
     if (!in_value_) {
       begin_value(mark, value);
     } else if (in_list_) {
+      if (value.find(',') != value.npos) fail(mark, "'" + key_ + "' has an entry with a comma in it");
       list_ += (list_.empty() ? "" : ",") + value;
     } else {
       set(mark, value);
@@ -54,6 +56,7 @@ class OptionEvents : public YAML::EventHandler {
                        YAML::EmitterStyle::value) override {
     refuse_anchor(mark, anchor);
     if (!in_value_ || in_list_) fail(mark, "a list is out of place");
+    if (!takes_list(key_)) fail(mark, "'" + key_ + "' takes one value, not a list");
     in_list_ = true;
     list_mark_ = mark;
     list_.clear();
@@ -114,18 +117,6 @@ class OptionEvents : public YAML::EventHandler {
   bool in_value_ = false, in_list_ = false;
 };
 
-std::string read_small_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxBytes)
-    throw std::invalid_argument(path + ": larger than 64 KiB, not a file of options");
-  return text;
-}
-
 void emit(YAML::Emitter& out, const std::string& value) {
   out << value;
 }
@@ -183,7 +174,7 @@ void parse_options_yaml(const std::string& text, const std::string& name, Option
 }
 
 void read_options_yaml(const std::string& path, Options& options) {
-  parse_options_yaml(read_small_file(path), path, options);
+  parse_options_yaml(read_text_file(path, kMaxBytes, "a file of options"), path, options);
 }
 
 }  // namespace vggt

@@ -2,7 +2,6 @@
 
 #include <open3d/Open3DConfig.h>
 
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <opencv2/core/version.hpp>
@@ -41,21 +40,6 @@ Json filters_json(const std::vector<FilterCount>& filters) {
 
 }  // namespace
 
-void StageTimes::count(const std::string& stage) {
-  const Clock::time_point now = Clock::now();
-  add(stage, std::chrono::duration<double>(now - last_).count());
-  last_ = now;
-}
-
-void StageTimes::add(const std::string& stage, double seconds) {
-  const auto found = std::ranges::find(stages_, stage, &std::pair<std::string, double>::first);
-  if (found == stages_.end()) {
-    stages_.emplace_back(stage, seconds);
-  } else {
-    found->second += seconds;
-  }
-}
-
 std::map<std::string, std::string> library_versions() {
   return {{"vggt-recon", VGGT_VERSION}, {"opencv", CV_VERSION}, {"open3d", OPEN3D_VERSION}};
 }
@@ -90,7 +74,9 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   for (const auto& [stage, seconds] : report.stage_seconds) json["seconds"][stage] = seconds;
   json["seconds"]["total"] = report.total_seconds;
   json["peak_host_bytes"] = peak_host_bytes();
+  json["predicted_network_bytes"] = report.predicted_network_bytes;
   json["peak_device_bytes"] = report.peak_device_bytes;
+  json["peak_device_reserved_bytes"] = report.peak_device_reserved_bytes;
   json["notes"] = report.notes;
   json["warnings"] = report.warnings;
   json["options"] = options_json(report.options);

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -12,26 +11,7 @@
 
 namespace vggt {
 
-/// Seconds of named stages, in the order in which they first ended. Time is counted from one event to the
-/// next.
-class StageTimes {
- public:
-  /// The time since the last event belongs to no stage.
-  void restart() { last_ = Clock::now(); }
-  /// The time since the last event belongs to this stage.
-  void count(const std::string& stage);
-  void add(const std::string& stage, double seconds);
-
-  const std::vector<std::pair<std::string, double>>& stages() const { return stages_; }
-  double total() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now(), last_ = start_;
-  std::vector<std::pair<std::string, double>> stages_;
-};
-
-/// What <name>.report.json says.
+/// What a run did, as <name>.report.json says it.
 struct Report {
   Options options;
   std::string weights, device, precision, heads, poses, cloud_source;
@@ -42,7 +22,9 @@ struct Report {
   int64_t points = 0;
   std::vector<std::pair<std::string, double>> stage_seconds;
   double total_seconds = 0;
-  int64_t peak_device_bytes = 0;  // 0: no device
+  int64_t predicted_network_bytes = 0;  // most that the network takes where it runs, weights included
+  // Most memory on the GPU: of tensors, and as LibTorch reserved it for them. 0 on the CPU.
+  int64_t peak_device_bytes = 0, peak_device_reserved_bytes = 0;
   std::map<std::string, std::string> versions;
 };
 

@@ -1,27 +1,26 @@
 #include "app/run/attention_cache.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <exception>
 #include <ostream>
 #include <string>
 #include <system_error>
 
 #include "app/run/device.h"
 #include "io/files/atomic_file.h"
+#include "io/files/text_file.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty for what cannot be read, or is larger than any cache of ours.
-std::string text_of(const fs::path& path) {
-  constexpr std::uintmax_t kMostBytes = 1 << 20;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMostBytes || error) return {};
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+/// Empty if there is no such file, it cannot be read, or it is larger than any cache of ours.
+std::string text_of(const fs::path& path) try {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) ? read_text_file(path, 1 << 20, "a cache") : std::string();
+} catch (const std::exception&) {
+  return {};
 }
 
 }  // namespace

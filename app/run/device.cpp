@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "app/options/options.h"
-#include "app/report/report.h"
 #ifdef VGGT_CUDA
 #include <c10/core/CachingDeviceAllocator.h>
 #include <cuda_runtime_api.h>
@@ -17,8 +16,13 @@
 namespace vggt {
 namespace {
 
+/// GPUs that this build can use: a build without CUDA has none, whatever its LibTorch sees.
 int gpu_count() {
+#ifdef VGGT_CUDA
   return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0;
+#else
+  return 0;
+#endif
 }
 
 #ifdef VGGT_CUDA
@@ -112,13 +116,8 @@ TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
   check(cudaDriverGetVersion(&gpu.driver));
   check(cudaRuntimeGetVersion(&gpu.runtime));
 #endif
-  gpu.program = library_versions().at("vggt-recon");
+  gpu.program = VGGT_VERSION;
   return gpu;
-}
-
-int64_t bytes_of(Precision precision) {
-  if (precision == Precision::fp64) return 8;
-  return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
 }
 
 void wait_for([[maybe_unused]] at::Device device) {
@@ -127,14 +126,15 @@ void wait_for([[maybe_unused]] at::Device device) {
 #endif
 }
 
-int64_t peak_device_bytes([[maybe_unused]] at::Device device) {
+DeviceMemory peak_device_memory([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
     constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-    return at::getDeviceAllocator(at::kCUDA)->getDeviceStats(device.index()).reserved_bytes[kAll].peak;
+    const auto stats = at::getDeviceAllocator(at::kCUDA)->getDeviceStats(device.index());
+    return {stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
   }
 #endif
-  return 0;
+  return {};
 }
 
 std::map<std::string, std::string> torch_versions() {

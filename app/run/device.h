@@ -24,12 +24,13 @@ std::string precision_name(Precision precision);
 std::string device_name(at::Device device);
 /// The GPU and the versions that attention measured on it depends on.
 TunedGpu tuned_gpu(at::Device device);
-/// Bytes of one parameter that enters a product.
-int64_t bytes_of(Precision precision);
 /// Returns when the device has done what it was given; at once on the CPU.
 void wait_for(at::Device device);
-/// Most memory that tensors took on the device so far; 0 on the CPU.
-int64_t peak_device_bytes(at::Device device);
+/// Most memory on a device so far, bytes: of tensors, and as LibTorch reserved it for them. 0 on the CPU.
+struct DeviceMemory {
+  int64_t tensors = 0, reserved = 0;
+};
+DeviceMemory peak_device_memory(at::Device device);
 /// Versions of torch and CUDA.
 std::map<std::string, std::string> torch_versions();
 

@@ -18,20 +18,6 @@ std::pair<int, int> shown(double first_original, double last_original, int size)
 
 }  // namespace
 
-FrameOptions frame_options(const Options& options, const Config& config) {
-  FrameOptions frame_options;
-  frame_options.source = options.frames;
-  frame_options.fit = options.fit == "pad" ? Fit::pad : Fit::crop;
-  frame_options.width = static_cast<int>(options.width.value_or(config.input_width));
-  frame_options.patch_size = static_cast<int>(config.patch_size);
-  frame_options.fps = options.fps;
-  if (options.stride) frame_options.stride = static_cast<int>(*options.stride);
-  if (options.max_frames) frame_options.max_frames = static_cast<int>(*options.max_frames);
-  frame_options.strict = options.strict;
-  frame_options.threads = static_cast<int>(options.threads);
-  return frame_options;
-}
-
 at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count) {
   const bool exact = !frames.frames.front().pixels.empty();
   at::Tensor batch =
@@ -67,26 +53,23 @@ std::vector<FrameView> frame_views(const FrameSet& frames) {
   return views;
 }
 
-std::vector<SceneCamera> scene_cameras(const FrameSet& frames, const std::vector<View>& views,
-                                       const std::vector<double>& mean_confidence) {
-  std::vector<SceneCamera> cameras;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const Frame& frame = frames.frames[i];
-    SceneCamera camera;
-    camera.file = frame.file;
-    camera.time_s = frame.time_s;
-    camera.network_width = frames.width;
-    camera.network_height = frames.height;
-    camera.original_width = frame.original_width;
-    camera.original_height = frame.original_height;
-    camera.k_network = views[i].k;
-    camera.k_original = original_intrinsics(views[i].k, frame.map);
-    camera.cam_from_world = views[i].cam_from_world;
-    camera.mean_confidence = i < mean_confidence.size() ? mean_confidence[i] : 0;
-    camera.valid = views[i].valid;
-    cameras.push_back(std::move(camera));
+void map_to_originals(const FrameSet& frames, std::vector<Camera>& cameras) {
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    cameras[i].map = frames.frames[i].map;
+    cameras[i].original_width = frames.frames[i].original_width;
+    cameras[i].original_height = frames.frames[i].original_height;
   }
-  return cameras;
+}
+
+std::vector<FrameCamera> frame_cameras(const FrameSet& frames, const std::vector<Camera>& cameras,
+                                       const std::vector<double>& mean_confidence) {
+  std::vector<FrameCamera> result;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    const Frame& frame = frames.frames[i];
+    const double confidence = i < mean_confidence.size() ? mean_confidence[i] : 0;
+    result.push_back({frame.file, frame.time_s, cameras[i], confidence});
+  }
+  return result;
 }
 
 }  // namespace vggt

@@ -1,15 +1,14 @@
 #pragma once
+#include <ATen/ATen.h>
+
 #include <vector>
 
-#include "app/options/options.h"
-#include "app/run/query_points.h"
 #include "app/scene/scene_builder.h"
 #include "io/frames/frames.h"
-#include "model/vggt.h"
+#include "io/scene/camera.h"
+#include "model/frame_provider.h"
 
 namespace vggt {
-
-FrameOptions frame_options(const Options& options, const Config& config);
 
 /// Hands the frames to the network; `frames` must outlive it.
 FrameProvider provide_frames(const FrameSet& frames);
@@ -21,8 +20,11 @@ at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count);
 /// Colours and the part that is not padding, for the scene builder; `frames` must outlive them.
 std::vector<FrameView> frame_views(const FrameSet& frames);
 
-/// The cameras for the scene files: network and original pixels.
-std::vector<SceneCamera> scene_cameras(const FrameSet& frames, const std::vector<View>& views,
+/// Tells each camera how its frame's pixels map to those of the upright original.
+void map_to_originals(const FrameSet& frames, std::vector<Camera>& cameras);
+
+/// The cameras with their frames' names and times. mean_confidence: of each frame, or empty.
+std::vector<FrameCamera> frame_cameras(const FrameSet& frames, const std::vector<Camera>& cameras,
                                        const std::vector<double>& mean_confidence);
 
 }  // namespace vggt

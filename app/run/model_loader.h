@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <future>
 
-#include "app/events/console.h"
+#include "app/events/events.h"
+#include "app/run/run_plan.h"
 #include "io/weights/weight_file.h"
 #include "model/vggt.h"
 
@@ -19,14 +20,14 @@ TensorSource source_of(const WeightFile& weights);
 /// Loads a model in its own thread. Going away cancels the loading.
 class ModelLoader {
  public:
-  /// `weights` must outlive the loader.
-  ModelLoader(const WeightFile& weights, const Config& config, const ModelOptions& options);
+  /// `plan` must outlive the loader, `tuner` (which may be null) the model.
+  ModelLoader(const ModelPlan& plan, AttentionTuner* tuner);
   ~ModelLoader();
   ModelLoader(const ModelLoader&) = delete;
   ModelLoader& operator=(const ModelLoader&) = delete;
 
   /// The model, once it is loaded, with progress meanwhile. Throws what the loading threw, or Stopped.
-  Vggt wait(Console& console);
+  Vggt wait(const Events& events);
   /// How long the loading took, after wait().
   double seconds() const { return seconds_; }
 
@@ -39,14 +40,5 @@ class ModelLoader {
   double seconds_ = 0;
   std::future<Vggt> model_;  // last: its destructor waits for the thread, which uses the rest
 };
-
-struct MemoryEstimate {
-  int64_t weights = 0, work = 0;  // bytes
-};
-
-/// Roughly what a run takes: parameters, and the tokens of one block with its products and of the layers
-/// kept.
-MemoryEstimate estimate_memory(const Config& config, const Heads& heads, Precision precision, int64_t frames,
-                               int64_t height, int64_t width);
 
 }  // namespace vggt

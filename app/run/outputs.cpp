@@ -23,6 +23,17 @@ void refuse_folder(const fs::path& path) {
   if (fs::is_directory(path)) fail(EISDIR, path);
 }
 
+/// Gives what stands at `path` a second name, `backup`, or moves it there where the file system knows no second
+/// names. Returns whether anything stood there.
+bool keep_old(const fs::path& path, const fs::path& backup) {
+  if (!fs::exists(fs::symlink_status(path))) return false;
+  std::error_code error;
+  fs::create_hard_link(path, backup, error);
+  if (error) fs::rename(path, backup, error);
+  if (error) fail(error.value(), path);
+  return true;
+}
+
 }  // namespace
 
 std::vector<fs::path> OutputPaths::all() const {
@@ -115,10 +126,29 @@ void StagedFiles::write(const fs::path& path, const std::function<void(const fs:
 
 void StagedFiles::commit() {
   for (const auto& [place, path] : files_) refuse_folder(path);
-  for (const auto& [place, path] : files_) {
-    std::error_code error;
-    fs::rename(place, path, error);
-    if (error) fail(error.value(), path);
+  struct Replaced {
+    fs::path path, backup;  // backup empty: nothing stood there
+  };
+  std::vector<Replaced> replaced;
+  try {
+    for (const auto& [place, path] : files_) {
+      const fs::path backup = place.parent_path() / (".old-" + path.filename().string());
+      if (keep_old(path, backup)) replaced.push_back({path, backup});
+      std::error_code error;
+      fs::rename(place, path, error);
+      if (error) fail(error.value(), path);
+      if (replaced.empty() || replaced.back().path != path) replaced.push_back({path, {}});
+    }
+  } catch (...) {
+    std::error_code ignored;
+    for (auto file = replaced.rbegin(); file != replaced.rend(); ++file) {
+      if (file->backup.empty()) {
+        fs::remove(file->path, ignored);
+      } else {
+        fs::rename(file->backup, file->path, ignored);
+      }
+    }
+    throw;
   }
   committed_ = true;
 }

@@ -39,7 +39,8 @@ class StagedFiles {
   /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.
   void write(const std::filesystem::path& path,
              const std::function<void(const std::filesystem::path& place)>& write);
-  /// Renames everything that was written to its place. Throws std::system_error.
+  /// Renames everything that was written to its place. Throws std::system_error; then every place holds what it
+  /// held before.
   void commit();
 
  private:

@@ -2,30 +2,17 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 
+#include "io/files/numbers.h"
+#include "io/files/text.h"
+
 namespace vggt {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-std::optional<float> finite_number(std::string_view text) {
-  text = trimmed(text);
-  float number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
-  return number;
-}
 
 bool has_digit(std::string_view text) {
   return text.find_first_of("0123456789") != text.npos;
@@ -44,8 +31,8 @@ QueryPoints read_query_points(const std::string& path) {
     const std::string_view text = trimmed(line.data());
     if (text.empty() || (number == 1 && !has_digit(text))) continue;
     const std::size_t comma = text.find(',');
-    const auto x = finite_number(text.substr(0, comma));
-    const auto y = comma == text.npos ? std::nullopt : finite_number(text.substr(comma + 1));
+    const auto x = parse_finite<float>(trimmed(text.substr(0, comma)));
+    const auto y = comma == text.npos ? std::nullopt : parse_finite<float>(trimmed(text.substr(comma + 1)));
     if (!x || !y) {
       throw std::invalid_argument(path + ":" + std::to_string(number) + ": '" +
                                   std::string(text.substr(0, 80)) + "' is not x,y");

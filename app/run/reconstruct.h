@@ -1,12 +1,38 @@
 #pragma once
-#include "app/events/console.h"
-#include "app/options/options.h"
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/events/events.h"
+#include "app/report/report.h"
+#include "app/run/run_plan.h"
+#include "io/scene/camera.h"
 
 namespace vggt {
 
-/// The main job: frames in, a scene out, as the options say. Files appear together at the end or not at all.
-/// Throws std::invalid_argument (bad options or input), std::system_error (files), Stopped (Ctrl-C) and what
-/// LibTorch throws.
-void reconstruct(const Options& options, Console& console);
+/// A file that a run wrote, and what it holds, such as "picture".
+struct WrittenFile {
+  std::filesystem::path path;
+  std::string what;
+};
+
+/// What a run made.
+struct Reconstruction {
+  std::vector<FrameCamera> cameras;  // of all frames in order; none without the camera head
+  Report report;                     // summary, warnings and seconds of each stage
+  std::vector<WrittenFile> written;
+};
+
+/// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs may go
+/// on at once on different threads: each gives what it gives alone. Throws Stopped where events.stop says so;
+/// std::invalid_argument and std::system_error for input that cannot be used; c10::Error of the network, such as
+/// c10::OutOfMemoryError.
+/// LibTorch keeps one setting for the process that this call needs right: TF32 for products on, with precision
+/// tf32 on CUDA, else off (its default).
+Reconstruction reconstruct(const RunPlan& plan, const Events& events);
+
+/// What reconstruct() would read and write, line by line, after a look at the frames. Writes nothing. Throws as
+/// reconstruct(), also for outputs that could not be written.
+std::vector<std::string> describe(const RunPlan& plan, const Events& events);
 
 }  // namespace vggt

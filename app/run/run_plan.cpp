@@ -1,30 +1,71 @@
 #include "app/run/run_plan.h"
 
-#include <ATen/Parallel.h>
-
 #include "app/run/device.h"
 #include "app/run/model_loader.h"
 #include "app/run/weights_path.h"
 
 namespace vggt {
+namespace {
 
-Setup set_up(const Options& options) {
-  OutputPaths outputs = plan_outputs(options.out, options.picture, options.save_predictions);
-  if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
-  const at::Device device = choose_device(options.device);
-  const AttentionVariant attention = choose_attention(options.attention, device);
-  const Precision precision = choose_precision(options.precision, options.attention, device);
+FrameOptions plan_frames(const Options& options, const Config& config) {
+  FrameOptions frames;
+  frames.source = options.frames;
+  frames.fit = options.fit == "pad" ? Fit::pad : Fit::crop;
+  frames.width = static_cast<int>(options.width.value_or(config.input_width));
+  frames.patch_size = static_cast<int>(config.patch_size);
+  frames.fps = options.fps;
+  if (options.stride) frames.stride = static_cast<int>(*options.stride);
+  if (options.max_frames) frames.max_frames = static_cast<int>(*options.max_frames);
+  frames.strict = options.strict;
+  frames.threads = static_cast<int>(options.threads);
+  return frames;
+}
+
+ScenePlan plan_scene(const Options& options, CloudSource source) {
+  ScenePlan scene;
+  scene.source = source;
+  scene.builder = {options.conf_percentile, options.conf_threshold, options.mask_black, options.mask_white,
+                   options.depth_edge};
+  scene.filters = {options.voxel, std::nullopt, options.max_points, options.seed};
+  if (const auto outliers = parse_outliers(options.outliers, "outliers"))
+    scene.filters.outliers = OutlierFilter{outliers->neighbors, outliers->std_ratio};
+  return scene;
+}
+
+OutputPlan plan_output_files(const Options& options) {
+  OutputPlan outputs;
+  outputs.paths = plan_outputs(options.out, options.picture, options.save_predictions);
+  std::tie(outputs.picture_width, outputs.picture_height) =
+      parse_picture_size(options.picture_size, "picture-size");
+  return outputs;
+}
+
+}  // namespace
+
+RunPlan plan_run(const Options& options) {
+  OutputPlan outputs = plan_output_files(options);
+  ModelOptions model;
+  model.device = choose_device(options.device);
+  model.attention = choose_attention(options.attention, model.device);
+  model.precision = choose_precision(options.precision, options.attention, model.device);
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
   Config config = config_of(weights);
-  HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.names_cloud);
-  const bool bundle_adjust = choose_adjustment(options, heads, config.bundle_adjust);
-  check_model_options(config,
-                      {.device = device, .precision = precision, .heads = heads.run, .attention = attention});
-  QueryPoints queries =
-      options.query_points.empty() ? QueryPoints{} : read_query_points(options.query_points);
-  return {std::move(outputs), device,           attention,     precision,         std::move(weights),
-          std::move(config),  std::move(heads), bundle_adjust, std::move(queries)};
+  HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.paths.names_cloud);
+  model.heads = heads.run;
+  const AdjustPlan adjust{choose_adjustment(options, heads, config.bundle_adjust),
+                          options.bundle_adjust == "on"};
+  check_model_options(config, model);
+  QueryPoints queries;
+  if (!options.query_points.empty()) queries = read_query_points(options.query_points);
+  check_apart(outputs.paths.all(), {options.frames, weights.path(), options.query_points});
+  return {plan_frames(options, config),
+          {std::move(weights), config, model, !options.no_autotune, std::move(queries), options.query_points},
+          adjust,
+          plan_scene(options, heads.cloud),
+          std::move(outputs),
+          std::move(heads.notes),
+          options};
 }
 
 }  // namespace vggt

@@ -1,30 +1,62 @@
 #pragma once
-#include <ATen/ATen.h>
+#include <filesystem>
+#include <string>
+#include <vector>
 
-#include "app/run/head_choice.h"
 #include "app/options/options.h"
+#include "app/run/head_choice.h"
 #include "app/run/outputs.h"
 #include "app/run/query_points.h"
+#include "app/scene/scene_builder.h"
+#include "app/scene/scene_filters.h"
+#include "io/frames/frames.h"
 #include "io/weights/weight_file.h"
-#include "model/vggt.h"
+#include "model/model_options.h"
 
 namespace vggt {
 
-/// What is settled before any work: everything that a wrong option or weight file can spoil.
-struct Setup {
-  OutputPaths outputs;
-  at::Device device = at::kCPU;
-  AttentionVariant attention = AttentionVariant::automatic;
-  Precision precision = Precision::fp32;
+/// Which network runs, and how.
+struct ModelPlan {
   WeightFile weights;
   Config config;
-  HeadChoice heads;
-  bool bundle_adjust = false;
-  QueryPoints queries;
+  ModelOptions options;    // device, precision, heads, attention; the tuner is the run's own
+  bool autotune = true;    // attention's plans by measurement
+  QueryPoints queries;     // for the tracker; none where it does not run
+  std::filesystem::path queries_file;
 };
 
-/// Throws std::invalid_argument and std::system_error for options, weights and query points that cannot be
-/// used.
-Setup set_up(const Options& options);
+/// Whether cameras and depth are fitted to the images.
+struct AdjustPlan {
+  bool wanted = false;
+  bool asked = false;  // by the user: then a scene that cannot be adjusted is worth a warning
+};
+
+/// What the cloud is made of and what is left of it.
+struct ScenePlan {
+  CloudSource source = CloudSource::none;
+  SceneOptions builder;
+  CloudFilters filters;
+};
+
+struct OutputPlan {
+  OutputPaths paths;
+  int picture_width = 0, picture_height = 0;
+};
+
+/// All that a run does, settled before any work: each stage takes its own part, and no stage parses a text.
+struct RunPlan {
+  FrameOptions frames;
+  ModelPlan model;
+  AdjustPlan adjust;
+  ScenePlan scene;
+  OutputPlan outputs;
+  std::vector<std::string> notes;  // what a person should be told beforehand, one line each
+  Options given;                   // the options as typed, for the report alone
+};
+
+/// Opens the weight file and the query points, and settles everything that the options leave open. Throws
+/// std::invalid_argument and std::system_error for options, weights and query points that cannot be used, and
+/// for outputs that would replace an input.
+RunPlan plan_run(const Options& options);
 
 }  // namespace vggt

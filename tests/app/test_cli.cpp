@@ -167,7 +167,7 @@ TEST_F(CliTest, HelpVersionAndConfigAreForStandardOutput) {
     EXPECT_FALSE(outcome.out.empty()) << arguments;
     EXPECT_EQ(outcome.err, "") << arguments;
   }
-  EXPECT_EQ(std::system("'" VGGT_PROGRAM "' --help >/dev/full 2>/dev/null") >> 8, 2);
+  EXPECT_EQ(std::system("'" VGGT_PROGRAM "' --help >/dev/full 2>/dev/null") >> 8, 3);
   write(dir_ / "c.yaml",
         run("--print-config --frames frames --out out/ --voxel 0.01 --heads camera,depth").out);
   const Outcome outcome = reconstruct("--config c.yaml");

@@ -1,7 +1,7 @@
 // What progress says: how far, how fast, how long still.
 #include <gtest/gtest.h>
 
-#include "app/events/console.h"
+#include "app/cli/console.h"
 
 namespace vggt {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/options/spelling.h"
-#include "app/options/options.h"
+#include "app/options/options_yaml.h"
 #include "tests/support/refusal.h"
 
 namespace vggt {
@@ -105,6 +105,19 @@ TEST_F(OptionsTest, CommandLineSetsEveryOptionByItsYamlName) {
   for (const std::string& name : option_names()) {
     EXPECT_NE(printed.find("\n" + name + ":"), std::string::npos) << name;
     EXPECT_NE(help_text().find("--" + name), std::string::npos) << name;
+  }
+}
+
+TEST_F(OptionsTest, OneValueIsNoList) {
+  const std::string path = yaml("out: o/\nframes: [a, b]\n");
+  EXPECT_EQ(refusal_of_yaml(path), path + ":2: 'frames' takes one value, not a list");
+  const std::string commas = yaml("heads: ['camera,depth']\n");
+  EXPECT_EQ(refusal_of_yaml(commas), commas + ":1: 'heads' has an entry with a comma in it");
+}
+
+TEST_F(OptionsTest, HelpNamesEveryCommand) {
+  for (const char* command : {"weights", "eval", "bench"}) {
+    EXPECT_NE(help_text().find(std::string("vggt-recon ") + command), std::string::npos) << command;
   }
 }
 

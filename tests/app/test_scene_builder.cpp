@@ -11,24 +11,15 @@
 
 #include "app/scene/predicted_cameras.h"
 #include "app/scene/scene_builder.h"
-#include "app/scene/scene_filters.h"
-#include "app/scene/streaming_quantile.h"
+#include "tests/support/percentile.h"
 
 namespace vggt {
 namespace {
 
+using test::percentile;
+
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-/// numpy.percentile's default, from its definition.
-double percentile(std::vector<float> values, double percent) {
-  std::ranges::sort(values);
-  const double position = percent / 100 * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(std::floor(position));
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] +
-         (static_cast<double>(values[high]) - values[low]) * (position - static_cast<double>(low));
-}
 
 /// A few frames of random depth, confidence and colour, with cameras that look different ways.
 struct Sample {
@@ -96,68 +87,6 @@ SceneOptions keep_all() {
 int64_t after(const BuiltScene& scene, const std::string& filter) {
   const auto found = std::ranges::find(scene.filters, filter, &FilterCount::name);
   return found == scene.filters.end() ? -1 : found->after;
-}
-
-TEST(StreamingQuantile, EqualsTheSortedQuantile) {
-  std::mt19937 random(1);
-  for (const int count : {1, 2, 3, 10, 1001, 3000000}) {
-    std::vector<float> values;
-    for (int i = 0; i < count; ++i) values.push_back(static_cast<float>(random() % 10007) / 7);
-    for (const double percent : {0.0, 1.0, 33.3, 50.0, 99.0, 99.99, 100.0}) {
-      if (count > 10000 && percent != 33.3 && percent != 99.0) continue;
-      StreamingQuantile top(percent / 100, count);
-      for (const float value : values) top.add(value);
-      EXPECT_DOUBLE_EQ(top.quantile(), percentile(values, percent)) << count << " " << percent;
-    }
-  }
-}
-
-TEST(StreamingQuantile, LowerBoundNeverPassesTheQuantileAndPrunes) {
-  constexpr int kCount = 4000000;
-  StreamingQuantile top(0.9, kCount);
-  for (int i = 0; i < kCount; ++i) top.add(static_cast<float>(i % 1000003));
-  EXPECT_GT(top.lower_bound(), 0);
-  const float bound = top.lower_bound();
-  EXPECT_LE(bound, top.quantile());
-}
-
-TEST(StreamingQuantile, TakesFewerValuesThanAnnounced) {
-  StreamingQuantile top(0.5, 100);
-  for (const float value : {4.f, 1.f, 3.f, 2.f}) top.add(value);
-  EXPECT_DOUBLE_EQ(top.quantile(), 2.5);
-}
-
-TEST(PredictedCameras, AreStoredAsTheyAreRead) {
-  const Sample sample(5, 20, 30, 16);
-  std::vector<Camera> cameras = sample.cameras();
-  for (std::size_t i = 0; i < cameras.size(); ++i) {
-    const auto angle = 0.7 * static_cast<double>(i);
-    cameras[i].cam_from_world = Eigen::AngleAxisd(angle, Eigen::Vector3d(1, 2, 3).normalized());
-    cameras[i].cam_from_world.translation() << angle, 1.5, -0.25;
-    cameras[i].k(0, 0) = 30 + angle;
-  }
-  cameras[3].valid = false;
-  Sample stored(5, 20, 30, 17);
-  stored.pose[9 * 3 + 7] = 0;  // what is there of a camera that is not valid stays
-  store_cameras(cameras, stored.pose.data(), stored.extrinsic.data(), stored.intrinsic.data());
-  EXPECT_EQ(stored.intrinsic[9 * 3], sample.intrinsic[9 * 3]);
-  const std::vector<Camera> read = stored.cameras();
-  for (std::size_t i = 0; i < cameras.size(); ++i) {
-    EXPECT_EQ(read[i].valid, i != 3);
-    EXPECT_EQ(read[i].width, 30);
-    EXPECT_EQ(read[i].height, 20);
-    if (!read[i].valid) continue;
-    EXPECT_EQ(read[i].cam_from_world.affine(),
-              cameras[i].cam_from_world.affine().cast<float>().cast<double>());
-    EXPECT_EQ(read[i].k, cameras[i].k.cast<float>().cast<double>());
-    // The encoding says the same: translation, quaternion, fields of view of height and width.
-    const float* pose = stored.pose.data() + 9 * i;
-    const Eigen::Quaterniond turn(pose[6], pose[3], pose[4], pose[5]);
-    EXPECT_TRUE(turn.toRotationMatrix().isApprox(cameras[i].cam_from_world.linear(), 1e-6));
-    EXPECT_EQ(pose[0], static_cast<float>(cameras[i].cam_from_world.translation().x()));
-    EXPECT_NEAR(pose[7], 2 * std::atan(10 / 25.0), 1e-6);
-    EXPECT_NEAR(pose[8], *cameras[i].fov_x_rad(), 1e-6);
-  }
 }
 
 TEST(SceneBuilder, KeepsWhatIsAtOrAboveThePercentileOfAllFrames) {
@@ -380,56 +309,6 @@ TEST(SceneBuilder, MeanConfidenceIsPerFrame) {
   const BuiltScene scene = sample.build({});
   EXPECT_DOUBLE_EQ(scene.mean_confidence[0], 2.5);
   EXPECT_DOUBLE_EQ(scene.mean_confidence[1], 3);
-}
-
-PointCloud line_of(int count) {
-  PointCloud cloud;
-  for (int i = 0; i < count; ++i) {
-    cloud.points.emplace_back(static_cast<float>(i), 0, 0);
-    cloud.colors.emplace_back(static_cast<uint8_t>(i), 0, 0);
-  }
-  return cloud;
-}
-
-TEST(ChoosePoints, IsSeededAndKeepsOrder) {
-  const PointCloud cloud = line_of(10000);
-  const PointCloud a = choose_points(cloud, 1000, 1), again = choose_points(cloud, 1000, 1);
-  const PointCloud b = choose_points(cloud, 1000, 2);
-  ASSERT_EQ(a.points.size(), 1000u);
-  EXPECT_EQ(a.points, again.points);
-  EXPECT_NE(a.points, b.points);
-  double sum = 0;
-  for (std::size_t i = 0; i < a.points.size(); ++i) {
-    if (i > 0) {
-      EXPECT_LT(a.points[i - 1].x(), a.points[i].x());
-    }
-    EXPECT_EQ(a.colors[i][0], static_cast<uint8_t>(a.points[i].x()));
-    sum += a.points[i].x();
-  }
-  EXPECT_NEAR(sum / 1000, 5000, 500);  // five standard deviations of an even choice
-  // A larger choice by the same seed holds the smaller one.
-  const PointCloud larger = choose_points(cloud, 2000, 1);
-  EXPECT_TRUE(std::ranges::includes(
-      larger.points, a.points, {}, [](const auto& p) { return p.x(); }, [](const auto& p) { return p.x(); }));
-  EXPECT_EQ(choose_points(cloud, 20000, 1).points.size(), 10000u);
-}
-
-TEST(FilterCloud, AppliesAndCountsInOrder) {
-  BuiltScene scene;
-  scene.cloud = line_of(1000);
-  scene.cloud.points.emplace_back(500.f, 4000.f, 0.f);  // far from all others
-  scene.cloud.colors.emplace_back(0, 0, 0);
-  scene.median_depth = 100;
-  CloudFilters filters;
-  filters.voxel = 0.02;  // side 2: two points to a voxel
-  filters.outliers = OutlierFilter{5, 2};
-  filters.max_points = 100;
-  filter_cloud(scene, filters);
-  EXPECT_NEAR(static_cast<double>(after(scene, "voxel")), 501, 2);
-  EXPECT_LT(after(scene, "outliers"), after(scene, "voxel"));
-  EXPECT_EQ(after(scene, "max points"), 100);
-  ASSERT_EQ(scene.cloud.points.size(), 100u);
-  for (const auto& point : scene.cloud.points) EXPECT_EQ(point.y(), 0);
 }
 
 }  // namespace

@@ -1,14 +1,16 @@
-#include "app/events/stop.h"
+#include "app/cli/stop.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace vggt {
 namespace {
 
-volatile std::sig_atomic_t stop_requested = 0;
+std::atomic<bool> requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
 
 void request_stop(int) {
-  stop_requested = 1;
+  requested = true;
 }
 
 }  // namespace
@@ -23,8 +25,8 @@ void catch_stop_signals() {
   std::signal(SIGPIPE, SIG_IGN);  // what cannot be written is an error of the write
 }
 
-void check_stop() {
-  if (stop_requested) throw Stopped();
+bool stop_requested() {
+  return requested;
 }
 
 }  // namespace vggt

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
+
+#include "app/events/events.h"
 
 namespace spdlog {
 class logger;
@@ -11,17 +12,17 @@ class logger;
 
 namespace vggt {
 
-enum class Talk { quiet, normal, verbose };
+enum class Verbosity { quiet, normal, verbose };
 
 /// What a person sees: messages and progress on standard error, the result on standard output.
 /// Quiet leaves warnings and errors. To be used from one thread.
 class Console {
  public:
-  explicit Console(Talk talk);
+  explicit Console(Verbosity verbosity);
 
   void detail(const std::string& text);  // verbose only
   void info(const std::string& text);
-  void warn(const std::string& text);  // also kept, for the report
+  void warn(const std::string& text);
   void error(const std::string& text);
   void result(const std::string& text);  // standard output; not if quiet
 
@@ -30,20 +31,20 @@ class Console {
   /// "frames".
   void progress(const std::string& stage, const std::string& unit, int64_t done, int64_t total);
 
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// What a run tells, shown here; it stops where a signal asked for that. The console must outlive the events.
+  Events events();
 
  private:
   using Clock = std::chrono::steady_clock;
   void clear_line();
 
   std::shared_ptr<spdlog::logger> logger_;
-  Talk talk_;
+  Verbosity verbosity_;
   bool is_terminal_;
   bool line_shown_ = false;
   std::string stage_;
   int64_t total_ = 0;
   Clock::time_point stage_start_, last_shown_;
-  std::vector<std::string> warnings_;
 };
 
 /// The line that progress() shows, such as "aggregator: 12/48 blocks, 3.1 blocks/s, 12 s left".

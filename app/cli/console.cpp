@@ -1,10 +1,12 @@
-#include "app/events/console.h"
+#include "app/cli/console.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstdio>
+
+#include "app/cli/stop.h"
 
 namespace vggt {
 namespace {
@@ -45,15 +47,15 @@ std::string progress_line(const std::string& stage, const std::string& unit, int
   return line;
 }
 
-Console::Console(Talk talk)
+Console::Console(Verbosity verbosity)
     : logger_(
           std::make_shared<spdlog::logger>("vggt-recon", std::make_shared<spdlog::sinks::stderr_sink_st>())),
-      talk_(talk),
+      verbosity_(verbosity),
       is_terminal_(isatty(STDERR_FILENO) == 1) {
   logger_->set_pattern("%v");
-  logger_->set_level(talk == Talk::quiet     ? spdlog::level::warn
-                     : talk == Talk::verbose ? spdlog::level::debug
-                                             : spdlog::level::info);
+  logger_->set_level(verbosity == Verbosity::quiet     ? spdlog::level::warn
+                     : verbosity == Verbosity::verbose ? spdlog::level::debug
+                                                       : spdlog::level::info);
   logger_->flush_on(spdlog::level::debug);
 }
 
@@ -69,7 +71,6 @@ void Console::info(const std::string& text) {
 
 void Console::warn(const std::string& text) {
   clear_line();
-  warnings_.push_back(text);
   logger_->warn("vggt-recon: warning: " + one_line(text));
 }
 
@@ -80,9 +81,22 @@ void Console::error(const std::string& text) {
 
 void Console::result(const std::string& text) {
   clear_line();
-  if (talk_ == Talk::quiet) return;
+  if (verbosity_ == Verbosity::quiet) return;
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
+}
+
+Events Console::events() {
+  Events events;
+  events.on_progress = [this](const std::string& stage, const std::string& unit, int64_t done, int64_t total) {
+    progress(stage, unit, done, total);
+  };
+  events.on_message = [this](Message kind, const std::string& text) {
+    if (kind == Message::warning) return warn(text);
+    kind == Message::info ? info(text) : detail(text);
+  };
+  events.stop = stop_requested;
+  return events;
 }
 
 void Console::clear_line() {
@@ -91,7 +105,7 @@ void Console::clear_line() {
 }
 
 void Console::progress(const std::string& stage, const std::string& unit, int64_t done, int64_t total) {
-  if (talk_ == Talk::quiet) return;
+  if (verbosity_ == Verbosity::quiet) return;
   const Clock::time_point now = Clock::now();
   if (stage != stage_ || total != total_ || done == 0) {
     stage_ = stage;

@@ -1,12 +1,11 @@
 #pragma once
-#include "app/events/events.h"
 
 namespace vggt {
 
 /// From here on the first SIGINT, SIGTERM or SIGHUP only asks to stop; the second one kills. A closed pipe is
-/// an error of writing to it.
+/// an error of writing to it. For the program alone: a library has no say in signals.
 void catch_stop_signals();
-/// Throws Stopped if the program was asked to stop. Long work calls it often.
-void check_stop();
+/// Whether one of these signals came. Any thread may ask.
+bool stop_requested();
 
 }  // namespace vggt

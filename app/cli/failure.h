@@ -1,0 +1,30 @@
+#pragma once
+#include <exception>
+#include <string>
+#include <system_error>
+
+namespace vggt {
+
+/// The program's exit status.
+enum class ExitCode {
+  done = 0,
+  failed = 1,            // anything else
+  bad_input = 2,         // usage, or input that cannot be used
+  out_of_resources = 3,  // memory, disk space, open files
+  stopped = 130,
+};
+
+/// How a run ended that threw: what a batch needs to tell bad input from a failing machine.
+struct Failure {
+  ExitCode code = ExitCode::failed;
+  std::string message;  // one line
+};
+
+/// What an operating system's error says of who is to blame: a path that is not there or not permitted is bad input,
+/// a full disk is out of resources, a device that fails is neither.
+ExitCode exit_code_of(const std::error_code& error);
+
+/// `error` must hold an exception.
+Failure explain(const std::exception_ptr& error);
+
+}  // namespace vggt

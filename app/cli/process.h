@@ -1,0 +1,16 @@
+#pragma once
+#include <cstdint>
+
+#include "model/model_options.h"
+
+namespace vggt {
+
+/// The settings that LibTorch and OpenCV keep for the whole process. The program makes them here, each once,
+/// before the work that depends on it; the libraries make none.
+///
+/// Threads for computing; 0 leaves one per core.
+void set_process_threads(int64_t threads);
+/// Whether LibTorch's matrix products may be TF32: with precision tf32 alone.
+void set_process_precision(Precision precision);
+
+}  // namespace vggt

@@ -1,0 +1,38 @@
+#include "app/run/read_frames.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A picture is what frames can be too: it must not replace one, nor become one of the next run.
+void keep_picture_apart(const fs::path& source, const fs::path& picture, const FrameSet& frames) {
+  const fs::path absolute = fs::absolute(picture);
+  std::error_code ignored;  // where the picture's folder does not exist yet
+  if (fs::is_directory(source) && fs::equivalent(source, absolute.parent_path(), ignored)) {
+    throw std::invalid_argument("picture: " + picture.string() + " would lie among the frames");
+  }
+  std::vector<fs::path> listed;
+  for (const Frame& frame : frames.frames) listed.push_back(source.parent_path() / frame.file);
+  check_apart({absolute}, listed);
+}
+
+}  // namespace
+
+FrameSet read_frames(const RunPlan& plan, const Events& events) {
+  FrameSet frames = load_frames(plan.frames, [&](int done, int total) {
+    events.check_stop();
+    events.progress("frames", "frames", done, total);
+  });
+  for (const std::string& warning : frames.warnings) events.warn(warning);
+  if (const auto& picture = plan.outputs.paths.picture) {
+    keep_picture_apart(plan.frames.source, *picture, frames);
+  }
+  check_inside(plan.model.queries, frames.width, frames.height, plan.model.queries_file.string());
+  return frames;
+}
+
+}  // namespace vggt

@@ -1,0 +1,63 @@
+// How a run that failed ends: bad input, a failing machine and lack of resources are told apart.
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "app/cli/failure.h"
+#include "app/events/events.h"
+
+namespace vggt {
+namespace {
+
+template <class Error>
+Failure explained(const Error& error) {
+  return explain(std::make_exception_ptr(error));
+}
+
+std::system_error system_error(int code) {
+  return {code, std::generic_category(), "cannot write x"};
+}
+
+TEST(Failure, APathThatCannotBeUsedIsBadInput) {
+  for (const int code : {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP, EEXIST, EINVAL}) {
+    EXPECT_EQ(explained(system_error(code)).code, ExitCode::bad_input) << code;
+  }
+  EXPECT_EQ(explained(std::invalid_argument("frames: none")).code, ExitCode::bad_input);
+}
+
+TEST(Failure, AFullDiskIsLackOfResources) {
+  for (const int code : {ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE}) {
+    EXPECT_EQ(explained(system_error(code)).code, ExitCode::out_of_resources) << code;
+  }
+  EXPECT_EQ(explained(std::bad_alloc()).code, ExitCode::out_of_resources);
+  EXPECT_EQ(explained(std::runtime_error("CUDA: out of memory")).code, ExitCode::out_of_resources);
+}
+
+TEST(Failure, AMachineThatFailsIsNeither) {
+  for (const int code : {EIO, ENXIO, ENODEV, ESTALE}) {
+    EXPECT_EQ(explained(system_error(code)).code, ExitCode::failed) << code;
+  }
+  EXPECT_EQ(explained(std::runtime_error("CUDA: unspecified launch failure")).code, ExitCode::failed);
+}
+
+TEST(Failure, OfLibTorchTheFirstLine) {
+  try {
+    TORCH_CHECK(false, "CUDA error: device lost\nFor debugging consider ...");
+  } catch (...) {
+    const Failure failure = explain(std::current_exception());
+    EXPECT_EQ(failure.code, ExitCode::failed);
+    EXPECT_EQ(failure.message, "CUDA error: device lost");
+  }
+}
+
+TEST(Failure, StoppingIsItsOwn) {
+  EXPECT_EQ(explained(Stopped()).code, ExitCode::stopped);
+  EXPECT_EQ(explained(system_error(EINTR)).code, ExitCode::stopped);
+}
+
+}  // namespace
+}  // namespace vggt
