@@ -17,9 +17,9 @@ enum class AttentionWant {
 struct AttentionOptions {
   double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
   AttentionWant want = AttentionWant::output;
-  AttentionVariant variant = AttentionVariant::automatic;  // another: for fp32, bf16, fp16 on CUDA only
-  /// Measures plans on first use of a class of sizes on its GPU, and keeps them. Null: plans by rule alone,
-  /// the same on every run.
+  AttentionVariant variant = AttentionVariant::automatic;  // others: for fp32, bf16, fp16 on CUDA only
+  /// Where a GPU's plans are kept: a class of sizes that is new to it is measured on first use. Null: plans
+  /// by rule alone, the same on every run.
   AttentionTuner* tuner = nullptr;
   /// Packed sequences of different lengths: int64 CPU tensors [sequences + 1] of token offsets, with B = 1.
   /// Query i of sequence j attends to the keys of sequence j only. Undefined: one sequence per batch entry.
@@ -28,16 +28,16 @@ struct AttentionOptions {
 
 struct AttentionResult {
   at::Tensor out;  // [B,A,Nq,D], type of q, laid out as [B,Nq,A,D] so that joining the heads is a view
-  at::Tensor
-      lse;  // [B,A,Nq] log of the sum of exp(logit); -inf where there are no keys. fp32 (fp64 for fp64)
+  /// [B,A,Nq] log of the sum of exp(logit); -inf where there are no keys. fp32 (fp64 for fp64)
+  at::Tensor lse;
   at::Tensor m, s;  // [B,A,Nq] maximum logit, sum of exp(logit - m). fp32 (fp64 for fp64)
   at::Tensor w;     // [B,A,Nq,D] sum of exp(logit - m)·v. fp32 (fp64 for fp64)
 };
 
-/// Exact softmax attention: softmax(scale·q·kᵀ)·v over all keys, no mask.
-/// q [B,A,Nq,D], k and v [B,A,Nk,D]: any strides with a contiguous last dimension, one type (fp64, fp32,
-/// bf16, fp16) and device. Rows without keys give out = 0 and the identity state (-inf, 0, 0). Throws
-/// c10::Error for shapes, types, devices or a variant that do not fit.
+/// Exact softmax attention without a mask: softmax(scale·q·kᵀ)·v over all keys. Any number of threads may
+/// call it at once. q [B,A,Nq,D], k and v [B,A,Nk,D]: any strides with a contiguous last dimension, one type
+/// (fp64, fp32, bf16, fp16) and device. Rows without keys give out = 0 and the identity state (-inf, 0, 0).
+/// Throws c10::Error for shapes, types, devices or a variant that do not fit.
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionOptions& options = {});
 

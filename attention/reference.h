@@ -3,8 +3,8 @@
 
 namespace vggt {
 
-/// The state (m, s, w) by definition, with all logits of a few queries at a time, in the type of q (fp64 or
-/// fp32) on any device. The yardstick of every other implementation; scale must be set.
+/// The state (m, s, w) of attention by definition, with all logits of a few queries at a time, in the type of
+/// q (fp64 or fp32) on any device. Every other implementation is measured against it. scale must be set.
 AttentionResult attention_by_definition(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                         double scale);
 

@@ -16,11 +16,11 @@ AttentionResult slice_result(const AttentionResult& result, int64_t dim, int64_t
 /// Copies `from` into the memory of `to`, member by member, where `to` has the member.
 void copy_result(const AttentionResult& to, const AttentionResult& from);
 
-/// x [B,A,N,D] with D filled up with zeros to `width`, in rows that start at multiples of 16 bytes. x itself
-/// where it is so already.
+/// x [B,A,N,D] with D filled up with zeros to `width`, in rows that start at multiples of 16 bytes. Returns x
+/// itself where that holds already.
 at::Tensor padded_rows(const at::Tensor& x, int64_t width);
 
-/// out [B,A,N,D'] without its padding, laid out as [B,N,A,D]. out itself where it is so already.
+/// out [B,A,N,D'] without its padding, laid out as [B,N,A,D]. Returns out itself where that holds already.
 at::Tensor joinable(const at::Tensor& out, int64_t dim);
 
 /// merge_states(state, other) in the memory of `state`.

@@ -44,14 +44,14 @@ VGGT_HOST_DEVICE T anchor(T m) {
   return m == -static_cast<T>(INFINITY) ? T(0) : m;
 }
 
-/// The larger maximum. A NaN (of a row that is spoilt anyway: its s and w are NaN) gives way to a number.
+/// The larger maximum. A number wins over NaN, whose row has s and w of NaN anyway.
 template <class T>
 VGGT_HOST_DEVICE T joint_max(T a, T b) {
   return a > b || b != b ? a : b;
 }
 
-/// What sums relative to the maximum `from` are multiplied with to be relative to the joint maximum `to`:
-/// exp(scale·(from - to)), and 0 for the identity. scale > 0 where the maxima are of unscaled logits.
+/// The factor that turns sums relative to the maximum `from` into sums relative to the joint maximum `to`:
+/// exp(scale·(from - to)), and 0 for the identity. scale: of the logits, > 0, where the maxima are unscaled.
 template <class T>
 VGGT_HOST_DEVICE T shift(T from, T to, T scale = T(1)) {
   return exp_of(scale * (from - anchor(to)));

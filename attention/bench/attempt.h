@@ -4,8 +4,8 @@
 
 namespace vggt {
 
-/// Does something that may run out of memory or be refused by LibTorch; returns what was wrong in one line,
-/// nothing where it went well. Memory that LibTorch keeps for later is given back after a failure.
+/// Calls act(), which may run out of memory or be refused by LibTorch. Returns the failure in one line, or an
+/// empty string. After a failure, memory that LibTorch keeps for later is given back.
 std::string attempt(const std::function<void()>& act);
 
 }  // namespace vggt

@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "attention/bench/lean_table.h"
+#include "attention/bench/scan_table.h"
 #include "attention/bench/table.h"
 #include "attention/bench/verify.h"
 #ifdef VGGT_CUDA

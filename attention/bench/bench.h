@@ -10,12 +10,13 @@
 namespace vggt {
 
 struct AttentionBenchResult {
-  std::string json;                   // everything that was measured
-  std::vector<std::string> exceeded;  // with --verify: what was above its limit
+  std::string json;                   // all results
+  std::vector<std::string> exceeded;  // with --verify: the results above their limits, in words
 };
 
-/// Does what the options ask for on this device and prints as it goes. Throws std::invalid_argument for
-/// options that do not fit the device; what a single kernel refuses is in its row.
+/// Measures what the options ask for on this device, and prints each result as it comes. Throws
+/// std::invalid_argument for options that do not fit the device. A kernel that refuses has the reason in its
+/// row.
 AttentionBenchResult bench_attention(const AttentionBenchOptions& options, at::Device device,
                                      const Print& print);
 

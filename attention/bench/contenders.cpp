@@ -24,7 +24,7 @@ AttentionOptions options_for(const AttentionInputs& x, AttentionWant want) {
 OurKernel on_cpu(const char* name, CpuIsa isa) {
   OurKernel kernel;
   kernel.name = name;
-  if (isa > best_cpu_isa()) kernel.refusal = "this machine or build lacks it";
+  if (isa > best_cpu_isa()) kernel.refusal = "this machine or this build lacks the instruction set";
   kernel.attend = [isa](const AttentionInputs& x, AttentionWant want) {
     return attention_cpu(x.q, x.k, x.v, options_for(x, want), isa);
   };
@@ -78,7 +78,7 @@ std::vector<OurKernel> all_kernels(at::Device device, [[maybe_unused]] at::Scala
 
 using Run = std::function<at::Tensor(const AttentionInputs&)>;
 
-/// For backends that know only whole batches.
+/// Packed sequences one after another, for backends that take only whole batches.
 Run by_sequence(Run run) {
   return [run](const AttentionInputs& x) {
     if (!x.offsets.defined()) return run(x);
@@ -118,13 +118,13 @@ at::Tensor flash_on_cpu(const AttentionInputs& x) {
   return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(x.q, x.k, x.v));
 }
 
-/// Bytes that the system can still give to processes; infinite where it does not tell.
+/// Bytes that the system can still give to processes; infinite where it does not say.
 double available_bytes() {
   return bytes_in("/proc/meminfo", "MemAvailable").value_or(INFINITY);
 }
 
 at::Tensor math(const AttentionInputs& x) {
-  // Linux would not refuse the memory but kill the process for using it: logits, and weights.
+  // Logits and weights. Linux would not refuse their memory, but kill the process that uses it.
   const double logits = static_cast<double>(x.q.size(1) * x.q.size(2)) * static_cast<double>(x.k.size(2));
   const double needed = 2 * 4 * logits;
   if (x.q.is_cpu() && needed > 0.8 * available_bytes()) throw std::bad_alloc();
@@ -141,7 +141,7 @@ std::vector<OurKernel> our_kernels(at::Device device, at::ScalarType type, int64
   for (const std::string& name : names) {
     const auto found = std::ranges::find_if(all, named(name));
     if (found == all.end())
-      throw std::invalid_argument("--variants: '" + name + "' is none of " + device.str() + "'s");
+      throw std::invalid_argument("--variants: '" + name + "' is no kernel for " + device.str());
     chosen.push_back(*found);
   }
   if (names.empty())
@@ -151,7 +151,7 @@ std::vector<OurKernel> our_kernels(at::Device device, at::ScalarType type, int64
 
 std::vector<Peer> peers(at::Device device, at::ScalarType type) {
   if (device.is_cpu()) return {{"flash", "", by_sequence(flash_on_cpu)}, {"math", "", by_sequence(math)}};
-  // cuDNN's has no check of the type of its own.
+  // LibTorch does not check the type for cuDNN.
   const std::string halves = type == at::kFloat ? "takes bf16 and fp16" : "";
   return {{"flash", halves, flash},
           {"cudnn", halves, by_sequence(cudnn)},

@@ -15,7 +15,7 @@ struct KernelStructure {
   int64_t merge_depth = 0;  // levels of that pass
 };
 
-/// One of ours: a variant on a GPU, the kernel of an instruction set on a CPU.
+/// One of our kernels: a variant on a GPU, the kernel of an instruction set on a CPU.
 struct OurKernel {
   std::string name;
   std::string refusal;  // why it cannot run here; empty where it can
@@ -23,8 +23,8 @@ struct OurKernel {
   std::function<KernelStructure(const AttentionInputs&)> structure;
 };
 
-/// Those of this device, of `names` only if there are any. Throws std::invalid_argument for a name that is
-/// none of this device's.
+/// Our kernels on this device with these names; without names all that are not refused. Throws
+/// std::invalid_argument for a name that no kernel of the device has.
 std::vector<OurKernel> our_kernels(at::Device device, at::ScalarType type, int64_t dim,
                                    const std::vector<std::string>& names);
 
@@ -35,7 +35,7 @@ struct Peer {
   std::function<at::Tensor(const AttentionInputs&)> run;  // out [1,A,N,D]
 };
 
-/// Packed sequences in one call where the backend can, else one after another.
+/// LibTorch's backends on this device. They take packed sequences in one call where they can, else in turn.
 std::vector<Peer> peers(at::Device device, at::ScalarType type);
 
 }  // namespace vggt

@@ -5,8 +5,8 @@
 
 namespace vggt {
 
-/// ||Y - Y64|| / ||Y64|| over sampled rows, by N, and the slope of its logarithm over that of N (least
-/// squares).
+/// ||Y - Y64|| / ||Y64|| over sampled rows for each N. slope(): of the error's logarithm over that of N, by
+/// least squares.
 struct ErrorGrowth {
   std::vector<int64_t> lengths;
   std::vector<double> errors;
@@ -15,7 +15,7 @@ struct ErrorGrowth {
 ErrorGrowth error_growth(const OurKernel& kernel, const std::vector<int64_t>& lengths, int64_t heads,
                          int64_t dim, at::ScalarType type, at::Device device);
 
-/// The errors over sampled rows of states over blocks of keys, merged by a tree, and of one call.
+/// Errors over sampled rows: of states over blocks of keys, merged by a tree, and of one call.
 struct BlockwiseError {
   double blockwise = 0, global = 0;
 };

@@ -6,8 +6,7 @@
 
 namespace vggt {
 
-/// q, k and v [1,A,N,D] of one type and device, as slices of one [1,N,3,A,D], which is how the model has
-/// them.
+/// q, k and v [1,A,N,D] of one type and device. They are slices of one [1,N,3,A,D], as in the model.
 struct AttentionInputs {
   at::Tensor q, k, v;
   at::Tensor offsets;            // int64 on the CPU, [sequences + 1]; undefined: one sequence
@@ -24,8 +23,8 @@ AttentionInputs normal_inputs(const std::vector<int64_t>& lengths, int64_t heads
                               at::ScalarType type, at::Device device);
 
 /// Inputs whose logits drift by 128 from the first key to the last, upwards for every other query and
-/// downwards for the rest, around which they have a standard deviation of about 4.5: the maximum of half of
-/// the queries rises with every tile of keys, the sums of the other half underflow. Seeded.
+/// downwards for the rest. Around the drift they have a standard deviation of about 4.5. The maximum of half
+/// of the queries rises with every tile of keys; the sums of the other half underflow. Seeded.
 AttentionInputs stress_inputs(int64_t n, int64_t heads, int64_t dim, at::ScalarType type, at::Device device);
 
 /// At most `most` token numbers below n, evenly spread, with the first and the last.

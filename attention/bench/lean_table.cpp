@@ -1,3 +1,5 @@
+#include "attention/bench/lean_table.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -12,12 +14,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Keys and values where lean streams them from: of a GPU, the host's pinned memory.
+/// x in the memory that lean streams it from: for a GPU the host's pinned memory.
 at::Tensor on_host(const at::Tensor& x) {
   return x.is_cpu() ? x : x.cpu().pin_memory();
 }
 
-/// The round of median length, after one that wakes what is slow once.
+/// The round of median length.
 LeanTimes median_round(const AttentionInputs& x, const at::Tensor& k, const at::Tensor& v, int64_t eta,
                        const AttentionBenchOptions& options) {
   using Clock = std::chrono::steady_clock;

@@ -5,7 +5,7 @@
 
 namespace vggt {
 
-/// What a kernel may be off by, of unit-normal inputs; attention/README.md has the same numbers.
+/// The errors that a kernel may have on unit-normal inputs; attention/README.md has the same numbers.
 struct ExactnessLimits {
   double output = 0;       // ||dY|| / ||Y|| over everything; twice that for the 99th percentile of rows
   double probability = 0;  // ||dP|| / ||P||, 99th percentile of rows

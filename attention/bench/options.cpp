@@ -62,7 +62,7 @@ AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector
   check_names("variants", options.variants,
               {"strict", "split", "turbo", "half", "baseline", "avx2", "avx512"});
   if (options.verify && !options.groups.empty())
-    throw std::invalid_argument("--groups: means nothing with --verify");
+    throw std::invalid_argument("--groups: cannot be combined with --verify");
   if (options.verify && !options.lengths.empty() && options.lengths.size() != 3)
     throw std::invalid_argument("--lengths: expected three with --verify, of regular, long and stress");
   return options;

@@ -7,7 +7,7 @@
 
 namespace vggt {
 
-/// An option of `bench attention`. values: how many follow its name.
+/// An option of `bench attention`. values: the number of values that follow its name.
 struct AttentionBenchOption {
   const char* name;
   enum Values { none, one, many } values;
@@ -15,17 +15,19 @@ struct AttentionBenchOption {
 };
 
 inline constexpr AttentionBenchOption kAttentionBenchOptions[] = {
-    {"verify", AttentionBenchOption::none, "measure exactness, not time; exit 1 where a limit is exceeded"},
+    {"verify", AttentionBenchOption::none,
+     "measure exactness instead of time; exit 1 where a limit is exceeded"},
     {"groups", AttentionBenchOption::many,
-     "lengths, one-head, packed, lean, scan [all; with --lengths only lengths]"},
+     "rows to print: lengths, one-head, packed, lean, scan [all; with --lengths only lengths]"},
     {"lengths", AttentionBenchOption::many,
-     "tokens; with --verify three, of regular, long and stress [1024 8192 4096]"},
-    {"heads", AttentionBenchOption::one, "heads [16; with --verify 2]"},
+     "numbers of tokens; with --verify three, for regular, long and stress [1024 8192 4096]"},
+    {"heads", AttentionBenchOption::one, "number of heads [16; with --verify 2]"},
     {"dim", AttentionBenchOption::one, "size of a head [64]"},
     {"type", AttentionBenchOption::many, "fp32, bf16, fp16 [all; on a CPU fp32]"},
-    {"variants", AttentionBenchOption::many, "ours that take part [all that can]"},
-    {"repeat", AttentionBenchOption::one, "rounds, in each of which all take a turn [7]"},
-    {"seconds", AttentionBenchOption::one, "about this long for the rounds of a length, but 2 at least [30]"},
+    {"variants", AttentionBenchOption::many, "which of our kernels take part [all that can run here]"},
+    {"repeat", AttentionBenchOption::one,
+     "number of rounds, in each of which every kernel is timed once [7]"},
+    {"seconds", AttentionBenchOption::one, "time for the rounds of one length; 2 rounds at least [30]"},
     {"device", AttentionBenchOption::one, "auto, cpu or cuda:N [auto]"},
     {"json", AttentionBenchOption::one, "also write the numbers to this file"},
 };
@@ -41,8 +43,8 @@ struct AttentionBenchOptions {
   std::string device = "auto", json;
 };
 
-/// Whether this group of rows is asked for: by its name, or by none, where all are but with lengths only
-/// `lengths`.
+/// Whether this group of rows is asked for. Without --groups all groups are, but with --lengths only
+/// `lengths` is.
 bool wants_group(const AttentionBenchOptions& options, const std::string& group);
 
 /// The options from their values by name. Throws std::invalid_argument naming option and value.

@@ -6,7 +6,7 @@
 
 namespace vggt {
 
-/// Takes text as it comes about: whole lines.
+/// Takes the text of a benchmark as it comes, in whole lines.
 using Print = std::function<void(const std::string&)>;
 
 /// As printf, to a string of at most 500 characters.

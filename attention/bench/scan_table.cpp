@@ -1,9 +1,10 @@
+#include "attention/bench/scan_table.h"
+
 #include <cmath>
 
 #include "attention/bench/attempt.h"
-#include "attention/bench/table.h"
-#include "attention/bench/timing.h"
 #include "attention/bench/scan/scan.h"
+#include "attention/bench/timing.h"
 
 namespace vggt {
 namespace {
@@ -36,7 +37,7 @@ ordered_json compare(int64_t heads, int64_t n, const AttentionBenchOptions& opti
   if (failure.empty())
     seconds = Turns{device, options.repeat, options.seconds}.time(
         calls, [&](std::size_t i, const std::string& what) { failures[i] = what; });
-  // Read once and written once: what the other passes of a form take besides is its own affair.
+  // Each state read once and written once, however many passes a form makes.
   const double bytes = 2 * 4 * static_cast<double>(heads * n) * static_cast<double>(options.dim + 2);
   ordered_json rows = ordered_json::array();
   for (std::size_t i = 0; i < forms.size(); ++i) {

@@ -50,7 +50,7 @@ std::vector<Entry> entries_for(const AttentionBenchOptions& options, at::Device 
   return entries;
 }
 
-/// One call, which also wakes what is slow once: its error and the memory that it takes.
+/// Takes the error and the memory of one call, which is also the warm-up.
 void try_out(Entry& entry, const AttentionInputs& x, const SampledRows& sample) {
   entry.failure = attempt([&] {
     at::Tensor out;
@@ -123,7 +123,7 @@ ordered_json compare(const Case& c, const std::string& type_name, const Attentio
   });
   double best_peer = NAN, flops = 0;
   for (Entry& entry : entries) {
-    if (entry.failure.empty()) entry.failure = failure;  // of the inputs: nothing has run
+    if (entry.failure.empty()) entry.failure = failure;  // the inputs failed, so nothing has run
     if (!entry.ours && entry.failure.empty()) best_peer = std::fmin(best_peer, median(entry.seconds));
   }
   for (int64_t n : c.lengths)
@@ -136,7 +136,7 @@ ordered_json compare(const Case& c, const std::string& type_name, const Attentio
   return rows;
 }
 
-/// ELSA's: 8 sequences of 256 to 1792 tokens.
+/// The packed sequences of ELSA's benchmark: 8 of 256 to 1792 tokens.
 std::vector<int64_t> packed_lengths() {
   std::mt19937 generator(0);
   std::vector<int64_t> lengths;

@@ -37,7 +37,7 @@ double gpu_peak_bytes(at::Device device) {
 
 constexpr const char* kStatus = "/proc/self/status";
 
-/// The kernel's highest resident size of this process starts anew.
+/// Makes Linux count the highest resident size of this process anew.
 bool forget_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5";
@@ -97,7 +97,7 @@ double spread(const std::vector<double>& values) {
 std::vector<std::vector<double>> Turns::time(
     const std::vector<std::function<void()>>& calls,
     const std::function<void(std::size_t, const std::string&)>& on_failure) const {
-  constexpr double kLeast = 5e-3;  // of a measurement: the clock's error is then below a thousandth
+  constexpr double kLeast = 5e-3;  // seconds of a measurement: the clock's error is below a thousandth
   std::vector<std::vector<double>> seconds(calls.size());
   std::vector<int64_t> counts(calls.size(), 1);
   std::vector<bool> failed(calls.size(), false);
@@ -110,7 +110,7 @@ std::vector<std::vector<double>> Turns::time(
     on_failure(i, failure);
   };
   double round_seconds = 0;
-  for (std::size_t i = 0; i < calls.size(); ++i) {  // a first round, which only says how long it takes
+  for (std::size_t i = 0; i < calls.size(); ++i) {  // a first round, which only tells how long one takes
     turn(i);
     if (failed[i]) continue;
     counts[i] = std::max<int64_t>(1, static_cast<int64_t>(kLeast / std::max(1e-9, seconds[i][0])));

@@ -8,15 +8,15 @@
 
 namespace vggt {
 
-/// Seconds per call over `calls` calls: of the GPU's own clock on a GPU.
+/// Seconds per call over `calls` calls; on a GPU by its own clock.
 double seconds_per_call(at::Device device, const std::function<void()>& call, int64_t calls = 1);
 
-/// The most memory in use during `act` above that before, in bytes: of LibTorch's allocator on a GPU, of the
-/// process on a CPU. Nothing where the system does not tell.
+/// The most memory in use during `act` above that in use before, in bytes: of LibTorch's allocator on a GPU,
+/// of the process on a CPU. Nothing where the system does not say.
 std::optional<double> peak_bytes_of(at::Device device, const std::function<void()>& act);
 
-/// What a file of "Name: N kB" lines, such as /proc/meminfo, says of `name`, in bytes; nothing where it does
-/// not.
+/// The bytes that a file of "Name: N kB" lines, such as /proc/meminfo, has for `name`; nothing where it has
+/// no such line.
 std::optional<double> bytes_in(const char* file, const std::string& name);
 
 /// The value at this share of the sorted ones, by nearest rank. There is at least one.
@@ -28,8 +28,9 @@ inline double median(const std::vector<double>& values) {
 /// Interquartile range over median.
 double spread(const std::vector<double>& values);
 
-/// Several things timed in turns: fewer rounds than asked for, but 2, where `seconds` would be exceeded.
-/// Entry i: seconds per call of thing i in each round; empty where fails(i) after a round.
+/// Times several calls in turns, in `repeat` rounds, or fewer (but 2) where `seconds` would be exceeded.
+/// Entry i holds the seconds per call of calls[i] in each round; it is empty where calls[i] failed, which
+/// on_failure is told.
 struct Turns {
   at::Device device;
   int repeat = 7;

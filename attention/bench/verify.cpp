@@ -20,10 +20,10 @@ constexpr double kShares[] = {0.5, 0.95, 0.99};
 struct Scenario {
   const char* name;
   Oracle oracle;
-  Drift math, math_tf32;  // of LibTorch's math backend; the latter of fp32 alone
+  Drift math, math_tf32;  // of LibTorch's math backend; math_tf32 for fp32 alone
 };
 
-/// What is verified now, and where it goes.
+/// The kernel that is verified now, and where its results go.
 struct Verifier {
   const AttentionBenchOptions& options;
   at::Device device;
@@ -32,7 +32,7 @@ struct Verifier {
 
   int64_t heads() const { return options.heads.value_or(2); }
 
-  /// Notes what is above its limit; a NaN is.
+  /// Notes a result above its limit; NaN counts as above.
   void hold(const std::string& what, double value, double limit) {
     if (value <= limit) return;
     result.exceeded.push_back(formatted("%s: %.2e, limit %.2e", what.c_str(), value, limit));
@@ -84,8 +84,8 @@ std::vector<Scenario> scenarios_for(const Verifier& verifier, at::ScalarType typ
   return scenarios;
 }
 
-/// In stress the logits are large, and every way of computing them in the type rounds them: what LibTorch's
-/// own is off by, of operands as the kernel's, counts twice on top of the limit.
+/// In stress the logits are large, and every computation in the type rounds them. Twice the error of
+/// LibTorch's math backend, on operands as the kernel's, is added to the limit.
 void verify_drift(Verifier& verifier, const OurKernel& kernel, const ExactnessLimits& limits,
                   const Scenario& scenario, const std::string& type, ordered_json& json) {
   const std::string title = kernel.name + " " + type + ", " + scenario.name;
@@ -132,7 +132,7 @@ void verify_growth(Verifier& verifier, const OurKernel& kernel, const ExactnessL
   }
   verifier.print(text + formatted(" slope %.3f\n", growth.slope()));
   json["error_by_length"] = {{"lengths", lengths}, {"errors", growth.errors}, {"slope", growth.slope()}};
-  // Over a few tiles the error still rises to where it stays; lengths that are closer tell how it scatters.
+  // Over a few tiles the error still rises to its level, and between close lengths it only scatters.
   if (lengths.front() >= 1000 && lengths.front() * 8 <= lengths.back())
     verifier.hold(kernel.name + " " + type + ", slope of the error", growth.slope(), limits.slope);
 }

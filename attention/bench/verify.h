@@ -12,11 +12,11 @@ namespace vggt {
 
 struct VerifyResult {
   nlohmann::ordered_json json;
-  std::vector<std::string> exceeded;  // what was above its limit, in words
+  std::vector<std::string> exceeded;  // the results above their limits, in words
 };
 
-/// Measures how exact each of our kernels is, and prints it: drift from float64 in three scenarios, states
-/// over blocks of keys against one call, error against N, and how its calls are cut up.
+/// Measures and prints how exact each of our kernels is: its drift from float64 in three scenarios, the error
+/// of states over blocks of keys beside that of one call, its error over N, and how its calls are cut up.
 VerifyResult verify_attention(const AttentionBenchOptions& options, at::Device device, const Print& print);
 
 }  // namespace vggt

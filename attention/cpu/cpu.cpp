@@ -52,7 +52,7 @@ AttentionParams params_for(const at::Tensor& q, const at::Tensor& k, const at::T
   return p;
 }
 
-/// Task number `index` of (sequence, head, block), in this order.
+/// Task number `index`, counted by sequence, then head, then block.
 CpuTask task_at(const AttentionParams& p, const CpuPolicy& policy, int64_t index) {
   const int64_t block = index % policy.blocks, row = index / policy.blocks;
   const int64_t head = row % p.heads, sequence = row / p.heads;

@@ -21,7 +21,7 @@ struct Vector {
   static Reg mul(Reg a, Reg b) { return {_mm256_mul_ps(a.r, b.r)}; }
   static Reg mul_add(Reg a, Reg b, Reg c) { return {_mm256_fmadd_ps(a.r, b.r, c.r)}; }
   static Reg mul_sub(Reg a, Reg b, Reg c) { return {_mm256_fmsub_ps(a.r, b.r, c.r)}; }
-  /// b where either is NaN.
+  /// The larger of a and b; b where one of them is NaN.
   static Reg max(Reg a, Reg b) { return {_mm256_max_ps(a.r, b.r)}; }
   static float sum(Reg a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a.r), _mm256_extractf128_ps(a.r, 1));

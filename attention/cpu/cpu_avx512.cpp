@@ -21,7 +21,7 @@ struct Vector {
   static Reg mul(Reg a, Reg b) { return {_mm512_mul_ps(a.r, b.r)}; }
   static Reg mul_add(Reg a, Reg b, Reg c) { return {_mm512_fmadd_ps(a.r, b.r, c.r)}; }
   static Reg mul_sub(Reg a, Reg b, Reg c) { return {_mm512_fmsub_ps(a.r, b.r, c.r)}; }
-  /// b where either is NaN.
+  /// The larger of a and b; b where one of them is NaN.
   static Reg max(Reg a, Reg b) { return {_mm512_max_ps(a.r, b.r)}; }
   static float sum(Reg a) { return _mm512_reduce_add_ps(a.r); }
   static float largest(Reg a) { return _mm512_reduce_max_ps(a.r); }

@@ -21,7 +21,7 @@ struct Vector {
   static Reg mul(Reg a, Reg b) { return a * b; }
   static Reg mul_add(Reg a, Reg b, Reg c) { return a * b + c; }
   static Reg mul_sub(Reg a, Reg b, Reg c) { return a * b - c; }
-  /// b where either is NaN.
+  /// The larger of a and b; b where one of them is NaN.
   static Reg max(Reg a, Reg b) { return a > b ? a : b; }
   static float sum(Reg r) { return (r[0] + r[1]) + (r[2] + r[3]); }
   static float largest(Reg r) { return joint_max(joint_max(r[0], r[1]), joint_max(r[2], r[3])); }

@@ -1,6 +1,5 @@
 #pragma once
-// One (sequence, head, block of queries) at a time, compiled once per instruction set: interface between
-// cpu.cpp and the kernels.
+// The CPU kernels, one per instruction set. Each computes one (sequence, head, block of queries) at a time.
 
 #include "attention/params.h"
 
@@ -21,8 +20,8 @@ void attend_baseline(const AttentionParams& p, const CpuTask& task, float* scrat
 void attend_avx2(const AttentionParams& p, const CpuTask& task, float* scratch);
 void attend_avx512(const AttentionParams& p, const CpuTask& task, float* scratch);
 
-constexpr int64_t kKeyTile =
-    192;  // keys per tile: scores of a row tile (18 KB) and a value panel (12 KB) share the L1
+/// Keys of a tile: the scores of a row tile (18 KB) and a panel of values (12 KB) share the L1.
+constexpr int64_t kKeyTile = 192;
 constexpr int64_t kRowTile = 24;  // queries whose scores are held at a time: a multiple of every micro-tile
 constexpr int64_t kMaxLanePadding = 32;  // widths are padded to at most this
 

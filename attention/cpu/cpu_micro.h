@@ -119,7 +119,7 @@ struct Exponential {
 };
 
 /// Turns the scores of one query [keys], padded, into weights relative to the new maximum; brings m (of
-/// unscaled scores) and s up to date. Returns what the state's earlier sums were multiplied with.
+/// unscaled scores) and s up to date. Returns the factor for the state's earlier sums.
 template <class V>
 float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, float scale, float& m,
                 float& s) {

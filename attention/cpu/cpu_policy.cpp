@@ -14,11 +14,11 @@ int64_t divide_up(int64_t a, int64_t b) {
 }  // namespace
 
 CpuPolicy choose_cpu_policy(const AttentionParams& p, CpuIsa isa, int threads) {
-  // Waking a thread costs some 5 µs, which is what these many multiplications take.
+  // Waking a thread costs some 5 µs, the time of this many multiplications.
   constexpr double kWorthAThread = 250e3;
-  // Queries sharing a packed key tile: packing is then under 2 % of the work, and the states stay in the L2.
+  // Queries that share a packed key tile: packing is under 2 % of the work, and the states stay in the L2.
   constexpr int64_t kMaxBlock = 21 * kRowTile, kMinBlock = 2 * kRowTile;
-  // Tasks per thread: evens out a core that is slowed by its neighbours.
+  // Several tasks per thread even out a core that is slowed by its neighbours.
   constexpr int64_t kTasksPerThread = 4;
 
   CpuPolicy policy;

@@ -10,7 +10,7 @@
 
 namespace vggt::tile {
 
-/// Keys [keys,D] as panels [D,kWidth], the last one filled up with zeros.
+/// Packs keys [keys,D] into panels [D,kWidth], the last one filled up with zeros.
 template <class V>
 void pack_keys(const float* k, int64_t step, int64_t keys, int64_t dim, float* panels) {
   constexpr int64_t kLanes = V::kLanes, kColumns = kWidth<V>;
@@ -29,7 +29,7 @@ void pack_keys(const float* k, int64_t step, int64_t keys, int64_t dim, float* p
   }
 }
 
-/// Values [keys,D] as panels [keys,kWidth], the last one filled up with zeros.
+/// Packs values [keys,D] into panels [keys,kWidth], the last one filled up with zeros.
 template <class V>
 void pack_values(const float* v, int64_t step, int64_t keys, int64_t dim, float* panels) {
   constexpr int64_t kColumns = kWidth<V>;
@@ -47,7 +47,7 @@ void pack_values(const float* v, int64_t step, int64_t keys, int64_t dim, float*
   }
 }
 
-/// Queries [queries,D] in groups of kRows, each interleaved as [D,rows], with the sign of the scale.
+/// Packs queries [queries,D], times the sign of the scale, in groups of kRows, each as [D,rows].
 template <class V>
 void pack_queries(const float* q, int64_t step, int64_t queries, int64_t dim, float sign, float* groups) {
   for (int64_t first = 0; first < queries; first += V::kRows) {
@@ -60,7 +60,7 @@ void pack_queries(const float* q, int64_t step, int64_t queries, int64_t dim, fl
   }
 }
 
-/// Scores of single queries [D] (contiguous) against keys where they lie. dim: a multiple of kLanes.
+/// Scores of single contiguous queries [D] against keys that are not packed. dim: a multiple of kLanes.
 template <class V>
 void score_row(const float* q, const float* k, int64_t step, int64_t keys, int64_t dim, float* scores) {
   for (int64_t j = 0; j < keys; ++j, k += step) {
@@ -70,7 +70,7 @@ void score_row(const float* q, const float* k, int64_t step, int64_t keys, int64
   }
 }
 
-/// The thread's buffers, carved out of its scratch.
+/// The thread's buffers, in its scratch memory.
 struct Buffers {
   float *q, *w, *m, *s, *scores, *alpha, *keys, *values;
 };
@@ -95,7 +95,7 @@ Buffers carve(float* scratch, int64_t queries, int64_t dim) {
   return b;
 }
 
-/// One packed key tile against all queries of the task.
+/// Takes one packed key tile into the states of all queries of the task.
 template <class V>
 void attend_tile(const CpuTask& task, int64_t keys, int64_t dim, float scale,
                  const Exponential<V>& exponential, const Buffers& b) {
@@ -124,7 +124,7 @@ void attend_tile(const CpuTask& task, int64_t keys, int64_t dim, float scale,
   }
 }
 
-/// One key tile, where it lies, against the few queries of the task. dim: a multiple of kWidth.
+/// Takes one key tile, not packed, into the states of the task's few queries. dim: a multiple of kWidth.
 template <class V>
 void attend_in_place(const AttentionParams& p, const CpuTask& task, int64_t first_key, int64_t keys,
                      float scale, const Exponential<V>& exponential, const Buffers& b) {
@@ -165,7 +165,8 @@ void attend(const AttentionParams& p, const CpuTask& task, float* scratch) {
   const int64_t wide = padded<V>(p.dim);
   const Buffers b = carve<V>(scratch, task.queries, p.dim);
   const Exponential<V> exponential(scale);
-  // Packing a key tile costs about as much as three queries against it; less than a panel of keys never pays.
+  // Packing a key tile costs as much as computing three queries against it, and never pays for less than a
+  // panel.
   const bool few = task.queries <= 3 || (task.queries <= V::kRows && task.keys <= kWidth<V> / 4);
   const bool in_place = few && wide == p.dim;
   for (int64_t r = 0; r < task.queries; ++r) {

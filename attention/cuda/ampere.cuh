@@ -1,6 +1,6 @@
 #pragma once
 // Instructions of sm_80 and later that CUDA C++ has no names for: asynchronous copies, loads of matrix
-// fragments and mma. Addresses are of the shared window (32 bits).
+// fragments and mma. Addresses are 32-bit ones of shared memory.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

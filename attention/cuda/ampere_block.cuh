@@ -1,9 +1,9 @@
 #pragma once
-// The blocks of the kernels for any GPU from sm_80 on: a warp takes 16 queries, tiles of keys and values come
-// by asynchronous copies, one ahead of its use.
+// The blocks of the kernels for any GPU from sm_80 on. A warp takes 16 queries. Tiles of keys and values come
+// by asynchronous copies, each copied while the tile before it is used.
 //
-// What a warp's registers hold, and how products are made of them, is the type W: its Shape, scores, values
-// and rows; take_queries(), multiply_keys(), multiply_values(); exponent(), of write_row().
+// The type W says what a warp's registers hold and how products are computed from them. It has Shape, scores,
+// values, rows, take_queries(), multiply_keys(), multiply_values(), and exponent() for write_row().
 
 #include <climits>
 
@@ -13,8 +13,8 @@
 
 namespace vggt::ampere {
 
-/// kParts: matrices of 16-bit numbers that each tile comes in, one behind the other. The low part of queries
-/// lies in shared memory: registers do not suffice for both.
+/// kParts: matrices of 16-bit numbers that make up a tile, one behind the other. The low part of queries lies
+/// in shared memory, since registers do not suffice for both parts.
 template <int kDim_, int kParts_, int kKeys_>
 struct Shape {
   static constexpr int kDim = kDim_, kParts = kParts_, kKeys = kKeys_;
@@ -36,7 +36,7 @@ struct HeadRows {
         part(p.batch * strides.batch) {}
 };
 
-/// Where number `column` (a multiple of 8) of a row of a matrix with kRows rows lies.
+/// The address of number `column` (a multiple of 8) of row `row`, in a matrix with kRows rows.
 template <int kRows>
 __device__ __forceinline__ uint32_t unit(uint32_t matrix, int row, int column) {
   return matrix + column_offset(column / 64 * 64, kRows) + swizzled_offset(row, column % 64 * 2);
@@ -53,7 +53,7 @@ struct Tiles {
 
   __device__ uint32_t queries(int warp) const { return base + 4 * S::kTileBytes + warp * S::kWarpBytes; }
 
-  /// Zeros from row `rows` on.
+  /// Starts to copy a tile from row `first` on; rows from number `rows` on become zeros.
   __device__ static void start_copy(uint32_t to, const HeadRows& from, int first, int rows) {
 #pragma unroll 1  // or the addresses of all copies take registers
     for (int part = 0; part < S::kParts; ++part) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void take_fragments(uint32_t (&to)[kSteps][4], const 
   }
 }
 
-/// Starts copying their low part.
+/// Starts to copy the low part of these queries.
 template <class S>
 __device__ __forceinline__ void copy_low_queries(uint32_t to, const HeadRows& q, const BlockWork& work,
                                                  int first) {

@@ -1,12 +1,12 @@
 #pragma once
-// What the blocks of every CUDA kernel have in common: which queries and keys a block takes, and where the
-// numbers of its rows go.
+// What the blocks of every CUDA kernel have in common: the queries and keys that a block takes, and the
+// memory that its results go to.
 
 #include "attention/cuda/cuda_problem.h"
 
 namespace vggt {
 
-/// A block's share of the call. Queries and keys count from the beginning of the tensors.
+/// A block's share of a call. Queries and keys are numbered from the beginning of the tensors.
 struct BlockWork {
   int batch, head, partition;
   int first_query, queries;  // at most the tile's
@@ -20,13 +20,13 @@ inline int64_t blocks_of(const CudaProblem& p, int query_tile) {
   return tiles * p.partitions * p.heads * p.sequences;
 }
 
-/// Number of a head in marks and in largest.
+/// Index of a head in marks and in largest.
 __device__ inline int head_row(const CudaProblem& p, const BlockWork& work) {
   return work.batch * p.heads + work.head;
 }
 
-/// The share of block number `index` of blocks_of(). Without queries where its sequence is shorter, or its
-/// head is left out.
+/// The share of block number `index` of blocks_of(). It has no queries where its sequence is shorter than the
+/// longest, or where its head is left out.
 __device__ inline BlockWork work_of_block(const CudaProblem& p, const CudaTile& tile, unsigned index) {
   const unsigned tiles = (p.longest_queries + tile.queries - 1u) / tile.queries;
   const int block = index % tiles;
@@ -50,12 +50,12 @@ __device__ inline BlockWork work_of_block(const CudaProblem& p, const CudaTile& 
   return work;
 }
 
-/// Number of a row in lse, m, s and in the workspace.
+/// Index of a row in lse, m, s and in the workspace.
 __device__ inline int64_t line_of(const CudaProblem& p, const BlockWork& work, int row) {
   return static_cast<int64_t>(head_row(p, work)) * p.queries + work.first_query + row;
 }
 
-/// Where a row's fp32 numbers [D] go: W of the partition or of the state, or an fp32 output.
+/// The memory for a row's fp32 numbers [D]: W of the partition or of the state, or an fp32 output.
 __device__ inline float* wide_row(const CudaProblem& p, const BlockWork& work, int row) {
   if (p.partitions > 1) return partition_state(p, work.partition).w + line_of(p, work, row) * p.dim;
   float* base = p.out ? static_cast<float*>(p.out) : p.w;
@@ -63,12 +63,12 @@ __device__ inline float* wide_row(const CudaProblem& p, const BlockWork& work, i
          (work.first_query + row) * p.out_strides.token;
 }
 
-/// What W becomes the output by, of a row with this sum; 1 where W itself is wanted.
+/// The factor that turns W of a row with this sum into the output; 1 where W itself is wanted.
 __device__ inline float wide_factor(const CudaProblem& p, float s) {
   return p.partitions == 1 && p.out ? normaliser(s) : 1.0f;
 }
 
-/// Writes what is wanted of a finished row's m2 and s.
+/// Writes m2 and s of a finished row, or its lse, as p wants.
 __device__ inline void write_numbers(const CudaProblem& p, const BlockWork& work, int row, float m2,
                                      float s) {
   const int64_t line = line_of(p, work, row);

@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 256, kQuad = 4;
 using Quad = SoftmaxState<float, kQuad>;  // m in base 2, and 4 dims of W
 
-/// The state over partitions first .. first + 2^Depth - 1; those past the last are empty.
+/// The state over partitions first .. first + 2^Depth - 1; partitions past the last are empty.
 template <int Depth>
 __device__ inline Quad merged(const CudaProblem& p, int64_t line, int dim, int first) {
   if constexpr (Depth == 0) {

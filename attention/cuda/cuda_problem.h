@@ -1,6 +1,6 @@
 #pragma once
-// One attention call on a GPU, without torch: what every CUDA kernel of this room takes, how its keys are cut
-// into partitions, and where the states of the partitions lie.
+// One attention call as every CUDA kernel of this room takes it, how its keys are cut into partitions, and
+// where the states of the partitions lie. Without torch.
 
 #include <cstdint>
 
@@ -26,11 +26,11 @@ struct CudaProblem {
   // Where not null, q, k and v are the parts of Note [Splitting] in split_parts.h: fp16, with an fp32 out.
   const float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, on the device
 
-  // Heads with another mark are left out; null: none are.
+  // A head is computed where its mark is `mark`; null: all are.
   const int* marks = nullptr;  // [B·A], on the device
   int mark = 0;
 
-  // What is written: out, with lse where not null, or the state m, s, w (out null). lse, m and s are
+  // Written are out, and lse where not null, or, where out is null, the state m, s, w. lse, m and s are
   // [B,A,Nq].
   void* out = nullptr;           // [B,A,Nq,D], type of q, with out_strides
   float* w = nullptr;            // [B,A,Nq,D], with out_strides
@@ -70,7 +70,7 @@ struct KeyRange {
   int first, end;
 };
 
-/// The keys of one partition of a sequence's: whole tiles, as even as they come; may be empty.
+/// The keys of one partition of a sequence with `keys` keys: whole tiles, divided evenly; may be empty.
 VGGT_HOST_DEVICE KeyRange partition_keys(int keys, int tile, int partition, int partitions) {
   const int64_t tiles = (static_cast<int64_t>(keys) + tile - 1) / tile;
   const int64_t first = tiles * partition / partitions * tile,

@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels on tensor cores do with a thread's two rows of logits and sums: number i of an accumulator
-// of m16n8 or m64nN belongs to row i / 2 % 2.
+// What the kernels on tensor cores do with the two rows of logits and sums that a thread holds. Number i of
+// an accumulator of m16n8 or m64nN belongs to row i / 2 % 2.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -12,7 +12,7 @@
 
 namespace vggt {
 
-/// The larger, NaN where either is.
+/// The larger of two numbers; NaN where one of them is NaN.
 __device__ __forceinline__ float max_or_nan(float a, float b) {
   float c;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
@@ -34,34 +34,35 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
 // ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
 // largest number, and rescaling w all but vanishes from the loop.
 //
-// Note [Lift]: weights in fp16 have 2^-25 as their error, however small they are. Turbo's are kTurboLift
-// powers of two larger, as are s and w then: with the slack at most 2^15.
+// Note [Lift]: a weight in fp16 has an error of 2^-25, however small the weight is. Turbo's weights are
+// therefore multiplied by 2^kTurboLift, and so are s and w. With the slack, a weight is then at most 2^15.
 constexpr int kTurboLift = 7;
 
-// Note [Far logits]: one fma makes a logit's distance to the peak, whose product with the scale is rounded
-// first. That shifts all distances of a row alike, by up to 2^-25 of the peak: no harm until weights leave
-// the range of their type. Beyond kFar the peak is subtracted before scaling, which is exact where it counts.
+// Note [Far logits]: one fma computes a logit's distance to the peak, from the rounded product of peak and
+// scale. The rounding shifts all distances of a row alike, by up to 2^-25 of the peak, which does no harm
+// until weights leave the range of their type. Where the peak is beyond kFar, the kernel subtracts it before
+// scaling: that is exact for the logits near the peak, the only ones with weight.
 
-/// m and s of two rows; a thread's s covers its own columns until join_columns().
-/// kSlack = 0: any logits are far. Sums are 2^kLift_ times larger, see Note [Lift].
+/// m and s of two rows. A thread's s covers its own columns until join_columns(). With kSlack = 0 all logits
+/// are treated as far. Sums are 2^kLift_ times larger, see Note [Lift].
 template <int kSlack, int kLift_ = 0>
 struct SoftmaxRows {
   static constexpr int kLift = kLift_;
   static constexpr float kFar = 4096;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
-  float peak[2] = {-INFINITY, -INFINITY};     // what s and w are relative to, as largest; NaN for +inf
+  float peak[2] = {-INFINITY, -INFINITY};     // of largest, what s and w are relative to; NaN for +inf
   float sum[2] = {0, 0};
-  float shift[2] = {0, 0};  // what is added to scaled logits: kLift minus the peak, kLift where that is far
+  float shift[2] = {0, 0};  // added to scaled logits: kLift minus the peak, or kLift where far
   bool far = kSlack == 0;   // see Note [Far logits]
 
-  /// What sums relative to the peak are multiplied with to be relative to `to`.
+  /// The factor that turns sums relative to the peak into sums relative to `to`.
   __device__ __forceinline__ float factor_to(float to, int row, float scale2) const {
     return exp2_of((peak[row] - anchor(to)) * scale2);
   }
 
-  /// Takes in a tile's logits. True where a row of this warp has a new peak: then w has to be multiplied by
-  /// factor. A NaN or +inf spoils the row for good.
+  /// Raises the peaks to a tile's logits. Returns true where a row of this warp has a new peak: w must then
+  /// be multiplied by factor. A NaN or +inf makes all results of its row NaN.
   template <int kCount>
   __device__ __forceinline__ bool raise(const float (&scores)[kCount], float scale2, float (&factor)[2]) {
     float top[2][2] = {{scores[0], scores[4]}, {scores[2], scores[6]}};
@@ -94,7 +95,7 @@ struct SoftmaxRows {
     return true;
   }
 
-  /// Replaces logits by their weights and adds these up.
+  /// Replaces logits by their weights, and adds the weights to sum.
   template <int kCount>
   __device__ __forceinline__ void exponentiate(float (&scores)[kCount], float scale2) {
     if (far) {
@@ -121,14 +122,15 @@ struct SoftmaxRows {
   }
 };
 
-/// A number of w, of an output of type Out: an fp32 one is of parts, whose w is 2^exponent times too large.
+/// A number of w without its scale. With an fp32 output the operands are parts, and w is 2^exponent times too
+/// large.
 template <class Out>
 __device__ __forceinline__ float unscaled(float x, int exponent) {
   return std::is_same_v<Out, float> ? ldexpf(x, -exponent) : x;
 }
 
-/// Writes what p wants of row 0 or 1 of a thread's accumulator w: numbers from `column` on of query number
-/// `query` of the block. rows: joined. exponent: as in unscaled().
+/// Writes what p wants of row `row`, 0 or 1, of a thread's accumulator w: the numbers from `column` on of the
+/// block's query number `query`. rows: after join_columns(). exponent: as in unscaled().
 template <class Out, int kCount, class Rows>
 __device__ __forceinline__ void write_row(const CudaProblem& p, const BlockWork& work, int query, int row,
                                           int column, float scale2, const Rows& rows,

@@ -12,7 +12,7 @@ namespace {
 
 using namespace ampere;
 
-/// A warp's registers. T: of the operands; Out: of the output, float for operands that are parts.
+/// A warp's registers. T: type of the operands. Out: type of the output, float where the operands are parts.
 template <class T, class Out_, int kDim>
 struct HalfWarp {
   using Shape = ampere::Shape<kDim, 1, kHalfTile80.keys>;

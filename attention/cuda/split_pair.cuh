@@ -5,7 +5,7 @@
 
 namespace vggt {
 
-/// Two numbers, already scaled, as pairs of their high and of their low parts.
+/// Two scaled numbers: the pair of their high parts, and the pair of their low parts.
 struct SplitPair {
   __half2 high, low;
 };

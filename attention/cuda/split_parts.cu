@@ -1,4 +1,5 @@
-// fp32 operands to one or two fp16 parts: one pass for the largest number of each head, one to split.
+// Splits fp32 operands into one or two fp16 parts: one pass finds the largest number of each head, one
+// splits.
 #include <algorithm>
 #include <climits>
 
@@ -11,11 +12,11 @@ namespace {
 constexpr int kThreads = 256, kUnit = 4;  // numbers of a thread: 16 bytes
 constexpr int kMostTokens = 512;          // of a block
 
-/// What is refused, see Note [Splitting].
+/// The limits beyond which a head is refused, see Note [Splitting].
 template <int kParts>
 struct Limits {
   static constexpr float kSmallest =
-      1.0f / (1 << (kParts == 2 ? 12 : 16));  // row of v, of the largest number
+      1.0f / (1 << (kParts == 2 ? 12 : 16));  // row of v, relative to the largest number
   static constexpr float kSmallestPerKey = 1.0f / (1 << 23);
   static constexpr int kMostLogit =
       kParts == 2 ? 7 : 24;  // exponent of scale·|q|·|k|, each the head's largest
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
   if (!finite) o.refused[row] = 1;
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
-  // Bits of numbers that are not negative are in the order of the numbers.
+  // The bits of non-negative floats, taken as integers, have the order of the floats.
   if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
 }
 

@@ -8,12 +8,12 @@
 
 namespace vggt {
 
-/// e of a head with this largest number.
+/// The exponent e of Note [Splitting] for a head with this largest number.
 __device__ __forceinline__ int split_exponent(float largest) {
   return largest == 0 ? 0 : 14 - ilogbf(largest);
 }
 
-/// What q·k of the numbers that p holds, parts or not, becomes a logit in base 2 by; without its sign.
+/// The factor, without its sign, that turns q·k of p's numbers (parts or not) into a logit in base 2.
 __device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockWork& work) {
   const float scale = fabsf(p.scale) * kLog2E;
   if (!p.largest) return scale;
@@ -23,14 +23,14 @@ __device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockWo
   return fmaxf(ldexpf(scale, -exponent), FLT_MIN);
 }
 
-/// e of the values' parts.
+/// The exponent e of the values' parts.
 __device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockWork& work) {
   return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, work)]);
 }
 
-constexpr int kSplitLift = 15;  // weights, at most 1, times 2^kSplitLift: as large as fp16 takes
+constexpr int kSplitLift = 15;  // weights are at most 1: times 2^kSplitLift they still fit fp16
 
-/// Weights of split in parts, in pairs.
+/// The high and low parts of split's weights, times 2^kSplitLift, packed in pairs.
 template <int kCount>
 __device__ __forceinline__ void split_weights(const float (&weights)[kCount], uint32_t (&high)[kCount / 2],
                                               uint32_t (&low)[kCount / 2]) {

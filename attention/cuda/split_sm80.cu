@@ -9,15 +9,15 @@ namespace {
 
 using namespace ampere;
 
-/// A warp's registers. Tensor cores cut off what they add up: products with a low part, which make up for
-/// what the others lack, have sums of their own, or come first.
+/// A warp's registers. Tensor cores truncate the numbers that they add up. Products with a low part are
+/// small, so they have sums of their own, or are added first.
 template <int kDim, int kKeys>
 struct SplitWarp {
   using Shape = ampere::Shape<kDim, 2, kKeys>;
   using Out = float;
 
   uint32_t high[kDim / 16][4];  // queries
-  uint32_t low;                 // where their low part lies
+  uint32_t low;                 // address of their low part
   float scores[kKeys / 2];      // q·k of a tile, then exp of them
   float values[kDim / 2] = {};  // w, without the scales
   SoftmaxRows<0> rows;

@@ -1,5 +1,5 @@
 #pragma once
-// How the strict kernel's tiles come to shared memory. Included by strict.cu only.
+// How the strict kernel copies its tiles to shared memory. Included by strict.cu only.
 
 #include "attention/cuda/strict_tile.h"
 
@@ -12,7 +12,7 @@ __device__ inline void store4(float* to, float4 x) {
   *reinterpret_cast<float4*>(to) = x;
 }
 
-/// 16 bytes from global to shared memory, in the background where the chip can; zeros where not valid.
+/// Copies 16 bytes from global to shared memory, asynchronously where the GPU can; zeros where not valid.
 __device__ inline void copy4(float* to, const float* from, bool valid) {
 #if __CUDA_ARCH__ >= 800
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -111,8 +111,9 @@ struct KeyCopier {
   }
 };
 
-/// Queries times the scale, so that scores are logits in base 2. That rounds each product once more, which
-/// adds a tenth to the error of the sum; scaling the scores instead would make large ones overflow exp2.
+/// Loads queries times the scale, so that scores are logits in base 2. The multiplication rounds each number
+/// once more, which adds a tenth to the error of a sum. Scaling the scores instead would let large ones
+/// overflow exp2.
 template <class Tile>
 __device__ void load_queries(float* shared, const float* from, int64_t step, int rows, float scale2) {
   constexpr int kChunks = Tile::kDim / 4;
@@ -128,7 +129,7 @@ __device__ void load_queries(float* shared, const float* from, int64_t step, int
   }
 }
 
-/// The part of a warp without queries.
+/// What a warp without queries does: it copies its share of the tiles.
 template <class Tile>
 __device__ void only_copy(KeyCopier<Tile>& keys_in, RowCopier<Tile>& values_in, int keys) {
   for (; keys > 0; keys -= Tile::kKeys) {

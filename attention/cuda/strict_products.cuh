@@ -1,10 +1,9 @@
 #pragma once
 // The strict kernel's two products. Included by strict.cu only.
 //
-// Both are a loop over dims or keys, for each of which a lane adds the outer product of 8 numbers of its rows
-// and 8 of its columns to 64 sums. The operands of the next step are loaded while this one computes.
-// `copy(i)` is called now and then, for i = 0, 1, ...: what comes in the background is asked for between the
-// products.
+// Each product is a loop over dims or keys. In each step a lane adds the outer product of 8 numbers of its
+// rows and 8 of its columns to 64 sums, while the operands of the next step are loaded. `copy(i)` is called
+// between steps, for i = 0, 1, ...: it starts a part of the copy of the next tile.
 
 #include "attention/cuda/strict_copy.cuh"
 
@@ -17,8 +16,8 @@ __device__ inline float part(const float4& x, int i) {
 template <class Tile>
 using Scores = float[Tile::kRows][Tile::kKeyColumns];
 
-// Rows four by four, back and forth through them: which of a product's operands the instruction before has
-// read decides about conflicts of register banks, and this order has the fewest of those tried.
+// Rows are taken four by four, back and forth. An operand that the instruction before has read causes no
+// conflict of register banks; of the orders that were tried this one has the fewest conflicts.
 template <int kColumns>
 __device__ inline void add_products(float (&sum)[8][kColumns], const float4 (&rows)[2],
                                     const float (&columns)[kColumns]) {
@@ -83,7 +82,7 @@ __device__ inline void multiply_keys(const float* shared, int warp, int lane, Sc
   }
 }
 
-/// W += weights·values, W in shared memory.
+/// W += weights·values, with W in shared memory.
 template <class Tile, class F>
 __device__ inline void multiply_values(float* shared, int warp, int lane, int keys, const Scores<Tile>& x,
                                        F copy) {

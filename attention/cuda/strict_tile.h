@@ -1,16 +1,16 @@
 #pragma once
-// The strict kernel's layout: what each lane computes and where it lies in shared memory. Pure arithmetic, on
-// the host too, where a test counts elements and bank conflicts.
+// The strict kernel's layout: what each lane computes, and where its operands lie in shared memory. Pure
+// arithmetic for device and host, where a test counts elements and bank conflicts.
 //
 // Note [Strict tiles]. A block of kWarps warps takes 32 queries per warp and kKeys keys at a time. Of both
-// products a lane computes 8 rows by 8 columns (for D = 64): rows in two groups of 4 neighbours, columns
-// lane_column() in strides of 8 keys, or 4 neighbours in each 32 dims. Queries and keys lie dim by dim, keys
-// 8 apart side by side, values and weights key by key: what a lane multiplies at a time is in 16-byte units,
-// of which a half-warp reads at most 128 distinct bytes, one from each bank, and lanes that differ in bit 0
-// (or bit 1) read the same address, so that a load takes one pass per half-warp. A softmax weight is needed
-// by the 8 lanes that share its row: 16 keys at a time pass through shared memory, which only the warp itself
-// waits for. Sums over the tile start afresh and are added to W in shared memory, so that rounding errors
-// grow with the number of tiles, not of keys (see kChunkKeys).
+// products a lane computes 8 rows by 8 columns (for D = 64). Its rows are two groups of 4 neighbours. Its
+// columns are keys, lane_column() in strides of 8, or dims, 4 neighbours in each 32. Queries and keys lie dim
+// by dim, with keys that are 8 apart side by side; values and weights lie key by key. A lane therefore loads
+// 16-byte units. A half-warp reads at most 128 distinct bytes of them, one from each bank, and lanes that
+// differ in bit 0 (or bit 1) read the same address, so that a load takes one pass per half-warp. The 8 lanes
+// that share a row all need its softmax weights: the weights of 16 keys at a time pass through shared memory,
+// which only the warp itself waits for. The sums over a tile start at 0 and are then added to W in shared
+// memory, so that rounding errors grow with the number of tiles, not of keys (see kChunkKeys).
 
 #include <cstdint>
 
@@ -30,7 +30,7 @@ struct StrictTile {
   static constexpr int kSliceKeys = 16;
   static constexpr int kSlices = kKeys / kSliceKeys;
 
-  // Shared memory, in floats. Behind each operand is one row more, which is loaded in advance and never used.
+  // Shared memory, in floats. Behind each operand lies one more row, which is loaded ahead and never used.
   static constexpr int kRowStep = kDim;       // of values
   static constexpr int kKeyStep = kKeys + 4;  // of keys, dim by dim
   static constexpr int kWeightStep = 40;      // of a key's weights for the 32 rows of a warp
@@ -68,7 +68,7 @@ VGGT_HOST_DEVICE constexpr int dim_of(int lane, int c) {
   return 4 * lane_column(lane) + 32 * c;
 }
 
-// Offsets in floats from the beginning of the block's shared memory. Of weights and sums each warp has its
+// Offsets in floats from the beginning of the block's shared memory. Each warp has weights and sums of its
 // own.
 /// Dimension d of rows 4·group to 4·group + 3 of a lane.
 template <class Tile>

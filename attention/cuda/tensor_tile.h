@@ -1,5 +1,5 @@
 #pragma once
-// Tiles of the kernels on tensor cores, for the kernels and their plan.
+// Tiles of the kernels on tensor cores, for the kernels and their plans.
 
 #include "attention/cuda/cuda_plan.h"
 
@@ -7,8 +7,8 @@ namespace vggt {
 
 /// half and turbo, on any GPU from sm_80 on.
 constexpr CudaTile kHalfTile80{64, 64};
-/// half and turbo on Hopper: three warpgroups of 64 queries, or two where rows of 128 leave no registers for
-/// a third.
+/// half and turbo on Hopper: three warpgroups of 64 queries, or two with a head dim of 128, which leaves no
+/// registers for a third.
 constexpr CudaTile kHalfTile90{192, 128}, kHalfTile90Wide{128, 128};
 /// split, on any GPU from sm_80 on: two tiles of keys and values in two parts take 64 KB.
 constexpr CudaTile kSplitTile80{64, 64}, kSplitTile80Wide{64, 32};

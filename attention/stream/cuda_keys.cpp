@@ -15,7 +15,7 @@ void check(cudaError_t error, const char* what) {
   TORCH_CHECK(error == cudaSuccess, "attention_lean: ", what, ": ", cudaGetErrorString(error));
 }
 
-/// Starts the copy of a chunk from the host. LibTorch's own would first make a strided chunk contiguous in
+/// Starts the copy of a chunk from the host. LibTorch's copy would first make a strided chunk contiguous in
 /// pageable memory.
 void copy_rows(const at::Tensor& to, const at::Tensor& from, cudaStream_t stream) {
   std::vector<CopyDim> dims;
@@ -41,7 +41,7 @@ void copy_rows(const at::Tensor& to, const at::Tensor& from, cudaStream_t stream
   }
 }
 
-/// Dense, with the order of the source's dimensions, so that copies are long.
+/// A dense buffer for `keys` keys. Its dimensions have the source's order, so that copies are long.
 at::Tensor buffer_like(const at::Tensor& source, int64_t keys, at::Device device) {
   const auto options = at::TensorOptions().device(device);
   return at::empty_like(source.narrow(2, 0, keys), options, at::MemoryFormat::Preserve);
@@ -92,7 +92,7 @@ void CudaKeys::start_copy(int64_t chunk) {
 
 KeyValue CudaKeys::begin_chunk(int64_t chunk) {
   if (from_host_) {
-    // The host waits in copies from pageable memory: these are started behind the computation instead.
+    // A copy from pageable memory makes the host wait: end_chunk() starts it, behind the computation.
     if (pinned_) start_copy(chunk + 1);
     events_[chunk].copied.block(compute_);
   }

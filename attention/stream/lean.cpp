@@ -34,7 +34,7 @@ class CpuKeys {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// The options for the keys [first, first + count) alone. Offsets of packed sequences are cut to them.
+/// The options for the keys [first, first + count) alone, with the offsets of packed sequences cut to them.
 AttentionOptions chunk_options(const AttentionOptions& options, int64_t first, int64_t count) {
   AttentionOptions part = options;
   part.want = AttentionWant::state;

@@ -14,7 +14,7 @@ RowCopy plan_row_copy(std::vector<CopyDim> dims) {
   for (; dim != dims.end() && dim->to == copy.width && dim->from == copy.width; ++dim)
     copy.width *= dim->size;
   copy.to_pitch = copy.from_pitch = copy.width;
-  // A pitch below the width (an expanded source) is none that cudaMemcpy2D takes.
+  // cudaMemcpy2D takes no pitch below the width, which an expanded source has.
   if (dim != dims.end() && dim->to >= copy.width && dim->from >= copy.width) {
     copy.to_pitch = dim->to;
     copy.from_pitch = dim->from;

@@ -1,6 +1,6 @@
 #pragma once
-// How a part of a strided tensor is copied in few pieces: rows of equal length at a fixed distance, as
-// cudaMemcpy2D takes them. Without torch.
+// How a strided tensor is copied in few pieces: rows of equal length at a fixed distance, as cudaMemcpy2D
+// takes them. Without torch.
 
 #include <cstdint>
 #include <utility>

@@ -60,7 +60,7 @@ std::optional<CudaPlan> fastest_plan(const std::vector<CudaPlan>& plans,
       spent += once;
       fastest = std::min(fastest, once);
     }
-    spent += std::min(loading, fastest);  // what loading took besides happens once
+    spent += std::min(loading, fastest);  // the rest of loading happens only once
     if (is_first) {
       first_time = best_time = fastest;
     } else if (fastest < best_time && fastest < first_time * (1 - budget.gain)) {

@@ -116,7 +116,7 @@ std::string cache_with_plans(const std::string& cache, const TunedGpu& gpu, cons
   }
   gpus.push_back({{"gpu", json_of(gpu)}, {"plans", json_of(all)}});
   const Json json = {{"format", kFormat}, {"gpus", gpus}};
-  // The name is the driver's, in any bytes.
+  // The GPU's name comes from the driver and may hold any bytes.
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -470,6 +471,31 @@ TEST(AttentionRefusals, NameVariantAndReason) {
     EXPECT_NE(std::string(e.what()).find("variant strict needs fp32, got bf16"), std::string::npos)
         << e.what();
   }
+}
+
+TEST(AttentionCudaThreads, CallsAtOnceOnStreamsOfTheirOwnGiveWhatEachAloneGives) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  const std::vector<Qkv> inputs = {model_qkv(1, 4, 700, 64, on(at::kFloat, "cuda"), 1),
+                                   model_qkv(2, 3, 1041, 64, on(at::kBFloat16, "cuda"), 2),
+                                   random_qkv(1, 2, 90, 2100, 128, on(at::kHalf, "cuda"), 3)};
+  std::vector<at::Tensor> alone;
+  for (const Qkv& x : inputs) alone.push_back(attention(x.q, x.k, x.v).out.cpu());
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);  // the inputs are there for every stream
+  constexpr int kThreads = 4, kCalls = 8;
+  std::vector<int> wrong(kThreads);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool());
+      for (int call = 0; call < kCalls; ++call) {
+        const std::size_t i = static_cast<std::size_t>(thread + call) % inputs.size();
+        const at::Tensor got = attention(inputs[i].q, inputs[i].k, inputs[i].v).out.cpu();
+        wrong[thread] += !at::equal(got, alone[i]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(kThreads));
 }
 
 // CUDA remembers an error until somebody asks for it, and LibTorch asks after its next launch.

@@ -104,12 +104,13 @@ void scan_on_device(const AttentionResult& x, ScanForm form, int block, const At
   const at::Tensor workspace = at::empty({bytes}, x.m.options().dtype(at::kByte));
   const cudaError_t error =
       launch_scan(form, p, workspace.mutable_data_ptr(), bytes, c10::cuda::getCurrentCUDAStream().stream());
+  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
   TORCH_CHECK(error == cudaSuccess, "scan_states: ", name_of(form), " with blocks of ", block, ": ",
               cudaGetErrorString(error));
 }
 #endif
 
-/// States of a block or chunk of this form over n states, where the caller does not say.
+/// The default number of states of a block or chunk of this form over n states.
 int scan_block(ScanForm form, int n) {
   if (form != ScanForm::chunked) return 128;
   // As many chunks as states in a chunk: the recurrences of both levels are then equally long.

@@ -1,5 +1,5 @@
-// Prefix scans over states on a GPU. A state of 64 dims is scanned as 8 parts of 8 dims, each with m and s of
-// its own: parts fit into registers, need no word from one another, and one has a sector of memory to itself.
+// Prefix scans over states on a GPU. A state of 64 dims is scanned as 8 parts of 8 dims, each with its own m
+// and s: a part fits into registers, does not depend on the others, and is one sector of memory.
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/tabulate_output_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
@@ -21,7 +21,7 @@ struct Merge {
   VGGT_HOST_DEVICE Part operator()(const Part& a, const Part& b) const { return merge(a, b); }
 };
 
-/// Of a block's threads, see Note [Lanes].
+/// The threads of a block as lanes, see Note [Lanes].
 struct BlockLanes {
   template <class F>
   VGGT_HOST_DEVICE void each([[maybe_unused]] int n, [[maybe_unused]] F f) const {
@@ -32,7 +32,7 @@ struct BlockLanes {
   }
 };
 
-// Column: (line, part). Item i of it: the part of state i.
+// A column is one (line, part). Item i of a column is the part of state i.
 
 __device__ Part load(const float* m, const float* s, const float* w, const ScanProblem& p, int column,
                      int i) {
@@ -97,7 +97,7 @@ struct CubBlock {
   }
 };
 
-/// Prefixes within each block to the output, its total to totals [columns, totals_in()].
+/// Writes the prefixes within each block to the output, and its total to totals [columns, totals_in()].
 template <class InBlock>
 __global__ void scan_blocks_kernel(const ScanProblem p, Part* totals) {
   __shared__ typename InBlock::Shared shared;
@@ -159,8 +159,8 @@ cudaError_t scan_two_levels(const ScanProblem& p, void* workspace, cudaStream_t 
 
 // ---- chunks: a thread goes through a chunk of a column
 
-/// get(i) for i in [0, n), merged onto `sum`; each prefix to put(i, prefix). Some are fetched at a time:
-/// their loads do not wait for the merges.
+/// Merges get(i) for i in [0, n) onto `sum`, passes each prefix to put(i, prefix), and returns the total.
+/// Several states are fetched at a time, so that loads do not wait for merges.
 template <class Get, class Put>
 __device__ Part walk(Part sum, int n, Get get, Put put) {
   constexpr int kAhead = 8;
@@ -184,7 +184,7 @@ struct ChunkWork {
   int first, count;  // states
 };
 
-/// Of this thread; count is negative past the last chunk.
+/// The chunk of this thread; count is negative past the last chunk.
 __device__ ChunkWork chunk_of_thread(const ScanProblem& p) {
   const int64_t item = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, pair = item / kParts;
   ChunkWork work;
@@ -251,7 +251,7 @@ struct Output {
   }
 };
 
-/// With workspace null it sets `bytes` only.
+/// With a null workspace it only sets `bytes`.
 cudaError_t scan_with_cub(const ScanProblem& p, void* workspace, size_t& bytes, cudaStream_t stream) {
   const int64_t items = static_cast<int64_t>(columns(p)) * p.n;
   if (items > INT_MAX) return cudaErrorInvalidValue;

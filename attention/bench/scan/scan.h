@@ -10,7 +10,7 @@ namespace vggt {
 /// forms, and no recurrence. Throws c10::Error for what does not fit.
 AttentionResult scan_states(const AttentionResult& states, ScanForm form, int block = 0);
 
-/// The name of a form, as the benchmark and its messages have it.
+/// The name of a form in the benchmark and in messages.
 const char* name_of(ScanForm form);
 
 }  // namespace vggt

@@ -3,7 +3,7 @@
 //
 // Note [Lanes]: a step is a loop whose turns are independent. lanes.each(n, f) calls f(i) once for every i in
 // [0, n), in any order, and returns when all are done: a loop on the host, the threads of a block and a
-// barrier on the device. `lanes` of a step with more than one loop are the same threads each time.
+// barrier on the device. All loops of a step run on the same lanes.
 
 #include "attention/state.h"
 
@@ -23,7 +23,7 @@ VGGT_HOST_DEVICE constexpr int power_of_two_from(int n) {
   return power;
 }
 
-/// Inclusive prefixes in place, one after another, on top of `before`; returns the last. at(i): a reference.
+/// Inclusive prefixes in place, one after another, starting with `before`; returns the last. at(i): state i.
 template <class State, class At>
 VGGT_HOST_DEVICE State recurrence(State before, int n, At at) {
   for (int i = 0; i < n; ++i) {
@@ -48,7 +48,7 @@ VGGT_HOST_DEVICE State* hillis_steele(const Lanes& lanes, State* x, State* other
 }
 
 /// Exclusive prefixes in place by Blelloch: up-sweep and down-sweep, 2·log2 n levels, 2·n merges.
-/// n: a power of two; what is past the states that count are identities.
+/// n: a power of two; the caller fills up with identities.
 template <class Lanes, class State>
 VGGT_HOST_DEVICE void blelloch(const Lanes& lanes, State* x, int n) {
   for (int reach = 1; reach < n; reach *= 2) {

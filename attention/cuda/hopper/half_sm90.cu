@@ -13,7 +13,7 @@ namespace {
 
 using namespace hopper;
 
-/// T: of the operands; Out_: of the output, float for operands that are parts.
+/// T: type of the operands. Out_: type of the output, float where the operands are parts.
 template <class T, class Out_, class Shape_>
 struct HalfConsumer {
   using Shape = Shape_;

@@ -1,6 +1,6 @@
 #pragma once
-// Hopper's own instructions (sm_90a), which CUDA C++ has no names for. Addresses are of the shared window
-// (32 bits).
+// Hopper's own instructions (sm_90a), which CUDA C++ has no names for. Addresses are 32-bit ones of shared
+// memory.
 
 #include <cuda.h>
 
@@ -13,7 +13,7 @@ namespace vggt::hopper {
 
 using ampere::shared_address;
 
-// ---- mbarriers: complete when all arrivals and all announced bytes have come; then the phase flips.
+// ---- mbarriers: a phase is complete when all arrivals and all announced bytes have come; the next begins.
 
 __device__ __forceinline__ void init_barrier(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
@@ -70,7 +70,7 @@ __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- registers per thread: asked of and given back to the block's pool, by whole warpgroups
+// ---- registers per thread: a whole warpgroup takes them from the block's pool, or gives them back
 
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {

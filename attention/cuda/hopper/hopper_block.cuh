@@ -9,7 +9,7 @@ namespace vggt::hopper {
 constexpr int kGroupQueries = 64;  // rows of one wgmma
 constexpr int kGroupThreads = 128;
 
-/// The shape of a block. kParts: matrices of 16-bit numbers that each tile comes in, one behind the other.
+/// The shape of a block. kParts: matrices of 16-bit numbers that make up a tile, one behind the other.
 /// kSlots: buffers of one tile of keys or of values.
 template <int kDim_, int kParts_, int kGroups_, int kKeys_, int kSlots_, bool kTurns_ = true>
 struct Shape {
@@ -21,7 +21,7 @@ struct Shape {
   static constexpr int kBarriers = 2 * (kGroups + kSlots);
   static constexpr int kSharedBytes =
       kSwizzleBytes + kGroups * kQueryBytes + kSlots * kSlotBytes + kBarriers * 8;
-  // What the block was given at its start, 65536 registers at most, is shared out anew.
+  // A block starts with equally many registers for each thread, 65536 at most, and then shares them out anew.
   static constexpr int kProducerRegisters = kGroups == 3 ? 32 : 24;
   static constexpr int kConsumerRegisters = kGroups == 3 ? 160 : 240;
 };

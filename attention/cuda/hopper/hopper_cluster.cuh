@@ -5,11 +5,11 @@
 
 namespace vggt::hopper {
 
-/// Returns once all threads of all blocks of the cluster have come here. Threads of a warp may come apart.
+/// Returns once all threads of all blocks of the cluster have called it. Threads of a warp may call it apart.
 __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// Arrives at the barrier that lies at this address of the block with this rank.
+/// Arrives at the barrier at this address in the shared memory of the cluster's block `rank`.
 __device__ __forceinline__ void arrive_at(uint32_t barrier, int rank) {
   asm volatile(
       "{\n.reg .b32 there;\n"
@@ -18,7 +18,7 @@ __device__ __forceinline__ void arrive_at(uint32_t barrier, int rank) {
       "r"(rank)
       : "memory");
 }
-/// load_box() to the same addresses of all blocks in the mask; at each, the bytes count at its own barrier.
+/// load_box() into every block in the mask, at the same address; the bytes count at each block's own barrier.
 __device__ __forceinline__ void load_box_to(uint16_t blocks, uint32_t to, const CUtensorMap* map,
                                             uint32_t barrier, int column, int row) {
   asm volatile(

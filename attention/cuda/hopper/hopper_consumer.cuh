@@ -2,9 +2,9 @@
 // The consumers of a block: warpgroups of 64 queries each. While the products of one tile of keys run, the
 // exponentials of the tile before are taken, within a warpgroup and, in turns, across them.
 //
-// What a consumer's registers hold, and how products are made of them, is the type C: its Shape; scores,
-// values and rows; start_scores(), start_values(), pack_weights(); take_values(), which adds up what
-// start_values() computed; pin_operands(); Out and exponent(), of write_row().
+// The type C says what a consumer's registers hold and how products are computed from them. It has Shape,
+// scores, values, rows, start_scores(), start_values(), pack_weights(), take_values() (which adds up what
+// start_values() computed), pin_operands(), and Out and exponent() for write_row().
 
 #include "attention/cuda/half_rows.cuh"
 #include "attention/cuda/hopper/hopper_producer.cuh"
@@ -21,8 +21,8 @@ __device__ void pass_turn(int group) {
   if constexpr (S::kTurns) arrive_named(1 + (group + 1) % S::kGroups, 2 * kGroupThreads);
 }
 
-/// Zeros in place of the values behind a packed sequence's last: they are the next sequence's, and though
-/// their weights are 0, 0·NaN is not. To be called before the sequence's second tile of keys is consumed.
+/// Overwrites the values behind a packed sequence's last with zeros. They are the next sequence's: their
+/// weights are 0, but 0·NaN is not. To be called before the sequence's second tile of keys is consumed.
 template <class S>
 __device__ __forceinline__ void clear_foreign_values(const Layout<S>& shared, Ring<S> ring,
                                                      const BlockWork& work, int left, int group, int thread) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void clear_foreign_values(const Layout<S>& shared, Ri
   sync_named(1 + S::kGroups + group, kGroupThreads);
 }
 
-/// What a warpgroup without queries in this item does: as the others, without products.
+/// The part of a warpgroup without queries in this item: the barriers of the others, without products.
 template <class S>
 __device__ void skip_item(const Layout<S>& shared, Ring<S>& ring, const BlockWork& work, int group,
                           bool leads) {

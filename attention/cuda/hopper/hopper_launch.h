@@ -9,7 +9,7 @@
 
 namespace vggt::hopper {
 
-/// A grid that stays: a block per multiprocessor takes one tile of queries after another.
+/// Starts a persistent grid: one block per multiprocessor takes one tile of queries after another.
 template <class Shape, class Maps>
 cudaError_t launch_blocks(void (*kernel)(CudaProblem, Maps, int), const CudaProblem& p, const Maps& maps,
                           cudaStream_t stream) {

@@ -8,9 +8,9 @@
 
 namespace vggt::hopper {
 
-/// How wgmma finds a 128-byte swizzled matrix in shared memory. stride: bytes between groups of 8 rows;
-/// leading: bytes between blocks of 64 columns, where an instruction spans several (only a transposed one
-/// does).
+/// The descriptor of a 128-byte swizzled matrix in shared memory for wgmma. stride: bytes between groups of 8
+/// rows. leading: bytes between blocks of 64 columns, for an instruction that spans several (only a
+/// transposed one does).
 VGGT_LAYOUT uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
   return kSwizzle128 | uint64_t{stride >> 4} << 32 | uint64_t{leading >> 4} << 16 | (address & 0x3FFFF) >> 4;

@@ -1,5 +1,6 @@
 #pragma once
-// One thread of a block has the copy engine fill a ring of tiles of keys and values in shared memory.
+// The producer of a block: one thread, which has the copy engine fill a ring of tiles of keys and values in
+// shared memory.
 
 #include "attention/cuda/hopper/hopper_block.cuh"
 
@@ -9,8 +10,8 @@ struct Maps {
   CUtensorMap q, k, v;
 };
 
-/// Where the maps have a head's numbers: with one part they are [batch,head,token,column], with more
-/// [part,row,token,column], a row being one (batch, head).
+/// Coordinates of a head in the tensor maps. With one part the maps are [batch,head,token,column], with more
+/// [part,row,token,column], where a row is one (batch, head).
 template <class S>
 __device__ __forceinline__ void load_tile(const CudaProblem& p, uint32_t to, uint32_t barrier, int rows,
                                           const CUtensorMap* map, int token, const BlockWork& work) {
@@ -48,8 +49,8 @@ __device__ void load_queries(const CudaProblem& p, const Layout<S>& shared, uint
   }
 }
 
-/// Loads in the order of use: keys run one tile ahead of values, from the last tile to the first, so that the
-/// one that may need a mask comes first.
+/// Loads tiles in the order of use: from the last tile to the first, so that the only tile that may need a
+/// mask comes first, and keys one tile ahead of values.
 template <class S>
 __device__ void produce(const CudaProblem& p, const Maps& maps, const Layout<S>& shared, int items) {
   Ring<S> ring;

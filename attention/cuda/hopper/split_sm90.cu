@@ -27,7 +27,7 @@ struct SplitConsumer {
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
 
-  // Tensor cores cut off what they add up: the small products first, so that little is cut from the sums.
+  // Tensor cores truncate the numbers that they add up: small products come first, to lose little.
   __device__ __forceinline__ void start_scores(const Layout<Shape>& shared, int slot) {
     wgmma_fence();
     constexpr int kOrder[3][2] = {{kLow, kHigh}, {kHigh, kLow}, {kHigh, kHigh}};

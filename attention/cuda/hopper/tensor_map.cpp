@@ -11,6 +11,7 @@ PFN_cuTensorMapEncodeTiled_v12000 encoder() {
   cudaDriverEntryPointQueryResult found;
   const cudaError_t error =
       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
   if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }

@@ -1,7 +1,7 @@
 #pragma once
-// wgmma: D += A·B for 64 rows by a warpgroup, fp16 or bf16 in, fp32 accumulators in registers
-// (hopper::fragment_row and fragment_column say where). Asynchronous: see wgmma_fence, _commit, _wait and
-// pin.
+// wgmma: a warpgroup computes D += A·B for 64 rows, of fp16 or bf16 numbers, with fp32 accumulators in
+// registers (fragment_row() and fragment_column() say which). It is asynchronous: see wgmma_fence(),
+// _commit(), _wait() and pin().
 
 #include <cuda_bf16.h>
 
