@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 8;
-constexpr int64_t kMaxSize = 1 << 20;  // of any size in a config: products of two stay far from overflow
+constexpr int64_t kMaxSize =
+    1 << 20;  // of any size in a config, so that products of two stay far from overflow
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::invalid_argument("config.json: " + what);
@@ -43,7 +44,7 @@ bool has_prefix(const TensorShapes& shapes, const std::string& prefix) {
   return found != shapes.end() && found->first.compare(0, prefix.size(), prefix) == 0;
 }
 
-/// The prefix of a head built on the four layers, or empty.
+/// The prefix of one of the heads that read the four intermediate layers; empty where there is none.
 std::string any_dpt_prefix(const Heads& heads) {
   if (heads.depth) return "depth_head.";
   if (heads.points) return "point_head.";
@@ -118,7 +119,7 @@ class ConfigReader {
     field = json_[key].get<bool>();
   }
 
-  /// A key of the official repository's own config.json that says nothing new.
+  /// Accepts a key of the official repository's own config.json that says nothing new.
   void ignore(const std::string& key) { known_.insert(key); }
 
   void check_unknown() const {
@@ -210,7 +211,7 @@ void require(bool holds, const std::string& what) {
   if (!holds) fail(what);
 }
 
-/// Relations between the sizes that the network takes for granted.
+/// Throws where the sizes do not fit each other as the network needs them to.
 void check(const Config& config, const Heads& heads) {
   require(config.img_size % config.patch_size == 0, "img_size must be a multiple of patch_size");
   require(config.embed_dim % (4 * config.num_heads) == 0, "embed_dim must be a multiple of 4·num_heads");

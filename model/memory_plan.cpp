@@ -246,7 +246,8 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   const Sizes z(request);
   const int64_t largest_map = 4 * z.H * z.W * (request.config.dpt_features / 2);  // bytes in fp32
   const int64_t embed = (request.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / z.P;
-  const int64_t dense = (request.gpu ? kDenseBytesCuda : kDenseBytesCpu) / (4 * largest_map);
+  const int64_t dense =
+      (request.gpu ? kDenseBytesCuda : kDenseBytesCpu) / std::max<int64_t>(1, 4 * largest_map);
   const auto chunk = [&](int64_t by_size) {
     const int64_t frames = request.frames_per_chunk > 0 ? request.frames_per_chunk : by_size;
     return std::clamp<int64_t>(frames, 1, z.S);

@@ -6,7 +6,7 @@
 
 namespace vggt {
 
-/// What a stage of the model tells: progress (done of total, from 0 to total), or a named tensor.
+/// What a stage of the model reports: progress (done of total, from 0 to total), or a named tensor.
 /// Stages: "patch_embed", "aggregator", "camera_head", "depth_head", "point_head", "track_head".
 struct StageReport {
   std::string stage;

@@ -33,8 +33,8 @@ at::Tensor random_tensor(const std::string& name, const std::vector<int64_t>& sh
                          at::Device device, uint64_t seed) {
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
   if (name.ends_with(".gamma")) return at::full(shape, 0.01, options).to(type);
-  // Small steps of the camera head around a bias that its four iterations add up to a radian of view: there
-  // is a cloud.
+  // Four iterations of the camera head add up this bias to a field of view of one radian, from which small
+  // random steps do not take it far: cameras see the points.
   const bool is_pose = name.starts_with("camera_head.pose_branch.fc2.");
   const bool is_vector = shape.size() == 1;
   if (is_vector && name.ends_with(".bias")) {

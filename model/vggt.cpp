@@ -12,6 +12,7 @@
 #include "model/heads/camera_head.h"
 #include "model/heads/dpt_head.h"
 #include "model/heads/track_head.h"
+#include "model/layers/linear.h"
 #include "model/trunk/aggregator.h"
 
 namespace vggt {
@@ -46,7 +47,8 @@ ComputeKind head_kind(Precision precision) {
   return kind;
 }
 
-/// What `automatic` is with TF32: it may cost accuracy, which attention() by itself would not.
+/// What `automatic` stands for in precision tf32. attention() never picks turbo by itself, as it costs
+/// accuracy.
 AttentionVariant tf32_variant([[maybe_unused]] const ModelOptions& options,
                               [[maybe_unused]] int64_t head_dim) {
 #ifdef VGGT_CUDA
@@ -59,8 +61,8 @@ AttentionVariant tf32_variant([[maybe_unused]] const ModelOptions& options,
   return AttentionVariant::automatic;
 }
 
-/// For operands of this type; head_dim: the widest of the blocks. The camera head runs in fp32 beside an
-/// aggregator in bf16 or fp16: it has no use for the variant of these.
+/// Of blocks with operands of this type; head_dim: of the widest. The camera head runs in fp32 beside an
+/// aggregator in bf16 or fp16 and cannot take `half`, which is for these types.
 AttentionOptions attention_options(const ModelOptions& options, at::ScalarType type, int64_t head_dim) {
   AttentionOptions attention;
   const bool fits = options.attention != AttentionVariant::half || type != at::kFloat;
@@ -102,6 +104,7 @@ struct Vggt::Network {
   }
 
   std::vector<int64_t> picks() const;
+  void check_process() const;
   std::array<at::Tensor, 4> slice(const TokenStore& store, int64_t first, int64_t count) const;
   void run_camera(const TokenStore& store, const FrameProvider& frames, const Sink& sink,
                   const Observer& observer) const;
@@ -133,6 +136,13 @@ std::vector<int64_t> Vggt::Network::picks() const {
   }
   if (camera_head) picks.push_back(config.depth - 1);
   return picks;
+}
+
+/// Throws now what the heads would throw after the trunk has run.
+void Vggt::Network::check_process() const {
+  if (options.precision == Precision::fp64 || !options.device.is_cuda()) return;
+  const at::Tensor none = at::empty({0}, at::device(options.device).dtype(at::kFloat));
+  check_tf32_setting(none, options.precision == Precision::tf32);
 }
 
 /// Frames [first, first + count) of the four layers that the dense heads read, each [count,P,2C].
@@ -229,6 +239,7 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
                                 std::to_string(frames.width) + "x" + std::to_string(frames.height));
   }
   const c10::InferenceMode guard;
+  net.check_process();
   MemoryRequest request = memory_request(net.config, net.options);
   request.frames = frames.frames;
   request.height = frames.height;

@@ -40,7 +40,7 @@ at::Tensor CameraHead::forward(const at::Tensor& tokens, const Observer& observe
     for (const Block& block : trunk_) block.forward_(y);
     const at::Tensor delta = pose_branch_(trunk_norm_(y));
     pose = pose.defined() ? pose + delta : delta;
-    // What is fed back stays raw: only the output's field of view is cut at 0.
+    // The next iteration gets the raw pose; only the output's field of view is cut at 0.
     output = at::cat({pose.narrow(2, 0, 7), at::relu(pose.narrow(2, 7, 2))}, 2).squeeze(0);
     report_tensor(observer, "camera_head", "pose_enc." + std::to_string(i), output);
   }

@@ -71,7 +71,7 @@ DptHead::ResidualUnit::ResidualUnit(Binder& bind, const std::string& name, int64
       conv2(bind, name + ".conv2", features, features, 3, 1, 1) {}
 
 at::Tensor DptHead::ResidualUnit::operator()(at::Tensor x) const {
-  // The official ReLU works in place, so the skip adds relu(x). x is not read again by the callers either.
+  // Upstream's ReLU works in place, so the skip adds relu(x). No caller reads x again.
   at::relu_(x);
   at::Tensor hidden = conv1(x);
   at::relu_(hidden);
@@ -87,7 +87,8 @@ DptHead::FusionBlock::FusionBlock(Binder& bind, const std::string& name, int64_t
 at::Tensor DptHead::FusionBlock::operator()(at::Tensor x, const at::Tensor& skip, int64_t rows,
                                             int64_t columns) const {
   if (!skip_unit.empty()) x = skip_unit[0](skip).add_(x);
-  // A 1×1 convolution and a bilinear resize commute; in this order it works on a quarter of the pixels.
+  // A 1×1 convolution and a bilinear resize commute; in this order the convolution has a quarter of the
+  // pixels.
   return resize(out_conv(unit(x)), rows, columns);
 }
 

@@ -36,7 +36,9 @@ void FeaturePyramid::put(int64_t first, const at::Tensor& maps) {
     if (i > 0) level = at::avg_pool2d(level, 2);
     const bool on_device = first < device_frames_;
     const at::Tensor& store = on_device ? levels_of_[i].device : levels_of_[i].host;
-    store.narrow(0, on_device ? first : first - device_frames_, maps.size(0)).copy_(level);
+    // To pinned memory the copy goes on beside the next frames; get() reads it on the same stream.
+    store.narrow(0, on_device ? first : first - device_frames_, maps.size(0))
+        .copy_(level, /*non_blocking=*/true);
   }
 }
 

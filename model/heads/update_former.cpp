@@ -43,7 +43,8 @@ TrackAttention::TrackAttention(Binder& bind, const std::string& name, int64_t hi
 at::Tensor TrackAttention::operator()(const at::Tensor& x, const at::Tensor& context) const {
   const at::Tensor q = heads_of(q_proj(x), 1)[0], kv = heads_of(kv_proj(context), 2);
   AttentionOptions options;
-  // Thousands of sequences of some fifty frames, narrower than the kernels: not worth preparing.
+  // There are thousands of sequences of some fifty frames, with heads narrower than our kernels' 64 channels:
+  // LibTorch's attention is the faster one.
   if (q.is_cuda() && q.scalar_type() != at::kDouble) options.variant = AttentionVariant::sdpa;
   return out_proj(vggt::attention(q, kv[0], kv[1], options).out.transpose(1, 2).flatten(2));
 }

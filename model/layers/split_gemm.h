@@ -8,13 +8,15 @@
 namespace vggt {
 
 // Note [Splitting rows]: x·2^e = high + low, both fp16, where e takes the row's largest |x| to [2^14, 2^15).
-// What is lost of x is at most 2^-22·|x| or 2^-39 of the row's largest, whichever is more. Low·low, left out,
-// is at most 2^-22 of a product. Tensor cores cut off what they add up, at most 2^-23 of the sum for each of
-// the 17 addends of an instruction. So a chain of them is 64 columns long, the small products first, which
-// leaves four instructions that count, and chains are added up in fp32. With X = Σ|x·w| of an output,
+// The error of x is at most 2^-22·|x| or 2^-39 of the row's largest, whichever is more. The product low·low
+// is left out; it is at most 2^-22 of the whole product. Tensor cores cut off bits of what they add up: at
+// most 2^-23 of the sum for each of the 17 addends of an instruction. Therefore chains of instructions are
+// short, 64 columns, and begin with the small products, so that four instructions of a chain cut anything
+// that counts; fp32 adds up the chains. With X = Σ|x·w| of an output,
 //   |y - exact| <= (3·2^-22 + 68·2^-23 + columns/64·2^-24)·X + 2^-39·(max|x|·Σ|w| + max|w|·Σ|x|),
-// where fp32 alone has columns·2^-24·X: more from 256 columns on. The last term is what fp32 has not. It
-// counts only where a row's largest numbers meet zeros and the result is of numbers 2^17 times smaller.
+// where fp32 alone has columns·2^-24·X, which is more from 256 columns on. fp32 has nothing like the last
+// term. That term matters only where a row's largest numbers are multiplied by zeros and the result comes
+// from numbers 2^17 times smaller.
 
 /// Rows of fp32 numbers, of which GELU (exact) is taken first where asked for.
 struct FloatRows {
@@ -23,7 +25,7 @@ struct FloatRows {
   bool gelu = false;
 };
 
-/// A matrix as pairs of fp16, see Note [Splitting rows] and split_layout.h.
+/// A matrix as pairs of fp16: see Note [Splitting rows] and split_layout.h.
 struct SplitMatrix {
   void* parts = nullptr;     // [rows, split_width(columns)]
   int* exponents = nullptr;  // [rows]; kNotFinite where a row has an infinity or a NaN
@@ -46,11 +48,11 @@ SplitMatrix split_matrix(int rows, int columns, void* memory);
 /// Fills a matrix of at most kMostSplitColumns columns.
 cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream);
 
-/// Rows of x that are not finite come out wrong and are left to repair_rows(). The weight is finite.
+/// Computes rows of x that are not finite wrongly; repair_rows() mends them. The weight must be finite.
 /// blocks: 1, or 2 that share what they load of the weight. Only where sm90a_built().
 cudaError_t launch_split_gemm_sm90(const SplitGemm& gemm, int blocks, cudaStream_t stream);
 
-/// Computes the rows of out anew whose x is not finite, in fp32 arithmetic. x: of which gemm.x was made.
+/// Computes again, in fp32 arithmetic, the rows of out whose x is not finite. x: what gemm.x was made from.
 cudaError_t repair_rows(const FloatRows& x, const SplitGemm& gemm, cudaStream_t stream);
 
 }  // namespace vggt

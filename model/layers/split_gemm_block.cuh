@@ -13,7 +13,7 @@ namespace vggt::split {
 using namespace hopper;
 
 inline constexpr int kTile = kGemmTile;
-inline constexpr int kChain = 64;  // columns of x that tensor cores add up on their own
+inline constexpr int kChain = 64;  // columns of x that the tensor cores sum before fp32 takes over
 inline constexpr int kGroups = 2;  // warpgroups, of 64 rows of the tile each
 inline constexpr int kGroupThreads = 128, kGroupRows = 64;
 inline constexpr int kThreads = (1 + kGroups) * kGroupThreads;
@@ -28,10 +28,10 @@ struct GemmMaps {
   CUtensorMap x, weight;
 };
 
-/// What a block has to do.
+/// How the product is cut up. An item is one tile of rows and columns for each block of a cluster.
 struct Work {
   int items, row_groups, column_groups;
-  int chains;  // of an item; even, for consumers take two at a time
+  int chains;  // of an item; an even number, as consumers take two at a time
 };
 
 /// Addresses in shared memory.
@@ -89,8 +89,8 @@ __device__ __forceinline__ void produce(const GemmMaps& maps, const Work& work, 
   }
 }
 
-/// The products of one chain. Tensor cores cut off what they add up: the small products first, so that little
-/// is cut from the sums.
+/// The products of one chain. Tensor cores cut off bits of what they add up. The small products come first,
+/// so that little is cut from the sums.
 __device__ __forceinline__ void start_chain(float (&sums)[64], uint32_t x, uint32_t weight) {
   enum Part { kHigh, kLow };
   constexpr int kOrder[3][2] = {{kLow, kHigh}, {kHigh, kLow}, {kHigh, kHigh}};
@@ -184,17 +184,18 @@ __device__ __forceinline__ void Result::write(const SplitGemm& gemm, int row, in
   }
 }
 
-/// While the products of one chain run, the sums of the chain before are taken, and with an item's last chain
-/// the item is written: across items, the tensor cores always have work.
+/// Takes the sums of one chain while the products of the next run, and writes an item after its last chain.
+/// The tensor cores so have work at all times, across items too.
 template <int kBlocks>
 __device__ __forceinline__ void consume(const SplitGemm& gemm, const Work& work, Ring ring) {
   const Cluster<kBlocks> cluster;
-  const int group = __shfl_sync(~0u, threadIdx.x / kGroupThreads, 0) - 1;  // known to be uniform
+  const int group =
+      __shfl_sync(~0u, threadIdx.x / kGroupThreads, 0) - 1;  // as the compiler then knows it to be uniform
   const int thread = threadIdx.x % kGroupThreads, lane = threadIdx.x % 32;
   float first[64], second[64];
   Result result;
   result.clear();
-  Ring used = ring;  // the slots whose products are not yet waited for
+  Ring used = ring;  // the oldest slot whose products may still be running
   auto start = [&](float(&sums)[64]) {
     wait(ring.full(ring.slot), ring.phase);
     start_chain(sums, ring.x() + group * kGroupRows * kRowBytes, ring.weight());
@@ -229,7 +230,7 @@ __device__ __forceinline__ void consume(const SplitGemm& gemm, const Work& work,
       left = work.chains;
       write();
     }
-    wgmma_wait<0>();  // the compiler would wait after every product for results that the next round takes
+    wgmma_wait<0>();  // or the compiler would wait after every product, as the next round takes the results
   }
   start(second);
   wgmma_wait<1>();

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Ring ring{(shared_address(memory) + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes};
   if (threadIdx.x == 0) init_barriers<kBlocks>(ring);
   __syncthreads();
-  if constexpr (kBlocks > 1) sync_cluster();  // nothing may come to barriers that are not there yet
+  if constexpr (kBlocks > 1) sync_cluster();  // no block may signal a barrier before its block has made it
   if (__shfl_sync(~0u, threadIdx.x / kGroupThreads, 0) == 0) {
     shrink_registers<24>();
     if (threadIdx.x == 0) produce<kBlocks>(maps, work, ring);
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     grow_registers<240>();
     consume<kBlocks>(gemm, work, ring);
   }
-  if constexpr (kBlocks > 1) sync_cluster();  // nor to memory of blocks that are gone
+  if constexpr (kBlocks > 1) sync_cluster();  // nor write to the shared memory of a block that has ended
 #else
   __trap();  // callers ask for this kernel only where sm90a_built()
 #endif
@@ -53,7 +53,7 @@ int divide_up(int a, int b) {
   return (a + b - 1) / b;
 }
 
-/// A grid that stays: as many clusters as run at one time.
+/// A persistent grid: as many clusters as run at one time, each of which takes item after item.
 template <int kBlocks>
 cudaError_t launch(const SplitGemm& gemm, cudaStream_t stream) {
   GemmMaps maps;

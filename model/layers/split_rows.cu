@@ -1,4 +1,5 @@
-// fp32 rows to pairs of fp16, see Note [Splitting rows], and what such pairs cannot hold.
+// Splits fp32 rows into pairs of fp16, see Note [Splitting rows], and computes in fp32 the rows that such
+// pairs cannot hold.
 #include <cuda_fp16.h>
 
 #include "attention/cuda/split_pair.cuh"
@@ -8,7 +9,8 @@
 namespace vggt {
 namespace {
 
-constexpr int kThreads = 256, kUnits = 8;  // of a thread: float4, kept in registers between the two passes
+constexpr int kThreads = 256;  // of a block
+constexpr int kUnits = 8;      // float4 that a thread keeps in registers between its two passes
 
 __device__ __forceinline__ float gelu(float x) {
   return x * 0.5f * (1 + erff(x * 0.70710678118654752f));
@@ -21,7 +23,8 @@ __device__ __forceinline__ float4 load(const float* from) {
   return x;
 }
 
-// As bits: the order of numbers that are not negative, with infinity and NaN above all others.
+// As bits, which are ordered as the numbers are where none is negative; infinity and NaN are above all
+// others.
 __device__ __forceinline__ uint32_t largest_of(float4 x) {
   auto bits = [](float f) { return __float_as_uint(f) & 0x7FFFFFFFu; };
   return max(max(bits(x.x), bits(x.y)), max(bits(x.z), bits(x.w)));
@@ -55,7 +58,9 @@ __global__ void __launch_bounds__(kThreads) split_rows_kernel(const FloatRows x,
   constexpr int kOfRow = 32 * kWarps;  // threads
   const int place = threadIdx.x % kOfRow;
   const int64_t wanted = int64_t{blockIdx.x} * (kThreads / kOfRow) + threadIdx.x / kOfRow;
-  const int64_t row = wanted < to.rows ? wanted : to.rows - 1;  // the last one twice: all reach the barrier
+  const int64_t row =
+      wanted < to.rows ? wanted
+                       : to.rows - 1;  // threads beyond the last row repeat it, as all must reach the barrier
   const float* from = x.data + row * x.stride;
   float4 four[kUnits];
   uint32_t most = 0;

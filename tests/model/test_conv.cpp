@@ -1,8 +1,11 @@
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <ostream>
 
 #include "model/layers/conv.h"
+#include "model/model_options.h"
+#include "tests/support/refusal.h"
 
 namespace vggt {
 namespace {
@@ -39,6 +42,34 @@ TEST_P(ConvolveAsProduct, EqualsConvolutionInPiecesOfAnySize) {
 INSTANTIATE_TEST_SUITE_P(Sizes, ConvolveAsProduct,
                          ::testing::Values(Size{2, 8, 12, 9, 7, 3, 1, 1}, Size{3, 4, 8, 10, 13, 3, 2, 1},
                                            Size{1, 4, 4, 8, 8, 2, 2, 0}, Size{1, 2, 3, 1, 1, 3, 1, 1}));
+
+// TF32 keeps 10 bits of a factor, fp32 23.
+TEST(Conv2d, Tf32IsTheLayersChoiceAndNotTheProcesss) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  ModelOptions options{.device = at::kCUDA, .precision = Precision::tf32, .heads = {.camera = true}};
+  if (refusal([&] { check_model_options({}, options); }) != "(accepted)") GTEST_SKIP() << "no TF32 here";
+  at::manual_seed(1);
+  const auto gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  for (const int64_t kernel : {1, 3}) {
+    TensorSource source;
+    source.load = [&](const std::string& name, at::ScalarType, at::Device) {
+      return name.ends_with("bias") ? at::zeros({64}, gpu) : at::randn({64, 64, kernel, kernel}, gpu);
+    };
+    const at::Tensor x = at::randn({2, 64, 40, 56}, gpu).contiguous(at::MemoryFormat::ChannelsLast);
+    for (const bool process : {true, false}) {
+      at::globalContext().setAllowTF32CuDNN(process);
+      for (const bool tf32 : {true, false}) {
+        Binder bind(&source, {at::kFloat, at::kFloat, false, tf32}, at::Device(at::kCUDA, 0));
+        const Conv2d conv(bind, "conv", 64, 64, kernel, 1, kernel / 2);
+        const at::Tensor exact =
+            at::conv2d(x.to(at::kDouble), conv.weight.to(at::kDouble), {}, 1, kernel / 2);
+        const double error = ((conv(x).to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
+        EXPECT_EQ(error > 1e-5, tf32) << kernel << ", error " << error;
+      }
+    }
+  }
+  at::globalContext().setAllowTF32CuDNN(true);
+}
 
 }  // namespace
 }  // namespace vggt

@@ -180,6 +180,35 @@ TEST(Precision, ABlockAsWideAsVggt1BsIsNoFurtherFromFloat64ThanLibTorchs) {
   }
 }
 
+TEST(Precision, ARunLeavesTheSettingsOfTheProcess) {
+  const Inputs inputs;
+  at::globalContext().setAllowTF32CuBLAS(false);
+  const Vggt model(inputs.config, inputs.source, inputs.options_of(at::kCPU, Precision::fp32));
+  for (const bool cudnn : {true, false}) {
+    at::globalContext().setAllowTF32CuDNN(cudnn);
+    int reports = 0;
+    model.run(testing::provide(inputs.golden.at("images")), {}, {}, [&](const StageReport&) {
+      ++reports;
+      EXPECT_EQ(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV), cudnn);
+      EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+    });
+    EXPECT_GT(reports, 0);
+  }
+  at::globalContext().setAllowTF32CuDNN(true);
+}
+
+TEST(Precision, AGpuModelRefusesAnotherTf32SettingOfTheProcess) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const Inputs inputs;
+  for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+    const Vggt model(inputs.config, inputs.source, inputs.options_of(at::kCUDA, precision));
+    at::globalContext().setAllowTF32CuBLAS(true);
+    EXPECT_THROW(model.run(testing::provide(inputs.golden.at("images")), {}, {}), c10::Error);
+    at::globalContext().setAllowTF32CuBLAS(false);
+    model.run(testing::provide(inputs.golden.at("images")), {}, {});
+  }
+}
+
 TEST(Precision, OfAGpuIsRefusedOnTheCpu) {
   const Inputs inputs;
   ModelOptions options{.device = at::kCPU, .precision = Precision::bf16, .heads = {.camera = true}};
