@@ -479,7 +479,7 @@ TEST(AttentionCudaThreads, CallsAtOnceOnStreamsOfTheirOwnGiveWhatEachAloneGives)
                                    model_qkv(2, 3, 1041, 64, on(at::kBFloat16, "cuda"), 2),
                                    random_qkv(1, 2, 90, 2100, 128, on(at::kHalf, "cuda"), 3)};
   std::vector<at::Tensor> alone;
-  for (const Qkv& x : inputs) alone.push_back(attention(x.q, x.k, x.v).out.cpu());
+  for (const Qkv& x : inputs) alone.push_back(vggt::attention(x.q, x.k, x.v).out.cpu());
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);  // the inputs are there for every stream
   constexpr int kThreads = 4, kCalls = 8;
   std::vector<int> wrong(kThreads);
@@ -489,7 +489,7 @@ TEST(AttentionCudaThreads, CallsAtOnceOnStreamsOfTheirOwnGiveWhatEachAloneGives)
       c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool());
       for (int call = 0; call < kCalls; ++call) {
         const std::size_t i = static_cast<std::size_t>(thread + call) % inputs.size();
-        const at::Tensor got = attention(inputs[i].q, inputs[i].k, inputs[i].v).out.cpu();
+        const at::Tensor got = vggt::attention(inputs[i].q, inputs[i].k, inputs[i].v).out.cpu();
         wrong[thread] += !at::equal(got, alone[i]);
       }
     });
