@@ -20,7 +20,7 @@ const TunedGpu kGpu{"a GPU", 132, 13000, 13000, "0.1.0"};
 
 TunedPlans plans_of(int64_t keys, int partitions) {
   return {{tune_key(AttentionVariant::strict, CudaElement::fp32, {16, 1041, keys, 64}),
-           {AttentionVariant::strict, {128, 64}, partitions}}};
+           {CudaKernel::strict, {128, 64}, partitions}}};
 }
 
 class AttentionCacheTest : public ::testing::Test {

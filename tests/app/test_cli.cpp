@@ -1,7 +1,7 @@
 // What a run of the program writes and says.
 #include <gtest/gtest.h>
 
-#include "io/scene/scene_files.h"
+#include "io/scene/tum.h"
 #include "tests/support/cli.h"
 
 namespace vggt::test {

@@ -1,4 +1,4 @@
-// How far camera cameras are from true ones.
+// How far camera poses are from true ones.
 #include <gtest/gtest.h>
 
 #include <Eigen/Geometry>
@@ -139,7 +139,7 @@ TEST(TrajectoryError, PositionsTooLargeToMultiplyAreRefused) {
 
 TEST(TrajectoryError, ScenesAreAlignedEachByItselfAndCountedTogether) {
   std::vector<CameraPair> one = random_cameras(3, 4), other = random_cameras(3, 5);
-  Camera& wrong = other[0].result;  // and two of the six pairs with it
+  Camera& wrong = other[0].result;  // two of the six pairs of frames are wrong with it
   wrong = camera(rotation_of(wrong) * turn(40, {0, 0, 1}), wrong.center());
   move_result(one, 0.5, turn(30, {0, 1, 0}), {1, 1, 1});
   move_result(other, 2, turn(-80, {1, 0, 0}), {0, 5, 0});
