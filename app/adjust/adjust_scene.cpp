@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kFewToTwice = 64;  // more frames are matched once
 constexpr std::size_t kFewestSightings = 30;
 constexpr double kOneFocal = 0.2;     // logarithm: focal lengths nearer to the median become the median
-constexpr double kDepthOfTwo = 0.15;  // log_depth's prior where two frames leave much open
+constexpr double kDepthOfTwo = 0.15;  // prior of log_depth for two frames, whose matches leave much open
 
 /// Why these cameras cannot be adjusted; empty if they can.
 std::string obstacle(const std::vector<Camera>& cameras) {
@@ -25,7 +25,8 @@ std::string obstacle(const std::vector<Camera>& cameras) {
   return {};
 }
 
-/// Gives the median of the valid cameras' focal lengths, of each axis, to all cameras that are near it.
+/// Gives the median focal lengths (of each axis, over the valid cameras) to all cameras whose own are near
+/// them.
 std::vector<Camera> with_common_focal(std::vector<Camera> cameras) {
   std::vector<double> across, down;
   for (const Camera& camera : cameras) {

@@ -16,11 +16,11 @@ namespace {
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 
 constexpr int kIterations = 15, kTries = 5;
-// Cauchy's scale in standard deviations: it falls from the first to the last value, so that what is far off
-// counts at first.
+// Cauchy's scale in standard deviations. It falls from the first to the last value: at first even sightings
+// that are far off count.
 constexpr double kFirstScale = 4, kScaleFactor = 0.6, kLastScale = 1;
 constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
-constexpr double kBehind = 10;  // what such a sighting costs, in squares of the scale
+constexpr double kBehind = 10;  // what a sighting behind its camera costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;
 constexpr double kConverged = 1e-5;  // relative change of the cost
 
@@ -69,7 +69,7 @@ class Adjustment {
       for (int attempt = 0; attempt < kTries && !accepted; ++attempt) {
         Bundle changed = step(damping);
         after = cost(changed, scale);
-        accepted = after <= before;  // false for what is not a number
+        accepted = after <= before;  // false where the cost is not a number
         if (accepted) bundle_ = std::move(changed);
         damping = accepted ? std::max(damping / 5, kLeastDamping) : damping * 10;
       }
@@ -174,7 +174,7 @@ class Adjustment {
     gradient_[focal_offset_] += zoom * (bundle_.log_focal - given_.log_focal);
   }
 
-  /// Calls take(offset, product) for each free camera whose pose an anchor's depth meets.
+  /// Calls take(offset, product) for each free camera whose pose an anchor's depth depends on.
   template <class Take>
   void for_cameras(std::size_t anchor, Take&& take) const {
     const int own = offsets_[static_cast<std::size_t>(bundle_.anchors[anchor].frame)];
@@ -236,7 +236,7 @@ class Adjustment {
   double translation_sigma_ = 0;
   int unknowns_ = 0, focal_offset_ = 0;
   std::vector<int> offsets_;        // of each camera's six unknowns; -1 for one that is not free
-  std::vector<std::size_t> first_;  // sighting of each anchor
+  std::vector<std::size_t> first_;  // index of each anchor's first sighting
   Eigen::MatrixXd hessian_;         // lower triangle, of poses and focal length
   Eigen::VectorXd gradient_;
   std::vector<AnchorSums> sums_;

@@ -39,14 +39,14 @@ struct BundlePriors {
   double log_focal = 0.1;
 };
 
-/// Bundle adjustment: poses, depths of anchors and the common focal length that best explain the sightings
-/// (Cauchy's function of the whitened distance) without leaving what was given. Levenberg-Marquardt; the
-/// depths are eliminated by Schur's complement, what remains (6 unknowns a free camera) is dense.
-/// Of the cameras only poses change. Throws Stopped.
+/// Bundle adjustment: finds poses, depths of anchors and the common focal length that best explain the
+/// sightings (Cauchy's function of the whitened distance) and stay near the given values. The method is
+/// Levenberg-Marquardt's; Schur's complement eliminates the depths, and the matrix that remains (6 unknowns a
+/// free camera) is dense. Changes the poses of free cameras, log_depth and log_focal. Throws Stopped.
 void adjust_bundle(Bundle& bundle, const BundlePriors& priors, const Events& events);
 
-/// Of each anchor how well its sightings fix the logarithm of its depth: the sum of
-/// (d error / d log_depth)^2 / (1 + error^2), errors whitened. 0 without sightings.
+/// How well each anchor's sightings fix the logarithm of its depth: the sum over the sightings of
+/// (d error / d log_depth)² / (1 + error²), errors whitened. 0 without sightings.
 std::vector<double> depth_information(const Bundle& bundle);
 
 }  // namespace vggt

@@ -16,7 +16,7 @@ constexpr double kVariance = 0.0002;  // of the logarithm of a map's depth, befo
 constexpr double kFarthest = 0.7;     // of the logarithm: an anchor whose depth changed more is not believed
 constexpr float kAgreement = 0.1F, kNeighbourWeight = 0.7F;  // of logarithms of two frames' depths
 
-/// How far an anchor's depth is to be trusted that its sightings gave it, from 0 to 1.
+/// How far the depth that an anchor's sightings gave it is to be trusted, from 0 to 1.
 double trust(double information) {
   return information * kVariance / (1 + information * kVariance);
 }
@@ -32,7 +32,7 @@ cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
   return field;
 }
 
-/// smooth_field() of each frame.
+/// The correction of each frame's logarithms of depth: [H,W].
 std::vector<cv::Mat> corrections(const MatchInput& input, const Bundle& bundle,
                                  const std::vector<double>& before, const std::vector<Camera>& cameras) {
   const int rows = (input.height + kStep - 1) / kStep, columns = (input.width + kStep - 1) / kStep;

@@ -25,7 +25,7 @@ constexpr float kLeastCorrelation = 0.7F;
 constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
 constexpr int kPairsAtOnce = 32;
 
-/// OpenCV reads from it only.
+/// The values as OpenCV's matrix, which is only read from.
 cv::Mat map_of(const float* values, int height, int width) {
   return {height, width, CV_32F,
           const_cast<float*>(values)};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -41,14 +41,14 @@ cv::Point2f pixel_of(const Anchor& anchor, const Camera& camera) {
           static_cast<float>(anchor.pixel.y() + camera.k(1, 2))};
 }
 
-/// Whether a pixel lies within what shows the image, so many pixels from its border.
+/// Whether a pixel lies in the part that shows the image, at least `margin` pixels from that part's border.
 bool within(const FrameView& frame, float x, float y, int margin) {
   return x > static_cast<float>(frame.begin_x + margin) && x < static_cast<float>(frame.end_x - 1 - margin) &&
          y > static_cast<float>(frame.begin_y + margin) && y < static_cast<float>(frame.end_y - 1 - margin);
 }
 
-/// Of each pixel of a frame with this depth, where the other image shows it: [H,W,2], far outside where
-/// nowhere.
+/// Where the other image shows each pixel of a frame with this depth: [H,W,2]; far outside for what lies
+/// behind the other camera.
 cv::Mat warp_map(const cv::Mat& depth, const PixelTransfer& transfer) {
   cv::Mat map(depth.rows, depth.cols, CV_32FC2);
   for (int y = 0; y < depth.rows; ++y) {

@@ -15,8 +15,8 @@ cv::Mat gray_of(const FrameView& frame, int height, int width);
 cv::Mat normalised(const cv::Mat& gray);
 /// Means over each pixel's window of the products of slopes: xx, xy, yy, [H,W,3].
 cv::Mat structure_of(const cv::Mat& image);
-/// How good a pixel is to be found again: its corner's strength, little at edges of depth and 0 without
-/// depth.
+/// How well a pixel can be found again: the strength of its corner, weakened at edges of depth and 0 where
+/// there is no depth.
 cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth);
 /// Normalised cross-correlation of two small squares in 8-bit images; -1 where one leaves its image.
 float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b);

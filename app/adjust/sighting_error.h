@@ -28,7 +28,7 @@ struct BundlePose {
 
 /// An anchor as a sighting's camera sees it.
 struct SeenAnchor {
-  Eigen::Matrix3d turn;  // sighting's camera from the anchor's
+  Eigen::Matrix3d turn;  // rotation, the sighting's camera from the anchor's
   Eigen::Vector3d in_anchor, in_camera;
   Eigen::Vector2d normal, error;  // on the plane z = 1; whitened
   Eigen::Matrix2d scale;          // of the error by the normal

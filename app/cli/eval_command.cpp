@@ -37,7 +37,7 @@ std::vector<T> load(const Source<T>& source, const char* what, const Events& eve
   return loaded;
 }
 
-/// The number of scenes, 0 where one side has none of it.
+/// The number of scenes of which both sides hold `what`; 0 where one side holds none.
 template <class T>
 std::size_t shared_scenes(const std::vector<Source<T>>& result, const std::vector<Source<T>>& truth,
                           const char* what, EvalReport& report) {
@@ -70,8 +70,7 @@ std::vector<FrameCamera> load_valid(const Source<FrameCamera>& source, const Eve
   return frames;
 }
 
-/// The matched frames of all scenes; the fields of view are those of the frames for which both sides tell
-/// them.
+/// The matched frames of all scenes, and the fields of view of those frames for which both sides tell them.
 struct MatchedCameras {
   std::vector<std::vector<CameraPair>> scenes;
   std::vector<FovPair> fields_of_view;

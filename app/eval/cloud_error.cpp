@@ -11,7 +11,7 @@
 namespace vggt {
 namespace {
 
-/// Beyond it, squares of distances overflow, and the search finds nothing.
+/// Coordinates beyond this have distances whose squares overflow, and the search finds nothing.
 constexpr double kFarthest = 1e100;
 
 void check(const std::vector<Eigen::Vector3d>& points, const char* side) {

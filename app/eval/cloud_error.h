@@ -15,9 +15,9 @@ struct CloudError {
   double threshold = 0;
 };
 
-/// Both clouds lie in one world. The threshold is 1 % of the diagonal of the true cloud's box unless it is given.
-/// Throws std::invalid_argument if a cloud is empty or has points beyond 1e100, or if all true points are one and
-/// no threshold is given.
+/// Both clouds lie in one world. The threshold is 1 % of the diagonal of the true cloud's box unless it is
+/// given. Throws std::invalid_argument if a cloud is empty or has points beyond 1e100, or if all true points
+/// are one and no threshold is given.
 CloudError cloud_error(const std::vector<Eigen::Vector3d>& result, const std::vector<Eigen::Vector3d>& truth,
                        std::optional<double> threshold);
 

@@ -19,9 +19,9 @@ struct DepthError {
   double coverage = 0;  // share of the true values for which the result has one
 };
 
-/// True values outside of (0, max_depth) do not count. Where sizes differ, the truth is sampled at the centres of
-/// the result's pixels. Throws std::invalid_argument naming the frame for shapes that no resizing explains and for
-/// results that are negative or not finite, and without a name if no pixel can be compared.
+/// True values outside of (0, max_depth) do not count. Where sizes differ, the truth is sampled at the
+/// centres of the result's pixels. Throws std::invalid_argument naming the frame for shapes that no resizing
+/// explains and for results that are negative or not finite, and without a name if no pixel can be compared.
 DepthError depth_error(const std::vector<DepthPair>& frames, double max_depth);
 
 }  // namespace vggt

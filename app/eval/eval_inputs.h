@@ -9,14 +9,14 @@
 
 namespace vggt {
 
-/// Something of one scene that is read when it is needed.
+/// Cameras, depth maps or points of one scene, which are read when they are needed.
 template <class T>
 struct Source {
   std::string path;
   std::function<std::vector<T>()> load;
 };
 
-/// What the files of one side hold, each list scene by scene in the order of the files.
+/// What the files of one side hold. Each list has an entry for each scene, in the order of the files.
 struct EvalSide {
   std::vector<Source<FrameCamera>> cameras;
   std::vector<Source<DepthMap>> depth;

@@ -21,7 +21,7 @@ struct EvalReport {
   int scenes = 1;
   std::optional<TrajectoryError> poses;
   FrameCount pose_frames;
-  std::optional<FovError> fov;  // of matched frames of which both sides tell it
+  std::optional<FovError> fov;  // of the matched frames whose field of view both sides tell
   std::optional<DepthError> depth;
   FrameCount depth_frames;
   std::optional<CloudError> cloud;
@@ -29,7 +29,7 @@ struct EvalReport {
   std::vector<std::string> left_out;  // what only one side holds
 };
 
-/// A table for people.
+/// The report as a table.
 std::string to_text(const EvalReport& report);
 /// The same numbers as JSON: those of the poses at the top, `depth` and `cloud` as objects; null for what is
 /// not finite.

@@ -15,7 +15,7 @@ struct FovError {
   double median_deg = 0, largest_deg = 0;
 };
 
-/// Over all frames, of which there is at least one.
+/// The error over all frames, at least one.
 FovError fov_error(const std::vector<FovPair>& frames);
 
 }  // namespace vggt

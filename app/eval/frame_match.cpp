@@ -34,7 +34,7 @@ std::string stem_key(const std::string& name) {
   return std::filesystem::path(name).stem().string();
 }
 
-/// Positions by key; nothing if a key is there twice.
+/// The position of each key; nothing if two frames have the same key.
 std::optional<std::map<std::string, std::size_t>> by_key(
     const Keys& keys, const std::function<std::string(const std::string&)>& key) {
   std::map<std::string, std::size_t> positions;

@@ -15,15 +15,15 @@ struct FrameKey {
 
 /// Frames that two sides share, and those that only one has.
 struct FrameMatch {
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // positions in the result and in the truth, ordered
-                                                           // by what they were matched by
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // positions in the result and in the truth,
+                                                           // ordered by what they were matched by
   std::vector<std::string> only_result, only_truth;
 };
 
-/// Matches by name where both sides have names: as spelt, by the file's name, or by that without its extension,
-/// whichever finds most. Else matches by time (the nearest within a hundredth of the smallest step of the truth),
-/// else by position. Throws std::invalid_argument: one side has names only and the other times only, a name or
-/// time is there twice, or the numbers of frames differ where only positions are known.
+/// Matches by name where both sides have names: as spelt, by the file's name, or by that without its
+/// extension, whichever finds most. Else matches by time (the nearest within a hundredth of the smallest step
+/// of the truth), else by position. Throws std::invalid_argument: one side has names only and the other times
+/// only, a name or time is there twice, or the numbers of frames differ where only positions are known.
 FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth);
 
 }  // namespace vggt

@@ -17,8 +17,8 @@ double degrees(double radians) {
   return radians * 180 / std::numbers::pi;
 }
 
-/// How many errors lie in each degree; as numpy's, the last bin of a histogram that ends at `limit` holds
-/// `limit` itself.
+/// How many errors lie in each degree. As in numpy's histograms, the last bin of one that ends at `limit`
+/// also holds the errors that are `limit`.
 class DegreeHistogram {
  public:
   void add(double error) {
@@ -42,7 +42,7 @@ class DegreeHistogram {
   std::size_t count_ = 0;
 };
 
-/// Distances below this share of the coordinates are rounding.
+/// Distances below this share of the coordinates come from rounding.
 constexpr double kRounding = 1e-12;
 
 /// a_from_b; no translation at all where both cameras stand in one place.
@@ -59,7 +59,7 @@ double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& tru
   return degrees(std::atan2(result.cross(truth).norm(), result.dot(truth)));
 }
 
-/// Errors of the pairs of frames of every scene: where the later camera is, seen from the earlier one.
+/// Errors of the later camera's pose, seen from the earlier one, over the pairs of frames of every scene.
 class PairErrors {
  public:
   void add_scene(const std::vector<CameraPair>& cameras, const Events& events) {

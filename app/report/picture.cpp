@@ -55,7 +55,7 @@ class Spacing {
   std::size_t whole(float pixels) const { return static_cast<std::size_t>(pixels / side_); }
   std::size_t part(const Vector3f& at) const { return whole(at.y()) * columns_ + whole(at.x()); }
 
-  float side_;  // of a part: it holds some points, and is small beside what is in the picture
+  float side_;  // of a part, pixels: large enough for some points, small beside what the picture shows
   std::size_t columns_;
   std::vector<int> counts_;
   float width_, height_;

@@ -15,7 +15,7 @@ Canvas::Color mixed(const Canvas::Color& a, const Canvas::Color& b, float share_
   return (a.cast<float>() * (1 - share_of_b) + b.cast<float>() * share_of_b).array().round().cast<uint8_t>();
 }
 
-/// Within what an int holds, whatever the number is; beyond every picture it does not matter where.
+/// The number as an int, at most a million from 0: beyond every picture the exact place does not matter.
 int whole(float number) {
   constexpr float kBeyond = 1e6F;
   return number > -kBeyond ? static_cast<int>(std::min(number, kBeyond)) : static_cast<int>(-kBeyond);
@@ -90,7 +90,7 @@ void Canvas::line(const Eigen::Vector3f& a, const Eigen::Vector3f& b, float widt
   const Eigen::Vector3f& last = a(along) <= b(along) ? b : a;
   const Eigen::Vector2f span = (last - first).head<2>();
   if (!(span.norm() > 0)) return;
-  const float half = 0.5F * width * span.norm() / span(along);  // measured across, not at right angles
+  const float half = 0.5F * width * span.norm() / span(along);  // half the extent along the other axis
   const int limit = along == 0 ? width_ : height_;
   const int end = std::min(limit - 1, last_sample(last(along) * kSamples));
   for (int i = std::max(0, first_sample(first(along) * kSamples)); i <= end; ++i) {

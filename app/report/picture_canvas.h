@@ -11,8 +11,9 @@ struct Picture {
   std::vector<uint8_t> rgb;
 };
 
-/// Draws discs and lines with a depth for every pixel, several samples a pixel. Coordinates are pixels, the
-/// middle of the first one at (0.5, 0.5); depths are positive; what lies outside of the picture is left out.
+/// Draws discs and lines, what is nearer over what is farther, with several samples a pixel. Coordinates are
+/// pixels, and the middle of the first pixel is (0.5, 0.5). Depths are positive. What lies outside of the
+/// picture is left out.
 class Canvas {
  public:
   using Color = Eigen::Matrix<uint8_t, 3, 1>;
@@ -20,9 +21,9 @@ class Canvas {
   Canvas(int width, int height, const Color& background);
 
   void disc(const Eigen::Vector2f& centre, float radius, float depth, const Color& color);
-  /// Darkens what lies close behind something: edges and hollows show up.
+  /// Darkens what lies close behind something else, which makes edges and hollows visible.
   void shade(float strength);
-  /// From a to b, each (x, y, depth); faint where it is hidden.
+  /// A line from a to b, each (x, y, depth), faint where it is hidden.
   void line(const Eigen::Vector3f& a, const Eigen::Vector3f& b, float width, const Color& color);
   Picture finish() const;
 

@@ -17,7 +17,7 @@ constexpr double kFieldOfView = 42 * std::numbers::pi / 180;  // of the longer s
 constexpr double kBorder = 0.015;                             // share of points beyond each border
 constexpr double kMargin = 0.95;                              // share of the picture that is filled
 
-/// The value below which `share` of at least one value lies.
+/// The quantile `share` of at least one value.
 double quantile(std::vector<double> values, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
   const auto at =
@@ -26,7 +26,7 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-/// Enough of the points to tell where most of them are.
+/// Some of the points, enough to tell where most of them are.
 std::vector<Vector3d> sample(const std::vector<Eigen::Vector3f>& points) {
   constexpr std::size_t kEnough = 100'000;
   std::vector<Vector3d> some;
@@ -73,14 +73,14 @@ Frustum frustum_of(const Camera& camera, double depth) {
   return frustum;
 }
 
-/// What the cameras have in common; unit vectors.
+/// Which way the cameras look on the whole.
 struct Heading {
-  Vector3d up{0, -1, 0}, ahead{0, 0, 1};  // at right angles
-  double pitch = 0;                       // how far the cameras look down
+  Vector3d up{0, -1, 0}, ahead{0, 0, 1};  // unit vectors at right angles
+  double pitch = 0;                       // radians by which the cameras look down, on average
 };
 
-/// Cameras are held level more often than not: up is across their right-hand axes, and where these are much
-/// the same direction, towards the tops of their images.
+/// The direction that is up. Cameras are mostly held level, so up is at right angles to their right-hand
+/// axes; where these axes have much the same direction, the tops of the images decide.
 Vector3d upright(const std::vector<Frustum>& frustums) {
   Matrix3d sideways = Matrix3d::Zero();
   Vector3d tops = Vector3d::Zero();
@@ -114,7 +114,7 @@ Heading heading_of(const std::vector<Frustum>& frustums) {
     heading.pitch += std::asin(std::clamp(-heading.up.dot(direction_of(f)), -1.0, 1.0)) /
                      static_cast<double>(frustums.size());
   }
-  constexpr double kAgree = 0.2;  // less is all around: from behind the first camera
+  constexpr double kAgree = 0.2;  // below it cameras look all around, and the first one decides
   Vector3d ahead = level(mean);
   if (ahead.norm() < kAgree) ahead = level(direction_of(frustums.front()));
   if (ahead.norm() < kAgree) ahead = level(frustums.front().corners[0] - frustums.front().corners[3]);
@@ -205,7 +205,7 @@ PictureView picture_view(const std::vector<Eigen::Vector3f>& points, const std::
   const EyePlace x = eye_place(shown, cameras, 0, kMargin * width / (2 * view.focal));
   const EyePlace y = eye_place(shown, cameras, 1, kMargin * height / (2 * view.focal));
   Vector3d eye(x.across, y.across, std::min(x.ahead, y.ahead));
-  if (cameras.empty() && !(extent(all) > 0)) eye.z() -= 1;  // all in one place
+  if (cameras.empty() && !(extent(all) > 0)) eye.z() -= 1;  // all points are one
   view.view_from_world.translation() = -eye;
   view.nearest = nearest.value_or(eye.z()) - eye.z();
   return view;

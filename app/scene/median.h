@@ -5,7 +5,7 @@
 
 namespace vggt {
 
-/// The middle value, or the mean of the two in the middle, of at least one; the values lose their order.
+/// The middle one of at least one value, or the mean of the two in the middle. The values lose their order.
 template <class T>
 double median(std::span<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

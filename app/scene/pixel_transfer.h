@@ -8,7 +8,7 @@
 
 namespace vggt {
 
-/// Where one camera sees what another one sees at a pixel, at a given depth.
+/// Where camera `to` sees what camera `from` sees at a pixel with a known depth.
 class PixelTransfer {
  public:
   PixelTransfer(const Camera& from, const Camera& to) {
@@ -17,7 +17,8 @@ class PixelTransfer {
     shift_ = (to.k * relative.translation()).cast<float>();
   }
 
-  /// (x·z, y·z, z) with the pixel x, y in the other image and the depth z there, which may be behind it.
+  /// (x·z, y·z, z), with the pixel (x, y) in the image of `to` and the depth z there. Where z is not positive
+  /// the point is behind `to`.
   Eigen::Vector3f operator()(float x, float y, float depth) const {
     return depth * (turn_ * Eigen::Vector3f(x, y, 1)) + shift_;
   }
@@ -27,7 +28,7 @@ class PixelTransfer {
   Eigen::Vector3f shift_;
 };
 
-/// Bilinear interpolation in a map [height,width], of at least 2x2, within which x, y lie.
+/// Bilinear interpolation at (x, y) in a map [height,width] of at least 2×2 pixels, in which (x, y) lies.
 inline float interpolated(const float* map, int height, int width, float x, float y) {
   const int column = std::clamp(static_cast<int>(x), 0, width - 2),
             row = std::clamp(static_cast<int>(y), 0, height - 2);

@@ -183,7 +183,7 @@ BuiltScene SceneBuilder::finish() {
   BuiltScene scene;
   scene.conf_threshold = options_.conf_threshold ? *options_.conf_threshold : top_confidence_.quantile();
   std::erase_if(candidates_, [&](const Candidate& c) { return c.confidence < scene.conf_threshold; });
-  // float: the numbers that are written must be finite too, not only the doubles they came from.
+  // A finite double may become an infinite float, and floats are written.
   std::erase_if(candidates_, [&](const Candidate& c) {
     if (c.point.allFinite()) return false;
     ++dropped_[kNotFinite];

@@ -13,7 +13,7 @@ namespace vggt {
 
 struct SceneOptions {
   double conf_percentile = 50;  // % dropped of the pixels that show the image of a frame with a camera
-  std::optional<double> conf_threshold;  // instead of it
+  std::optional<double> conf_threshold;  // instead of the percentile
   bool mask_black = false, mask_white = false;
   double depth_edge = 0;  // greatest spread of depth over 3×3 pixels, as a share of the depth; 0: any
 };
@@ -25,7 +25,7 @@ struct FrameView {
   int begin_x = 0, end_x = 0, begin_y = 0, end_y = 0;
 };
 
-/// A run of frames of one dense head: depth [count,H,W] or points [count,H,W,3] in world coordinates.
+/// Consecutive frames of one dense head: depth [count,H,W], or points [count,H,W,3] in world coordinates.
 struct DenseChunk {
   int first = 0, count = 0;
   const float* depth = nullptr;
@@ -90,7 +90,7 @@ class SceneBuilder {
   std::vector<Candidate> candidates_;
   std::size_t prune_at_;
   int64_t pixels_ = 0;
-  std::vector<int64_t> dropped_;  // by each Filter
+  std::vector<int64_t> dropped_;  // points that each Filter dropped
   std::vector<double> mean_confidence_;
 };
 

@@ -21,8 +21,8 @@ int64_t lower_index(double quantile, int64_t count) {
 StreamingQuantile::StreamingQuantile(double quantile, int64_t max_count)
     : quantile_(quantile), lower_bound_(-std::numeric_limits<float>::infinity()) {
   if (!(quantile >= 0 && quantile <= 1)) throw std::logic_error("StreamingQuantile: quantile outside [0,1]");
-  // Never fewer than what a shorter stream would need: count - lower_index(count) does not fall with count.
-  // One more, for what rounding may do to the index.
+  // Enough for shorter streams too, because count - lower_index(count) never falls as count rises. One more,
+  // because the index may be rounded.
   keep_ = static_cast<std::size_t>(max_count > 0 ? max_count - lower_index(quantile, max_count) + 1 : 1);
   capacity_ = keep_ + std::max(kMinSpare, keep_ / 4);
 }

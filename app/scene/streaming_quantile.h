@@ -13,9 +13,9 @@ class StreamingQuantile {
   StreamingQuantile(double quantile, int64_t max_count);
 
   void add(float value);
-  /// No value below this can reach the quantile any more; grows with the stream.
+  /// No value below this bound can reach the quantile any more. The bound rises as numbers come.
   float lower_bound() const { return lower_bound_; }
-  /// The quantile of all that came, linear between neighbours (as numpy's default); 0 if nothing came.
+  /// The quantile of all numbers so far, linear between neighbours (as numpy's default); 0 without numbers.
   double quantile();
 
  private:

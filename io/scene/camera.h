@@ -39,9 +39,9 @@ struct FrameCamera {
 /// (pixels) are positive and the sizes whole numbers.
 void set_simple_intrinsics(Camera& camera, double width, double height, double focal);
 
-/// The pose with the rotation that is nearest to the left 3×3 part of `matrix`, whose last row is not looked
-/// at. Throws std::invalid_argument (without a path) if that part is no rotation within a hundredth, or if a
-/// number is not finite.
+/// The pose with the rotation that is nearest to the upper left 3×3 part of `matrix`; its last row is
+/// ignored. Throws std::invalid_argument (without a path) if that part is no rotation within a hundredth, or
+/// if a number is not finite.
 Eigen::Isometry3d nearest_pose(const Eigen::Matrix4d& matrix);
 
 }  // namespace vggt

@@ -11,10 +11,10 @@ namespace vggt {
 /// time that there is not, is null. Throws std::system_error if the file cannot be written.
 void write_cameras_json(const std::filesystem::path& path, const std::vector<FrameCamera>& cameras);
 /// What write_cameras_json() writes (`cameras`; k and size are those of the original), or a transforms.json
-/// as of NeRF and nerfstudio (`frames`; world_from_cam, OpenGL axes). Of the latter's intrinsics only the
-/// horizontal ones are read: k holds them for both axes, and its principal point is the image's middle; where
-/// the field of view is given without a width, the width is 1. Throws std::invalid_argument naming path and
-/// entry, std::system_error if the file cannot be read.
+/// as of NeRF and nerfstudio (`frames`; world_from_cam, OpenGL axes). Of a
+/// transforms.json only size and horizontal focal length are read: k holds that focal length for both axes,
+/// and the image's middle as principal point. Where a field of view is given without a width, the width is 1.
+/// Throws std::invalid_argument naming path and entry, std::system_error if the file cannot be read.
 std::vector<FrameCamera> read_cameras_json(const std::filesystem::path& path);
 
 }  // namespace vggt

@@ -53,7 +53,7 @@ void check_sides(int64_t height, int64_t width) {
   }
 }
 
-/// What follows `key` in the header of a .npy, up to one of `ends`.
+/// The value of `key` in the header of a .npy, up to one of `ends`.
 std::string_view npy_field(std::string_view header, std::string_view key, std::string_view ends) {
   const std::size_t at = header.find(key);
   if (at == std::string_view::npos) fail("its header has no " + std::string(key));

@@ -31,8 +31,8 @@ struct Scalar {
 struct Element {
   bool is_vertex = false, has_list = false;
   uint64_t count = 0;
-  std::size_t bytes = 0;                  // of one, in binary files
-  int properties = 0;                     // values of one, in ASCII files
+  std::size_t bytes = 0;                  // of one element, in binary files
+  int properties = 0;                     // values of one element, in ASCII files
   std::array<Scalar, 3> type;             // of x, y, z
   std::array<std::size_t, 3> offset{};    // in binary files
   std::array<int, 3> column{-1, -1, -1};  // in ASCII files
@@ -120,7 +120,7 @@ Header read_header(ByteReader& reader) {
     if (word == "element") {
       if (!past_vertices) {
         header.elements.push_back(new_element(line));
-      } else {  // what follows the vertices is not read, nor are its properties theirs
+      } else {  // elements after the vertices are not read: their properties must not count as the vertices'
         while (next_word(line = reader.line()) != "end_header") {
         }
         check_vertices(header);
@@ -184,7 +184,7 @@ Eigen::Vector3d ascii_point(std::string_view line, const Element& vertex) {
   return point;
 }
 
-/// The next line, whether or not a line feed ends the last one.
+/// The next line; the last one may lack its line feed.
 std::string_view ascii_line(ByteReader& reader, std::string_view& rest) {
   if (rest.empty()) rest = reader.text(reader.left());
   if (rest.empty()) fail("it ends too early");

@@ -33,7 +33,7 @@ open3d::geometry::PointCloud to_open3d(const PointCloud& cloud, bool with_colors
   return result;
 }
 
-// Open3D numbers voxels with ints.
+// Open3D numbers voxels with ints, which would overflow.
 void check_voxel_size(const open3d::geometry::PointCloud& cloud, double voxel_size) {
   const double extent = (cloud.GetMaxBound() - cloud.GetMinBound()).maxCoeff();
   if (extent / voxel_size < static_cast<double>(std::numeric_limits<int>::max() / 2)) return;
@@ -73,7 +73,7 @@ PointCloud remove_outliers(const PointCloud& cloud, int neighbors, double std_ra
   if (cloud.points.size() <= static_cast<std::size_t>(neighbors)) return cloud;
   const auto kept = std::get<1>(
       to_open3d(cloud, false).RemoveStatisticalOutliers(static_cast<std::size_t>(neighbors), std_ratio));
-  if (kept.empty()) return cloud;  // Open3D keeps only what is below the limit: nothing where all are equal
+  if (kept.empty()) return cloud;  // equal distances: none is below Open3D's limit
   PointCloud result;
   result.points.reserve(kept.size());
   result.colors.reserve(kept.size());

@@ -23,7 +23,7 @@ std::string exact(double value) {
 std::string tum_line(const FrameCamera& frame) {
   const Eigen::Isometry3d& cam_from_world = frame.camera.cam_from_world;
   const Eigen::Matrix3d world_from_cam = cam_from_world.linear().transpose();
-  // As Camera::center(), but added in the order that the digits of existing files come from.
+  // Not Camera::center(), which adds in another order: the last digits of files would change.
   const Eigen::Vector3d center = -(world_from_cam * cam_from_world.translation());
   Eigen::Quaterniond q(world_from_cam);
   q.normalize();
