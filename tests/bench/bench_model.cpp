@@ -1,5 +1,6 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
-//   bench_model DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+//   bench_model [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+// with the camera and the depth head, and with the tracker of so many query points where that is asked for.
 // Prints seconds per stage (median of the warm runs, with their spread) and, on a GPU, the peak of allocated
 // memory in each stage beside what the memory plan predicts.
 #include <ATen/Context.h>
@@ -48,15 +49,18 @@ struct StageTimer {
   std::map<std::string, double> seconds;
   std::map<std::string, double> peaks;  // GiB, weights included
   Clock::time_point begin;
+  std::string stage;  // that has begun and not ended
 
   void operator()(const vggt::StageReport& report) {
     if (report.tensor.defined() || (report.done != 0 && report.done != report.total)) return;
     synchronize(device);
-    if (report.done == 0) {
+    if (report.done == 0 && report.stage != stage) {  // the tracker says 0 before each chunk of frames
+      stage = report.stage;
       begin = Clock::now();
       peak_gib(device, true);
     }
     if (report.done != report.total) return;
+    stage.clear();
     seconds[report.stage] += std::chrono::duration<double>(Clock::now() - begin).count();
     peaks[report.stage] = std::max(peaks[report.stage], peak_gib(device, false));
   }
@@ -90,13 +94,18 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
   vggt::Sink sink;
   sink.cameras = [&](const vggt::CameraPrediction& c) { finite &= c.pose_enc.isfinite().all().item<bool>(); };
   sink.depth = [&](const vggt::DensePrediction& d) { finite &= d.depth.isfinite().all().item<bool>(); };
+  sink.tracks = [&](const vggt::TrackPrediction& t) { finite &= t.track.isfinite().all().item<bool>(); };
+  at::Tensor queries;  // [Q,2]
+  if (sizes.query_points > 0) {
+    queries = at::rand({sizes.query_points, 2}) * at::tensor({width - 1.0, height - 1.0}).to(at::kFloat);
+  }
   std::map<std::string, std::vector<double>> times;
   std::map<std::string, double> peaks;
   for (int run = 0; run <= repeats; ++run) {
-    StageTimer timer{device, {}, {}, {}};
+    StageTimer timer{device, {}, {}, {}, {}};
     synchronize(device);
     const auto begin = Clock::now();
-    model.run(provider, {}, sink, [&](const vggt::StageReport& report) { timer(report); });
+    model.run(provider, queries, sink, [&](const vggt::StageReport& report) { timer(report); });
     synchronize(device);
     peaks = timer.peaks;
     if (run == 0 && repeats > 0) continue;  // warm-up
@@ -118,8 +127,15 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
 }  // namespace
 
 int main(int argc, char** argv) {
+  int64_t query_points = 0;
+  if (argc > 2 && std::string(argv[1]) == "--tracks") {
+    query_points = std::stoll(argv[2]);
+    argc -= 2;
+    argv += 2;
+  }
   if (argc < 6) {
-    std::fprintf(stderr, "usage: bench_model DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
+    std::fprintf(stderr,
+                 "usage: bench_model [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
     return 2;
   }
   at::Device device(argv[1]);
@@ -136,12 +152,13 @@ int main(int argc, char** argv) {
   vggt::ModelOptions options;
   options.device = device;
   options.precision = precisions.at(argv[2]);
-  options.heads = {true, true, false, false};
+  options.heads = {true, true, false, query_points > 0};
   at::globalContext().setAllowTF32CuBLAS(options.precision == vggt::Precision::tf32);
   const vggt::Config config;
   const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
   std::printf("%s, %s, %d CPU threads\n", argv[1], argv[2], at::get_num_threads());
   vggt::MemoryRequest sizes = vggt::memory_request(config, options);
+  sizes.query_points = query_points;
   sizes.height = height;
   sizes.width = width;
   for (int i = 5; i < argc; ++i) {
