@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "app/run/device.h"
 #include "app/options/options.h"
+#include "app/run/device.h"
 #include "app/run/outputs.h"
 #include "attention/bench/bench.h"
 #include "io/files/atomic_file.h"

@@ -112,7 +112,7 @@ Weights add_weights(CLI::App& app, WeightsCommand& command) {
   w.random->add_option("--config", command.input, "config.json with the architecture [VGGT-1B]");
   w.random->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
   w.random->add_option("--type", command.type, "fp32, fp16 or bf16 [fp32]")->check(types);
-  w.random->add_option("--seed", command.seed, "of the random numbers [0]");
+  w.random->add_option("--seed", command.seed, "seed of the random numbers [0]");
   return w;
 }
 
@@ -120,10 +120,10 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
   CLI::App* eval = app.add_subcommand("eval", "Compare cameras, depth and clouds with true ones");
   eval->add_option("--result,--poses", command.result, "cameras, depth, clouds to judge, as files or folders")
       ->required();
-  eval->add_option("--truth", command.truth, "what is true; several of a kind are scenes")->required();
-  eval->add_option("--depth-unit", command.depth_unit, "of 16-bit PNG depth [0.001]")->check(positive());
-  eval->add_option("--max-depth", command.max_depth, "true depths count below it [60]")->check(positive());
-  eval->add_option("--threshold", command.threshold, "distance of the F-score [1 % of the diagonal]")
+  eval->add_option("--truth", command.truth, "the true ones; several files of a kind are several scenes")->required();
+  eval->add_option("--depth-unit", command.depth_unit, "length of one step of 16-bit PNG depth [0.001]")->check(positive());
+  eval->add_option("--max-depth", command.max_depth, "ignore true depths above this [60]")->check(positive());
+  eval->add_option("--threshold", command.threshold, "distance within which a point is found, for the F-score [1 % of the diagonal]")
       ->check(positive());
   eval->add_option("--json", command.json, "also write the numbers to this file");
   return eval;

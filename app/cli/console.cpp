@@ -88,9 +88,8 @@ void Console::result(const std::string& text) {
 
 Events Console::events() {
   Events events;
-  events.on_progress = [this](const std::string& stage, const std::string& unit, int64_t done, int64_t total) {
-    progress(stage, unit, done, total);
-  };
+  events.on_progress = [this](const std::string& stage, const std::string& unit, int64_t done,
+                              int64_t total) { progress(stage, unit, done, total); };
   events.on_message = [this](Message kind, const std::string& text) {
     if (kind == Message::warning) return warn(text);
     kind == Message::info ? info(text) : detail(text);

@@ -31,7 +31,8 @@ class Console {
   /// "frames".
   void progress(const std::string& stage, const std::string& unit, int64_t done, int64_t total);
 
-  /// What a run tells, shown here; it stops where a signal asked for that. The console must outlive the events.
+  /// What a run tells, shown here; it stops where a signal asked for that. The console must outlive the
+  /// events.
   Events events();
 
  private:

@@ -49,7 +49,8 @@ Failure of_system(const std::system_error& error) {
 
 ExitCode exit_code_of(const std::error_code& error) {
   constexpr std::array kResources = {ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE, EAGAIN, ENOLCK, ENOBUFS};
-  constexpr std::array kMachine = {EIO, ENXIO, ENODEV, ESTALE, ENOTCONN, ETIMEDOUT, EREMOTEIO, ENOMEDIUM, EPIPE};
+  constexpr std::array kMachine = {EIO,       ENXIO,     ENODEV,    ESTALE, ENOTCONN,
+                                   ETIMEDOUT, EREMOTEIO, ENOMEDIUM, EPIPE};
   if (error.category() != std::generic_category() && error.category() != std::system_category()) {
     return ExitCode::failed;
   }

@@ -20,8 +20,8 @@ struct Failure {
   std::string message;  // one line
 };
 
-/// What an operating system's error says of who is to blame: a path that is not there or not permitted is bad input,
-/// a full disk is out of resources, a device that fails is neither.
+/// What an operating system's error says of who is to blame: a path that is not there or not permitted is bad
+/// input, a full disk is out of resources, a device that fails is neither.
 ExitCode exit_code_of(const std::error_code& error);
 
 /// `error` must hold an exception.

@@ -4,8 +4,8 @@
 
 namespace vggt {
 
-/// `vggt-recon --frames … --out …`: makes the process' settings, runs reconstruct(), or describe() with --dry-run,
-/// and prints what came of it.
+/// `vggt-recon --frames … --out …`: makes the process' settings, runs reconstruct(), or describe() with
+/// --dry-run, and prints what came of it.
 void run_reconstruct_command(const Options& options, Console& console);
 
 }  // namespace vggt

@@ -13,12 +13,13 @@ struct Stopped : std::exception {
 
 enum class Message { detail, info, warning };
 
-/// What a run tells to whoever started it, and how it is asked to stop. Each run has its own; members that are
-/// empty say nothing. `stop` may be called from any thread, the others are called from the run's own thread. What
-/// they throw passes through and ends the run.
+/// What a run tells to whoever started it, and how it is asked to stop. Each run has its own; members that
+/// are empty say nothing. `stop` may be called from any thread, the others are called from the run's own
+/// thread. What they throw passes through and ends the run.
 struct Events {
   /// `done` of `total` (0: not known) `unit`s of a stage.
-  std::function<void(const std::string& stage, const std::string& unit, int64_t done, int64_t total)> on_progress;
+  std::function<void(const std::string& stage, const std::string& unit, int64_t done, int64_t total)>
+      on_progress;
   std::function<void(Message kind, const std::string& text)> on_message;
   std::function<bool()> stop;  // whether the run shall stop
 

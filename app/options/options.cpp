@@ -58,7 +58,8 @@ void parse(const OptionInfo&, const std::string& text, const std::string& where,
 }
 
 template <class Number>
-void parse_in_range(const OptionInfo& info, const std::string& text, const std::string& where, Number& value) {
+void parse_in_range(const OptionInfo& info, const std::string& text, const std::string& where,
+                    Number& value) {
   const auto number = parse_number<Number>(text);
   const auto as_double = static_cast<double>(number.value_or(0));
   if (!number || !std::isfinite(as_double) || as_double < info.min || as_double > info.max) {

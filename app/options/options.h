@@ -60,7 +60,8 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"fps", kInput, "X", "of a video: X frames a second [1], or every Nth", {}, 1e-6, 1e6}, o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
-  visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}}, o.fit);
+  visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}},
+        o.fit);
   visit(I{"width", kInput, "N", "image width for the network [by the weights]", {}, 14, 16384}, o.width);
   visit(I{"strict", kInput, "", "end at an unreadable frame, do not skip it"}, o.strict);
 
@@ -73,9 +74,12 @@ void visit_options(SomeOptions& o, Visit&& visit) {
         o.heads);
   visit(I{"points", kModel, "depth|head", "cloud from depth maps, or from the point head", {"depth", "head"}},
         o.points);
-  visit(
-      I{"bundle-adjust", kModel, "auto|on|off", "refine cameras and depth by image matches", {"auto", "on", "off"}},
-      o.bundle_adjust);
+  visit(I{"bundle-adjust",
+          kModel,
+          "auto|on|off",
+          "refine cameras and depth by image matches",
+          {"auto", "on", "off"}},
+        o.bundle_adjust);
   visit(I{"query-points", kModel, "CSV", "lines x,y to track: network pixels of frame 0"}, o.query_points);
   visit(I{"precision",
           kModel,
@@ -131,7 +135,8 @@ bool takes_list(std::string_view name);
 /// Sets one option back to its default.
 void reset_option(Options& options, std::string_view name);
 
-/// What `outliers` says: points that are `std_ratio` deviations farther than usual from `neighbors` others go.
+/// What `outliers` says: points that are `std_ratio` deviations farther than usual from `neighbors` others
+/// go.
 struct OutlierOption {
   int neighbors = 20;
   double std_ratio = 2;

@@ -14,14 +14,14 @@ std::optional<std::filesystem::path> attention_cache_path();
 /// The plans that the file has for this GPU; none where it cannot be read or is no such file.
 TunedPlans load_tuned_plans(const std::filesystem::path& path, const TunedGpu& gpu);
 
-/// Adds plans to the file, which other processes may be writing too: one of them wins, and none finds half a
-/// file. Where it cannot be written there will be no cache.
+/// Adds plans to the file. Where other processes write it at the same time, the last one's plans stay, and
+/// none reads half a file. An error of writing is ignored: the next run measures again.
 void save_tuned_plans(const std::filesystem::path& path, const TunedGpu& gpu, const TunedPlans& plans);
 
-/// What measures attention on a GPU, beginning with what the user's cache knows of it.
+/// The tuner of one run: it starts with the plans of the user's cache, and save() adds what it measured.
 class TunedAttention {
  public:
-  /// wanted: false for plans by rule.
+  /// wanted: false with --no-autotune. Without it, and on the CPU, there is no tuner.
   TunedAttention(at::Device device, bool wanted);
 
   AttentionTuner* tuner() { return tuner_ ? &*tuner_ : nullptr; }  // null: not wanted, or no GPU

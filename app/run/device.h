@@ -22,7 +22,7 @@ Precision choose_precision(const std::string& text, const std::string& attention
 std::string precision_name(Precision precision);
 /// Such as "CPU, 16 threads" or "NVIDIA H100 80GB HBM3 (cuda:0)".
 std::string device_name(at::Device device);
-/// The GPU and the versions that attention measured on it depends on.
+/// What measured plans of attention depend on: the GPU, and the versions of driver, runtime and program.
 TunedGpu tuned_gpu(at::Device device);
 /// Returns when the device has done what it was given; at once on the CPU.
 void wait_for(at::Device device);

@@ -16,13 +16,14 @@ struct HeadChoice {
 };
 
 /// Which heads run and what the cloud is made of, from the options and the heads that the weights hold.
-/// Throws std::invalid_argument: a head named that the weights lack, or a cloud named (`names_cloud`) that
-/// the heads cannot give.
+/// names_cloud: --out names a .ply file. Throws std::invalid_argument for a head that --heads names and the
+/// weights lack, and where a cloud is named that the heads cannot give.
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud);
 
-/// Whether cameras and depth are adjusted to the images: as --bundle-adjust says, else as the weights'
-/// config.json, if the cloud would follow. A note says where it does not. Throws std::invalid_argument for
-/// "on" without its heads.
+/// Whether cameras and depth are adjusted to the images. "on" and "off" decide; "auto" is `by_default`, which
+/// the weights' config.json gives, where camera and depth run and the cloud is not the point head's. With
+/// "on" and the point head's cloud, a note says that this cloud is not adjusted. Throws std::invalid_argument
+/// for "on" without the heads camera and depth.
 bool choose_adjustment(const Options& options, HeadChoice& heads, bool by_default);
 
 /// Such as "camera, depth"; "none".

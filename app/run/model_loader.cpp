@@ -3,7 +3,6 @@
 #include <chrono>
 #include <stdexcept>
 
-
 namespace vggt {
 
 TensorShapes shapes_of(const WeightFile& weights) {
@@ -33,9 +32,8 @@ ModelLoader::ModelLoader(const ModelPlan& plan, AttentionTuner* tuner)
     : total_(static_cast<int64_t>(expected_tensors(plan.config, plan.options.heads).size())) {
   ModelOptions options = plan.options;
   options.tuner = tuner;
-  model_ = std::async(std::launch::async, [this, source = source_of(plan.weights), config = plan.config, options] {
-    return load(source, config, options);
-  });
+  model_ = std::async(std::launch::async, [this, source = source_of(plan.weights), config = plan.config,
+                                           options] { return load(source, config, options); });
 }
 
 ModelLoader::~ModelLoader() {

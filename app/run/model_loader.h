@@ -17,7 +17,7 @@ Config config_of(const WeightFile& weights);
 /// The weight file as the model wants it; it must outlive the source.
 TensorSource source_of(const WeightFile& weights);
 
-/// Loads a model in its own thread. Going away cancels the loading.
+/// Loads a model in its own thread. The destructor cancels the loading.
 class ModelLoader {
  public:
   /// `plan` must outlive the loader, `tuner` (which may be null) the model.

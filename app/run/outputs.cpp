@@ -23,8 +23,8 @@ void refuse_folder(const fs::path& path) {
   if (fs::is_directory(path)) fail(EISDIR, path);
 }
 
-/// Gives what stands at `path` a second name, `backup`, or moves it there where the file system knows no second
-/// names. Returns whether anything stood there.
+/// Gives what stands at `path` a second name, `backup`, or moves it there where the file system knows no
+/// second names. Returns whether anything stood there.
 bool keep_old(const fs::path& path, const fs::path& backup) {
   if (!fs::exists(fs::symlink_status(path))) return false;
   std::error_code error;

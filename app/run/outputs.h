@@ -17,17 +17,18 @@ struct OutputPaths {
   std::vector<std::filesystem::path> all() const;
 };
 
-/// `out`: x.ply names the cloud and its neighbours x.*; a folder (existing, ending in a slash or without
-/// extension) holds scene.*. Throws std::invalid_argument for another extension, and
-/// for a picture or predictions of one that they cannot have.
+/// `out`: x.ply names the cloud, and the other files are x.cameras.json, x.tum and x.report.json; a folder
+/// (one that exists, ends in a slash or has no extension) gets scene.ply and so on. Throws
+/// std::invalid_argument where `out`, `picture` or `save_predictions` has another extension than its kind of
+/// file can have.
 OutputPaths plan_outputs(const std::string& out, const std::string& picture,
                          const std::string& save_predictions);
 
 /// Files that appear together or not at all: written in hidden folders beside their places, then renamed.
 class StagedFiles {
  public:
-  /// Makes missing folders and one hidden folder for each that holds an output, so that a place that cannot
-  /// be written is known before the work. Throws std::system_error naming the path.
+  /// Makes the outputs' folders, and a hidden folder in each of them, so that a folder that cannot be written
+  /// is known before the work. Throws std::system_error naming the path.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths);
   /// Removes what was not committed, and the folders made for it.
   ~StagedFiles();
@@ -39,8 +40,8 @@ class StagedFiles {
   /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.
   void write(const std::filesystem::path& path,
              const std::function<void(const std::filesystem::path& place)>& write);
-  /// Renames everything that was written to its place. Throws std::system_error; then every place holds what it
-  /// held before.
+  /// Renames everything that was written to its place. Throws std::system_error; then every place holds what
+  /// it held before.
   void commit();
 
  private:

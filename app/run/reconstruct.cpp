@@ -226,7 +226,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("precision: " + precision_name(model.precision));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
   const MemoryPlan memory = memory_of(plan.model, frames);
-  lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes));
+  lines.push_back("memory:    " +
+                  memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes));
   for (const auto& path : paths.all()) {
     const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
     if (!without_cloud) lines.push_back("output:    " + path.string());

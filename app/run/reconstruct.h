@@ -23,16 +23,15 @@ struct Reconstruction {
   std::vector<WrittenFile> written;
 };
 
-/// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs may go
-/// on at once on different threads: each gives what it gives alone. Throws Stopped where events.stop says so;
-/// std::invalid_argument and std::system_error for input that cannot be used; c10::Error of the network, such as
-/// c10::OutOfMemoryError.
-/// LibTorch keeps one setting for the process that this call needs right: TF32 for products on, with precision
-/// tf32 on CUDA, else off (its default).
+/// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs
+/// may go on at once on different threads: each gives what it gives alone. Throws Stopped where events.stop
+/// says so; std::invalid_argument and std::system_error for input that cannot be used; c10::Error of the
+/// network, such as c10::OutOfMemoryError. LibTorch keeps one setting for the process that this call needs
+/// right: TF32 for products on, with precision tf32 on CUDA, else off (its default).
 Reconstruction reconstruct(const RunPlan& plan, const Events& events);
 
-/// What reconstruct() would read and write, line by line, after a look at the frames. Writes nothing. Throws as
-/// reconstruct(), also for outputs that could not be written.
+/// What reconstruct() would read and write, line by line, after a look at the frames. Writes nothing. Throws
+/// as reconstruct(), also for outputs that could not be written.
 std::vector<std::string> describe(const RunPlan& plan, const Events& events);
 
 }  // namespace vggt

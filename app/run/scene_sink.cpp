@@ -67,10 +67,10 @@ void SceneSink::take_cameras(const CameraPrediction& p) {
 }
 
 void SceneSink::read_cameras() {
-  cameras_ = cameras_from(predicted_.pose_enc.const_data_ptr<float>(),
-                          predicted_.extrinsic.const_data_ptr<float>(),
-                          predicted_.intrinsic.const_data_ptr<float>(),
-                          static_cast<int>(frames_.frames.size()), frames_.width, frames_.height);
+  cameras_ =
+      cameras_from(predicted_.pose_enc.const_data_ptr<float>(), predicted_.extrinsic.const_data_ptr<float>(),
+                   predicted_.intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()),
+                   frames_.width, frames_.height);
   map_to_originals(frames_, cameras_);
   if (builder_) builder_->set_cameras(cameras_);
 }

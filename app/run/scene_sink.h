@@ -26,8 +26,8 @@ class SceneSink {
   /// What Vggt::run() calls.
   Sink sink();
 
-  /// After the network, where the plan says so: fits cameras and depth to the images, and hands both on. Returns
-  /// what became of them, such as "adjusted to 9446 matches in 111 pairs of frames".
+  /// After the network, where the plan says so: fits cameras and depth to the images, and hands both on.
+  /// Returns what became of them, such as "adjusted to 9446 matches in 111 pairs of frames".
   std::string adjust();
 
   /// As the network or the adjustment gave them; none without the camera head.
@@ -50,7 +50,7 @@ class SceneSink {
   const FrameSet& frames_;
   StageTimes& times_;
   const Events& events_;
-  CameraPrediction predicted_;         // fp32; of the adjusted cameras after an adjustment
+  CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
   std::vector<DensePrediction> held_;  // depth that waits for the adjustment, chunks of frames in order
   std::optional<SceneBuilder> builder_;

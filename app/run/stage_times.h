@@ -6,8 +6,8 @@
 
 namespace vggt {
 
-/// Seconds of named stages, in the order in which the stages first ended. A stage's time runs from the last event
-/// to the next.
+/// Seconds of named stages, in the order in which the stages first ended. A stage's time runs from the last
+/// event to the next.
 class StageTimes {
  public:
   /// The time since the last event belongs to no stage.

@@ -37,11 +37,12 @@ install_headers(attention/attention.h attention/variant.h attention/cuda/cuda_pl
 
 if(VGGT_APP)
   export_targets(media vggt_media vggt_scene_files vggt_frames)
-  file(GLOB media_headers RELATIVE ${CMAKE_SOURCE_DIR} io/frames/frames.h io/frames/pixel_map.h io/scene/*.h)
-  install_headers(io/files/atomic_file.h ${media_headers})
+  install_headers(io/files/atomic_file.h io/frames/frames.h io/frames/pixel_map.h io/scene/camera.h
+                  io/scene/cameras_json.h io/scene/colmap_text.h io/scene/depth_files.h io/scene/ply.h
+                  io/scene/point_cloud.h io/scene/point_filters.h io/scene/tum.h)
   # The whole run without the command line.
   export_targets(run vggt_run vggt_adjust vggt_report vggt_scene vggt_options vggt_events)
-  install_headers(app/adjust/adjust_scene.h app/events/events.h app/options/options.h app/options/options_yaml.h
+  install_headers(app/events/events.h app/options/options.h app/options/options_yaml.h
                   app/report/report.h app/run/head_choice.h app/run/outputs.h app/run/query_points.h
                   app/run/reconstruct.h app/run/run_plan.h app/scene/scene_builder.h app/scene/scene_filters.h
                   app/scene/streaming_quantile.h)

@@ -1,4 +1,5 @@
-// Two runs in one process, at the same time on different threads: each gives, bit for bit, what it gives alone.
+// Two runs in one process, at the same time on different threads: each gives, bit for bit, what it gives
+// alone.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -101,11 +102,10 @@ TEST_F(ConcurrentRuns, OfOneModelWithOtherFramesAndOptions) {
 
 /// The network's camera and depth of random frames, in one tensor.
 at::Tensor network_output(const Vggt& model, int64_t frames, uint64_t seed, at::ScalarType type) {
-  const at::Tensor images =
-      at::rand({frames, 3, 42, 56}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);  // [S,3,H,W]
-  const FrameProvider provider{frames, 42, 56, [&](int64_t first, int64_t count) {
-                                 return images.narrow(0, first, count).to(type);
-                               }};
+  const at::Tensor images = at::rand({frames, 3, 42, 56}, at::make_generator<at::CPUGeneratorImpl>(seed),
+                                     at::kDouble);  // [S,3,H,W]
+  const FrameProvider provider{
+      frames, 42, 56, [&](int64_t first, int64_t count) { return images.narrow(0, first, count).to(type); }};
   std::vector<at::Tensor> parts;
   Sink sink;
   sink.cameras = [&](const CameraPrediction& c) { parts.push_back(c.pose_enc.to(at::kDouble).flatten()); };
@@ -157,7 +157,8 @@ TEST_F(ConcurrentRuns, StoppingOneLeavesTheOther) {
 // What one run warns of is not told to another.
 TEST_F(ConcurrentRuns, WarningsStayWithTheirRun) {
   std::ofstream(dir_ / "spoilt.png") << "no image";
-  std::ofstream(dir_ / "list.txt") << VGGT_SOURCE_DIR "/examples/room/00.jpg\n" << (dir_ / "spoilt.png").string();
+  std::ofstream(dir_ / "list.txt") << VGGT_SOURCE_DIR "/examples/room/00.jpg\n"
+                                   << (dir_ / "spoilt.png").string();
   Options bad = small_model(), good = small_model();
   bad.frames = (dir_ / "list.txt").string();
   std::vector<std::future<Reconstruction>> results;

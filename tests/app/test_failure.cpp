@@ -23,7 +23,8 @@ std::system_error system_error(int code) {
 }
 
 TEST(Failure, APathThatCannotBeUsedIsBadInput) {
-  for (const int code : {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP, EEXIST, EINVAL}) {
+  for (const int code :
+       {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP, EEXIST, EINVAL}) {
     EXPECT_EQ(explained(system_error(code)).code, ExitCode::bad_input) << code;
   }
   EXPECT_EQ(explained(std::invalid_argument("frames: none")).code, ExitCode::bad_input);

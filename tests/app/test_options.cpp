@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "app/cli/command_line.h"
-#include "app/options/spelling.h"
 #include "app/options/options_yaml.h"
+#include "app/options/spelling.h"
 #include "tests/support/refusal.h"
 
 namespace vggt {

@@ -134,8 +134,9 @@ int main(int argc, char** argv) {
     argv += 2;
   }
   if (argc < 6) {
-    std::fprintf(stderr,
-                 "usage: bench_model [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
+    std::fprintf(
+        stderr,
+        "usage: bench_model [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
     return 2;
   }
   at::Device device(argv[1]);

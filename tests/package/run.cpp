@@ -14,6 +14,9 @@ int main(int, char** argv) {
   int calls = 0;
   events.on_progress = [&](const std::string&, const std::string&, int64_t, int64_t) { ++calls; };
   const vggt::Reconstruction result = vggt::reconstruct(vggt::plan_run(options), events);
-  std::printf("%zu cameras, %lld points\n", result.cameras.size(), static_cast<long long>(result.report.points));
-  return result.cameras.size() == 2 && result.report.points > 0 && result.written.size() == 4 && calls > 0 ? 0 : 1;
+  std::printf("%zu cameras, %lld points\n", result.cameras.size(),
+              static_cast<long long>(result.report.points));
+  return result.cameras.size() == 2 && result.report.points > 0 && result.written.size() == 4 && calls > 0
+             ? 0
+             : 1;
 }
