@@ -98,6 +98,30 @@ Terms block_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t o
                    {"its parts", parts(4 * dim)}}});
 }
 
+/// The same of a global block that merges tokens.
+Terms merged_block_terms(const MemoryRequest& r, const Sizes& z, const MergeCounts& counts) {
+  const int64_t N = counts.tokens, M = counts.most_rows(), d = counts.destinations;
+  const int64_t rows = std::min(N, block_rows(z.C)), of_rows = rows * z.C;
+  const int64_t sources = std::min(N - d, std::max<int64_t>(1, kMatchScores / d));  // at a time
+  const auto parts = [&](int64_t in) { return product_part_bytes(r, rows, in); };
+  const MemoryTerm metric{"metric", N * z.C * z.state}, norm{"norm of a piece of rows", of_rows * z.state},
+      cast{"its cast", z.operand < z.state ? of_rows * z.operand : 0},
+      hidden{"hidden layer of a piece of rows", 4 * of_rows * z.operand},
+      beside{"its input's cast or its output", of_rows * z.operand};
+  const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
+      qkv{"q, k, v", N * 3 * z.C * z.operand}, merged{"merged q, k, v", M * 3 * z.C * z.operand},
+      mixed{"attention's output", M * z.C * z.operand}, projected{"its projection", mixed.bytes};
+  return largest({{metric,
+                   {"destinations' metric", d * z.C * z.state},
+                   {"sources' metric", sources * z.C * z.state},
+                   {"scores", sources * std::min(d, kMatchScores) * z.state}},
+                  {plan, qkv, norm, cast, {"its parts", parts(z.C)}},
+                  {plan, qkv, merged},
+                  {plan, merged, mixed, {"parts of q, k, v", M * z.C * attention_part_bytes(r, z.operand)}},
+                  {plan, mixed, projected, {"its parts", parts(z.C)}},
+                  {plan, projected, norm, hidden, beside, {"its parts", parts(4 * z.C)}}});
+}
+
 Terms kept_terms(const Sizes& z, int64_t layers) {
   return {{"kept layers", layers * z.S * z.P * 2 * z.C * z.state}};
 }
@@ -111,9 +135,18 @@ StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, int64_t fr
   return {"patch_embed", joined(chunk, block_terms(r, tokens, z.C, z.operand, false))};
 }
 
-StageMemory block_stage(const MemoryRequest& r, const Sizes& z, const char* stage, int64_t kept_layers) {
+StageMemory block_stage(const char* stage, const Sizes& z, int64_t kept_layers, const Terms& block) {
   const Terms tokens = joined({{"residual", z.S * z.P * z.C * z.state}}, kept_terms(z, kept_layers));
-  return {stage, joined(tokens, block_terms(r, z.S * z.P, z.C, z.operand, false))};
+  return {stage, joined(tokens, block)};
+}
+
+/// The larger of the kinds of global blocks that run, up to block `last`.
+Terms global_block_terms(const MemoryRequest& r, const Sizes& z, const Terms& exact, int64_t last) {
+  if (!r.merge || r.merge->start > last) return exact;
+  const MergeCounts counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  if (counts.most_merged == 0) return exact;
+  const Terms merged = merged_block_terms(r, z, counts);
+  return r.merge->start == 0 ? merged : largest({exact, merged});
 }
 
 StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, int64_t kept_layers) {
@@ -206,8 +239,10 @@ void plan_stages(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
   if (heads.camera) kept.insert(r.config.depth - 1);
   const auto layers = static_cast<int64_t>(kept.size());
   plan.stages.push_back(patch_embed_stage(r, z, plan.embed_frames));
-  plan.stages.push_back(block_stage(r, z, "frame_block", std::max<int64_t>(0, layers - 1)));
-  plan.stages.push_back(block_stage(r, z, "global_block", layers));
+  const Terms block = block_terms(r, z.S * z.P, z.C, z.operand, false);
+  plan.stages.push_back(block_stage("frame_block", z, std::max<int64_t>(0, layers - 1), block));
+  const int64_t last = kept.empty() ? 0 : *kept.rbegin();
+  plan.stages.push_back(block_stage("global_block", z, layers, global_block_terms(r, z, block, last)));
   if (heads.camera) plan.stages.push_back(camera_stage(r, z, layers));
   const auto dense = [&](const char* stage, int64_t outputs) {
     plan.stages.push_back(

@@ -8,6 +8,7 @@
 #include "attention/variant.h"
 #include "model/config.h"
 #include "model/heads/track_sizes.h"
+#include "model/merge_options.h"
 #include "model/precision.h"
 
 // How much memory a run takes and in what pieces it works: arithmetic alone, without tensors or devices.
@@ -23,6 +24,7 @@ struct MemoryRequest {
   int64_t frames = 1, height = 0, width = 0;  // pixels, multiples of the patch size
   int64_t query_points = 0;
   int64_t frames_per_chunk = 0;  // of the patch embedder and the dense heads; 0: by size
+  std::optional<MergeOptions> merge;
 };
 
 struct MemoryTerm {

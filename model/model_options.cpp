@@ -70,6 +70,7 @@ void check_attention([[maybe_unused]] const Config& config, const ModelOptions& 
 void check_model_options(const Config& config, const ModelOptions& options) {
   check_precision(options);
   check_attention(config, options);
+  if (options.merge) check_merge_options(*options.merge);
 }
 
 }  // namespace vggt

@@ -1,8 +1,11 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "attention/variant.h"
 #include "model/config.h"
+#include "model/merge_options.h"
 #include "model/precision.h"
 
 namespace vggt {
@@ -20,11 +23,12 @@ struct ModelOptions {
   /// Of frame, global, DINOv2 and camera attention. Any but automatic needs CUDA. The camera head runs in
   /// fp32 and takes automatic where this is half.
   AttentionVariant attention = AttentionVariant::automatic;
-  AttentionTuner* tuner = nullptr;  // as in AttentionOptions; it must outlive the model
+  AttentionTuner* tuner = nullptr;    // as in AttentionOptions; it must outlive the model
+  std::optional<MergeOptions> merge;  // in global attention; none: exact attention over all tokens
 };
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this
-/// architecture, cannot have. Loads nothing.
+/// architecture, cannot have, and for merging that check_merge_options() refuses. Loads nothing.
 void check_model_options(const Config& config, const ModelOptions& options);
 
 }  // namespace vggt

@@ -246,7 +246,8 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   request.width = frames.width;
   request.query_points = with_tracks ? query_points.size(0) : 0;
   const MemoryPlan plan = plan_memory(request);
-  TokenStore store = net.aggregator->forward(frames, net.picks(), plan.embed_frames, observer);
+  TokenStore store =
+      net.aggregator->forward(frames, net.picks(), plan.embed_frames, net.options.merge, observer);
   if (net.camera_head) net.run_camera(store, frames, sink, observer);
   if (net.depth_head) net.run_dense(*net.depth_head, true, store, frames, plan.dense_frames, sink, observer);
   if (net.point_head) net.run_dense(*net.point_head, false, store, frames, plan.dense_frames, sink, observer);
@@ -261,6 +262,7 @@ MemoryRequest memory_request(const Config& config, const ModelOptions& options) 
   request.precision = options.precision;
   request.attention = options.attention;
   request.frames_per_chunk = options.frames_per_chunk;
+  request.merge = options.merge;
 #ifdef VGGT_CUDA
   if (options.device.is_cuda()) request.gpu = cuda_device(numbered(options.device));
 #endif

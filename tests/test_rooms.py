@@ -11,7 +11,7 @@ from pathlib import Path
 
 FLOOR = {
     "attention": "attention.h packed_offsets.h params.h reference.h result.h state.h variant.h",
-    "model": "config.h frame_provider.h model_options.h observer.h precision.h predictions.h",
+    "model": "config.h frame_provider.h merge_options.h model_options.h observer.h precision.h predictions.h",
 }
 
 ROOMS = {

@@ -5,6 +5,15 @@
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
+namespace {
+
+/// work(first, count) for so many rows, at most `most` at a time.
+template <class Work>
+void in_pieces(int64_t rows, int64_t most, const Work& work) {
+  for (int64_t first = 0; first < rows; first += most) work(first, std::min(most, rows - first));
+}
+
+}  // namespace
 
 Block::Block(Binder& bind, const std::string& name, const Kind& kind)
     : kind_(kind),
@@ -23,13 +32,12 @@ Block::Block(Binder& bind, const std::string& name, const Kind& kind)
 }
 
 at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
-  const int64_t R = rows.size(0), A = kind_.heads, D = kind_.dim / A, most = block_rows(kind_.dim);
+  const int64_t R = rows.size(0), A = kind_.heads, D = kind_.dim / A;
   at::Tensor qkv = at::empty({R, 3 * kind_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
-  for (int64_t first = 0; first < R; first += most) {
-    const int64_t count = std::min(most, R - first);
+  in_pieces(R, block_rows(kind_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = qkv.narrow(0, first, count);  // [count,3C]
     qkv_.write(part, norm1_(rows.narrow(0, first, count)));
-  }
+  });
   qkv = qkv.view({R, 3, A, D});
   if (qk_norm_) {
     TORCH_CHECK(rope != nullptr, "Block: a block with q/k norm needs a rope");
@@ -51,13 +59,40 @@ at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
 }
 
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  const int64_t R = rows.size(0), most = block_rows(kind_.dim);
-  for (int64_t first = 0; first < R; first += most) {
-    const int64_t count = std::min(most, R - first);
+  in_pieces(rows.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = rows.narrow(0, first, count);  // [count,C]
     part.addcmul_(proj_(mixed.narrow(0, first, count)), ls1_);
     part.addcmul_(mlp_(norm2_(part)), ls2_);
-  }
+  });
+}
+
+at::Tensor Block::metric(const at::Tensor& rows) const {
+  constexpr double kTiny = 1e-12;  // a token of zeros stays one
+  at::Tensor metric = at::empty(rows.sizes(), rows.options());
+  in_pieces(rows.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+    const at::Tensor normed = norm1_(rows.narrow(0, first, count));         // [count,C]
+    const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);  // [count,1]
+    at::Tensor part = metric.narrow(0, first, count);
+    at::div_out(part, normed, length);
+  });
+  return metric;
+}
+
+at::Tensor Block::project_out(const at::Tensor& mixed) const {
+  at::Tensor projected = at::empty_like(mixed);  // [M,C]
+  in_pieces(mixed.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+    at::Tensor part = projected.narrow(0, first, count);
+    proj_.write(part, mixed.narrow(0, first, count));
+  });
+  return projected;
+}
+
+void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, const at::Tensor& row_of) const {
+  in_pieces(rows.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+    at::Tensor part = rows.narrow(0, first, count);  // [count,C]
+    part.addcmul_(projected.index_select(0, row_of.narrow(0, first, count)), ls1_);
+    part.addcmul_(mlp_(norm2_(part)), ls2_);
+  });
 }
 
 void Block::forward_(at::Tensor& x, const Rope* rope) const {

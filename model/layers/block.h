@@ -13,7 +13,8 @@ namespace vggt {
 /// x += ls1·attn(norm1(x)); x += ls2·mlp(norm2(x)).
 ///
 /// Its two halves project() and finish_() work row by row, so that rows may come in any pieces; only
-/// attend(), between them, needs all tokens of a sequence.
+/// attend(), between them, needs all tokens of a sequence. Where it runs on merged tokens, project_out() and
+/// finish_projected_() take finish_()'s place.
 class Block {
  public:
   struct Kind {
@@ -38,6 +39,17 @@ class Block {
 
   /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].
   void finish_(at::Tensor& rows, const at::Tensor& mixed) const;
+
+  /// What tokens are compared by when they merge: norm1 of rows [R,C], each of unit length -> [R,C], state
+  /// type.
+  at::Tensor metric(const at::Tensor& rows) const;
+
+  /// The product that ends the attention: mixed [M,C] -> [M,C], operand type.
+  at::Tensor project_out(const at::Tensor& mixed) const;
+
+  /// finish_() after project_out(): rows [R,C], updated in place; row i adds row row_of[i] of projected
+  /// [M,C]. row_of [R] int64.
+  void finish_projected_(at::Tensor& rows, const at::Tensor& projected, const at::Tensor& row_of) const;
 
  private:
   struct QkNorm {

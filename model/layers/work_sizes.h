@@ -23,4 +23,7 @@ inline constexpr int64_t kSplitPieceBytes = int64_t{256} << 20;
 /// Bytes of the unfolded windows of a convolution by products.
 inline constexpr int64_t kConvPieceBytes = int64_t{256} << 20;
 
+/// Scores of tokens against tokens, where merging looks for the most similar ones.
+inline constexpr int64_t kMatchScores = int64_t{1} << 26;
+
 }  // namespace vggt

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/trunk/token_merge.h"
+
 namespace vggt {
 namespace {
 
@@ -32,6 +34,17 @@ at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
   return images.scalar_type() == at::kByte ? values / 255 : values;
 }
 
+/// A global block on merged tokens: rows [N,C], updated in place.
+void forward_merged_(const Block& block, at::Tensor& rows, const Rope& rope, const MergeLayout& layout) {
+  const MergePlan plan = plan_merge(layout, block.metric(rows));
+  // One name for all of them: each is gone when the next but one is made.
+  at::Tensor x = block.project(rows, &rope);  // [N,3,A,D]
+  x = plan.apply(x);                          // [M,3,A,D]
+  x = block.attend(x, 1);                     // [M,C]
+  x = block.project_out(x);                   // [M,C]
+  block.finish_projected_(rows, x, plan.row_of);
+}
+
 }  // namespace
 
 Aggregator::Aggregator(Binder& bind, const Config& config, const AttentionOptions& attention)
@@ -59,7 +72,8 @@ void Aggregator::embed(const FrameProvider& frames, int64_t frames_per_chunk, co
 }
 
 TokenStore Aggregator::forward(const FrameProvider& frames, const std::vector<int64_t>& picks,
-                               int64_t frames_per_chunk, const Observer& observer) const {
+                               int64_t frames_per_chunk, const std::optional<MergeOptions>& merge,
+                               const Observer& observer) const {
   const int64_t rows = frames.height / config_.patch_size, columns = frames.width / config_.patch_size;
   const int64_t S = frames.frames, P = config_.special_tokens() + rows * columns, C = config_.embed_dim;
   TokenStore store(S, P, C, picks, camera_token_.options());
@@ -67,14 +81,22 @@ TokenStore Aggregator::forward(const FrameProvider& frames, const std::vector<in
   embed(frames, frames_per_chunk, observer, tokens);
   const Rope rope(rows, columns, config_.special_tokens(), C / config_.num_heads, config_.rope_freq,
                   tokens.options());
-  const int64_t last = store.last_layer();
+  const int64_t last = store.last_layer(), first_merged = merge ? merge->start : last + 1;
+  std::optional<MergeLayout> layout;
+  if (first_merged <= last)
+    layout = merge_layout(S, rows, columns, config_.special_tokens(), *merge, tokens.device());
+  if (layout && layout->most_merged == 0) layout.reset();  // then tokens protected twice do not count twice
   for (int64_t i = 0; i <= last; ++i) {
     report_progress(observer, "aggregator", i, last + 1);
     frame_blocks_[i].forward_(tokens, &rope);
     report_tensor(observer, "aggregator", "frame_block." + std::to_string(i), tokens);
     store.keep_frame_half(i);
-    at::Tensor sequence = tokens.view({1, S * P, C});
-    global_blocks_[i].forward_(sequence, &rope);
+    at::Tensor sequence = tokens.view({1, S * P, C}), all = tokens.view({S * P, C});
+    if (layout && i >= first_merged) {
+      forward_merged_(global_blocks_[i], all, rope, *layout);
+    } else {
+      global_blocks_[i].forward_(sequence, &rope);
+    }
     report_tensor(observer, "aggregator", "global_block." + std::to_string(i), sequence);
     store.keep_global_half(i);
   }

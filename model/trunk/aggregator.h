@@ -1,7 +1,9 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "model/frame_provider.h"
+#include "model/merge_options.h"
 #include "model/observer.h"
 #include "model/trunk/patch_embed.h"
 #include "model/trunk/token_store.h"
@@ -15,9 +17,9 @@ class Aggregator {
   Aggregator(Binder& bind, const Config& config, const AttentionOptions& attention);
 
   /// The outputs of the layers in `picks`, each [S,P,2C]. frames_per_chunk: how many frames the patch
-  /// embedder takes at once.
+  /// embedder takes at once. merge: global blocks from its start on attend to merged tokens.
   TokenStore forward(const FrameProvider& frames, const std::vector<int64_t>& picks, int64_t frames_per_chunk,
-                     const Observer& observer) const;
+                     const std::optional<MergeOptions>& merge, const Observer& observer) const;
 
  private:
   void embed(const FrameProvider& frames, int64_t frames_per_chunk, const Observer& observer,

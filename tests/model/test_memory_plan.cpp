@@ -89,6 +89,7 @@ TEST(MemoryPlan, MoreFramesNeverTakeLess) {
       MemoryRequest r = request(precision, 1, {true, true, true, true});
       if (!on_gpu) r.gpu.reset();
       r.query_points = 256;
+      if (precision == Precision::tf32) r.merge = MergeOptions{.start = 3};
       MemoryPlan last = plan_memory(r);
       for (r.frames = 2; r.frames < 3000; r.frames = r.frames * 5 / 4 + 1) {
         const MemoryPlan plan = plan_memory(r);
@@ -128,6 +129,44 @@ TEST(MemoryPlan, RowsOfAWideBlockStayBelowLayerNormsLimit) {
     EXPECT_GE(block_rows(dim), 1);
     EXPECT_LE(block_rows(dim) * 4 * dim, kNormElements);
   }
+}
+
+TEST(MemoryPlan, AMergedBlockByHand) {
+  MemoryRequest r = request(Precision::bf16, 3, {.camera = true});
+  r.height = r.width = 14 * 4;  // 21 tokens a frame, 63 in all: 21 + 2·(5 + 4) destinations, 24 sources
+  r.merge = MergeOptions{.ratio = 0.2, .protect = 0.1};  // 12 merge, 6 are protected
+  const MergeCounts counts = merge_counts(3, 4, 4, 5, *r.merge);
+  EXPECT_EQ(counts.tokens, 63);
+  EXPECT_EQ(counts.destinations, 39);
+  EXPECT_EQ(counts.protected_tokens, 6);
+  EXPECT_EQ(counts.protected_step, 10);
+  EXPECT_EQ(counts.most_merged, 12);
+  EXPECT_EQ(counts.most_rows(), 12 + 39 + 6);
+  const int64_t C = r.config.embed_dim;
+  const MemoryPlan plan = plan_memory(r);  // the MLP is the widest step
+  EXPECT_EQ(term(plan, "global_block", "merge plan").bytes, 8 * (2 * 63 + 6 + 57));
+  EXPECT_EQ(term(plan, "global_block", "its projection").bytes, 57 * C * 2);
+  EXPECT_EQ(term(plan, "global_block", "hidden layer of a piece of rows").bytes, 63 * 4 * C * 2);
+}
+
+TEST(MemoryPlan, MergingTakesLessWhereItShortensAttention) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    MemoryRequest r = request(precision, 400);
+    const MemoryPlan exact = plan_memory(r);
+    r.merge = MergeOptions{};
+    const MemoryPlan merged = plan_memory(r);
+    EXPECT_LT(merged.peak_bytes("global_block"), exact.peak_bytes("global_block"));
+    EXPECT_EQ(merged.peak_bytes("frame_block"), exact.peak_bytes("frame_block"));
+    r.merge->start = 5;  // exact blocks before it
+    EXPECT_EQ(plan_memory(r).peak_bytes("global_block"), exact.peak_bytes("global_block"));
+    r.merge = MergeOptions{.start = 24};
+    EXPECT_EQ(plan_memory(r).peak_bytes(), exact.peak_bytes());
+    r.merge = MergeOptions{.ratio = 0};
+    EXPECT_EQ(plan_memory(r).peak_bytes(), exact.peak_bytes());
+  }
+  // 1041 tokens a frame: the length that the description of FastVGGT names.
+  const MergeCounts counts = merge_counts(400, 28, 37, 5, {});
+  EXPECT_NEAR(static_cast<double>(counts.most_rows()) / static_cast<double>(counts.tokens), 0.349, 5e-4);
 }
 
 // Peaks of bench_model on an H200, cameras and depth. fp32 was limited by attention's parts then as now.
