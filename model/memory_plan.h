@@ -24,7 +24,7 @@ struct MemoryRequest {
   int64_t frames = 1, height = 0, width = 0;  // pixels, multiples of the patch size
   int64_t query_points = 0;
   int64_t frames_per_chunk = 0;  // of the patch embedder and the dense heads; 0: by size
-  std::optional<MergeOptions> merge;
+  std::optional<MergeOptions> merge = {};
 };
 
 struct MemoryTerm {

@@ -24,7 +24,7 @@ struct ModelOptions {
   /// fp32 and takes automatic where this is half.
   AttentionVariant attention = AttentionVariant::automatic;
   AttentionTuner* tuner = nullptr;    // as in AttentionOptions; it must outlive the model
-  std::optional<MergeOptions> merge;  // in global attention; none: exact attention over all tokens
+  std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
 };
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this
