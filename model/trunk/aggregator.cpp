@@ -37,7 +37,7 @@ at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
 /// A global block on merged tokens: rows [N,C], updated in place.
 void forward_merged_(const Block& block, at::Tensor& rows, const Rope& rope, const MergeLayout& layout) {
   const MergePlan plan = plan_merge(layout, block.metric(rows));
-  // One name for all of them: each is gone when the next but one is made.
+  // One name for all: each one's memory is free as soon as the next is made.
   at::Tensor x = block.project(rows, &rope);  // [N,3,A,D]
   x = plan.apply(x);                          // [M,3,A,D]
   x = block.attend(x, 1);                     // [M,C]
@@ -85,7 +85,7 @@ TokenStore Aggregator::forward(const FrameProvider& frames, const std::vector<in
   std::optional<MergeLayout> layout;
   if (first_merged <= last)
     layout = merge_layout(S, rows, columns, config_.special_tokens(), *merge, tokens.device());
-  if (layout && layout->most_merged == 0) layout.reset();  // then tokens protected twice do not count twice
+  if (layout && layout->most_merged == 0) layout.reset();  // exact then, as in the reference
   for (int64_t i = 0; i <= last; ++i) {
     report_progress(observer, "aggregator", i, last + 1);
     frame_blocks_[i].forward_(tokens, &rope);
