@@ -24,6 +24,10 @@ struct Options {
   std::string query_points;
   std::string precision = "auto", attention = "auto", device = "auto";
   bool no_autotune = false;
+  std::string merge = "off";
+  int64_t merge_start = 0;
+  double merge_ratio = 0.9, merge_protect = 0.1;
+  int64_t merge_seed = 33;
   int64_t threads = 0;
 
   double conf_percentile = 50;
@@ -94,6 +98,11 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
+  visit(I{"merge", kModel, "on|off", "merge like tokens [off], from global block N", {"on", "off"}}, o.merge);
+  visit(I{"merge-start", kModel, "N", "", {}, 0, 1e9}, o.merge_start);
+  visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);
+  visit(I{"merge-protect", kModel, "R", "", {}, 0, 1}, o.merge_protect);
+  visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
   visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N [the first GPU, if any]"}, o.device);
   visit(I{"threads", kModel, "N", "CPU threads [0: one per core]", {}, 0, 4096}, o.threads);
 

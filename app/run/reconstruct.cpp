@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "app/report/picture.h"
 #include "app/report/summary.h"
@@ -37,6 +38,13 @@ Events recording(const Events& events, std::vector<std::string>& warnings) {
 std::string model_text(const ModelPlan& plan) {
   return plan.weights.path().filename().string() + " on " + device_name(plan.options.device) + " in " +
          precision_name(plan.options.precision) + ", heads: " + heads_text(plan.options.heads);
+}
+
+std::string merge_text(const MergeOptions& merge) {
+  std::ostringstream text;
+  text << "from block " << merge.start << ", ratio " << merge.ratio << ", protect " << merge.protect
+       << ", seed " << merge.seed;
+  return text.str();
 }
 
 const char* unit_of(const std::string& stage) {
@@ -225,6 +233,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("device:    " + device_name(model.device));
   lines.push_back("precision: " + precision_name(model.precision));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
+  if (model.merge) lines.push_back("merging:   " + merge_text(*model.merge));
   const MemoryPlan memory = memory_of(plan.model, frames);
   lines.push_back("memory:    " +
                   memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes));

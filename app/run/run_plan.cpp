@@ -32,6 +32,12 @@ ScenePlan plan_scene(const Options& options, CloudSource source) {
   return scene;
 }
 
+std::optional<MergeOptions> plan_merging(const Options& options) {
+  if (options.merge == "off") return std::nullopt;
+  return MergeOptions{options.merge_start, options.merge_ratio, options.merge_protect,
+                      static_cast<uint64_t>(options.merge_seed)};
+}
+
 OutputPlan plan_output_files(const Options& options) {
   OutputPlan outputs;
   outputs.paths = plan_outputs(options.out, options.picture, options.save_predictions);
@@ -48,6 +54,7 @@ RunPlan plan_run(const Options& options) {
   model.device = choose_device(options.device);
   model.attention = choose_attention(options.attention, model.device);
   model.precision = choose_precision(options.precision, options.attention, model.device);
+  model.merge = plan_merging(options);
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
   Config config = config_of(weights);

@@ -19,7 +19,7 @@ namespace vggt {
 struct ModelPlan {
   WeightFile weights;
   Config config;
-  ModelOptions options;  // device, precision, heads, attention; the tuner is the run's own
+  ModelOptions options;  // device, precision, heads, attention, merging; the tuner is the run's own
   bool autotune = true;  // attention's plans by measurement
   QueryPoints queries;   // for the tracker; none where it does not run
   std::filesystem::path queries_file;

@@ -160,6 +160,22 @@ TEST_F(CliTest, DryRunSaysAllAndWritesNothing) {
   expect_refusal(reconstruct("--frames frames --out frames/0.png/x.ply --dry-run"), "cannot write");
 }
 
+TEST_F(CliTest, MergesTokensWhereAsked) {
+  const std::string begin = "--frames frames --heads camera --save-predictions ";
+  const auto poses = [&](const std::string& name, const std::string& options) {
+    const Outcome outcome = reconstruct(begin + name + options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return text_of(path(name));
+  };
+  const std::string exact = poses("a.safetensors", "");
+  EXPECT_NE(poses("b.safetensors", " --merge on"), exact);
+  EXPECT_EQ(poses("c.safetensors", " --merge on --merge-start 4"), exact);  // the model has four blocks
+  EXPECT_EQ(poses("d.safetensors", " --merge-ratio 0.5"), exact);           // off
+  const Outcome plan = reconstruct(begin + "e.safetensors --merge on --merge-seed 7 --dry-run");
+  EXPECT_NE(plan.out.find("merging:   from block 0, ratio 0.9, protect 0.1, seed 7"), std::string::npos)
+      << plan.out;
+}
+
 TEST_F(CliTest, HelpVersionAndConfigAreForStandardOutput) {
   for (const char* arguments : {"--help", "--version", "weights --help"}) {
     const Outcome outcome = run(arguments);

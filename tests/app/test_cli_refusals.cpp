@@ -42,6 +42,9 @@ TEST_F(CliTest, WithoutFramesThereIsNothingToDo) {
 TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
   expect_refusal(reconstruct("--frames frames --out out/ --voxle 1"), "did you mean '--voxel'");
   expect_refusal(reconstruct("--frames frames --out out/ --fit cropp"), "did you mean 'crop'");
+  expect_refusal(reconstruct("--frames frames --out out/ --merge onn"), "did you mean 'on'");
+  for (const char* share : {"-0.1", "1.1", "nan"})
+    expect_refusal(reconstruct(std::string("--frames frames --out out/ --merge-ratio ") + share), share);
   write(dir_ / "c.yaml", "frames: frames\nout: out/\nvoxle: 1\n");
   expect_refusal(reconstruct("--config c.yaml"), "c.yaml:3: unknown key 'voxle'; did you mean 'voxel'?");
   expect_refusal(reconstruct("--config nowhere.yaml"), "nowhere.yaml");

@@ -62,6 +62,11 @@ Options unusual() {
   o.precision = "bf16";
   o.attention = "half";
   o.no_autotune = true;
+  o.merge = "on";
+  o.merge_start = 4;
+  o.merge_ratio = 0.75;
+  o.merge_protect = 0;
+  o.merge_seed = 5;
   o.device = "cuda:3";
   o.threads = 5;
   o.conf_percentile = 100.0 / 3;
