@@ -23,7 +23,7 @@ struct ModelOptions {
   /// Of frame, global, DINOv2 and camera attention. Any but automatic needs CUDA. The camera head runs in
   /// fp32 and takes automatic where this is half.
   AttentionVariant attention = AttentionVariant::automatic;
-  AttentionTuner* tuner = nullptr;    // as in AttentionOptions; it must outlive the model
+  AttentionTuner* tuner = nullptr;         // as in AttentionOptions; it must outlive the model
   std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
 };
 
