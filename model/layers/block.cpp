@@ -2,29 +2,30 @@
 
 #include <algorithm>
 
+#include "attention/attention.h"
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
 
-Block::Block(Binder& bind, const std::string& name, const Kind& kind)
-    : kind_(kind),
-      norm1_(bind, name + ".norm1", kind.dim, kind.norm_eps),
-      norm2_(bind, name + ".norm2", kind.dim, kind.norm_eps),
-      qkv_(bind, name + ".attn.qkv", kind.dim, 3 * kind.dim),
-      proj_(bind, name + ".attn.proj", kind.dim, kind.dim),
-      mlp_(bind, name + ".mlp", kind.dim, 4 * kind.dim, kind.dim),
-      ls1_(bind.state(name + ".ls1.gamma", {kind.dim})),
-      ls2_(bind.state(name + ".ls2.gamma", {kind.dim})) {
-  if (kind.qk_norm) {
-    const int64_t head_dim = kind.dim / kind.heads;
+Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
+    : spec_(spec),
+      norm1_(bind, name + ".norm1", spec.dim, spec.norm_eps),
+      norm2_(bind, name + ".norm2", spec.dim, spec.norm_eps),
+      qkv_(bind, name + ".attn.qkv", spec.dim, 3 * spec.dim),
+      proj_(bind, name + ".attn.proj", spec.dim, spec.dim),
+      mlp_(bind, name + ".mlp", spec.dim, 4 * spec.dim, spec.dim),
+      ls1_(bind.state(name + ".ls1.gamma", {spec.dim})),
+      ls2_(bind.state(name + ".ls2.gamma", {spec.dim})) {
+  if (spec.qk_norm) {
+    const int64_t head_dim = spec.dim / spec.heads;
     qk_norm_.emplace(QkNorm{LayerNorm(bind, name + ".attn.q_norm", head_dim),
                             LayerNorm(bind, name + ".attn.k_norm", head_dim)});
   }
 }
 
 at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
-  const int64_t R = rows.size(0), A = kind_.heads, D = kind_.dim / A, most = block_rows(kind_.dim);
-  at::Tensor qkv = at::empty({R, 3 * kind_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
+  const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A, most = block_rows(spec_.dim);
+  at::Tensor qkv = at::empty({R, 3 * spec_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
   for (int64_t first = 0; first < R; first += most) {
     const int64_t count = std::min(most, R - first);
     at::Tensor part = qkv.narrow(0, first, count);  // [count,3C]
@@ -42,16 +43,16 @@ at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
 }
 
 at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
-  const int64_t R = qkv.size(0), B = sequences, A = kind_.heads, D = kind_.dim / A;
+  const int64_t R = qkv.size(0), B = sequences, A = spec_.heads, D = spec_.dim / A;
   const at::Tensor heads = qkv.view({B, R / B, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
   const at::Tensor out =
-      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), kind_.attention)
+      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), spec_.attention)
           .out;                                        // [B,A,N,D]
-  return out.transpose(1, 2).reshape({R, kind_.dim});  // [B·N,C]
+  return out.transpose(1, 2).reshape({R, spec_.dim});  // [B·N,C]
 }
 
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  const int64_t R = rows.size(0), most = block_rows(kind_.dim);
+  const int64_t R = rows.size(0), most = block_rows(spec_.dim);
   for (int64_t first = 0; first < R; first += most) {
     const int64_t count = std::min(most, R - first);
     at::Tensor part = rows.narrow(0, first, count);  // [count,C]
@@ -61,7 +62,7 @@ void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
 }
 
 void Block::forward_(at::Tensor& x, const Rope* rope) const {
-  at::Tensor rows = x.view({-1, kind_.dim});  // [B·N,C]
+  at::Tensor rows = x.view({-1, spec_.dim});  // [B·N,C]
   // The projections are gone before the rest begins: the temporary ends with this statement.
   const at::Tensor mixed = attend(project(rows, rope), x.size(0));
   finish_(rows, mixed);
