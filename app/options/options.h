@@ -62,17 +62,17 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
   visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}},
         o.fit);
-  visit(I{"width", kInput, "N", "image width for the network [by the weights]", {}, 14, 16384}, o.width);
-  visit(I{"strict", kInput, "", "end at an unreadable frame, do not skip it"}, o.strict);
+  visit(I{"width", kInput, "N", "image width for the network [the weights' own]", {}, 14, 16384}, o.width);
+  visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
 
   visit(I{"weights", kModel, "FILE", "model: .ts, .safetensors, .pt [the small model]"}, o.weights);
   visit(I{"heads",
           kModel,
           "LIST",
-          "outputs: camera,depth,points,tracks [as needed]",
+          "predict camera,depth,points,tracks [as needed]",
           {"camera", "depth", "points", "tracks"}},
         o.heads);
-  visit(I{"points", kModel, "depth|head", "cloud from depth maps, or from the point head", {"depth", "head"}},
+  visit(I{"points", kModel, "depth|head", "make the cloud from depth or predicted points", {"depth", "head"}},
         o.points);
   visit(I{"bundle-adjust",
           kModel,
@@ -90,7 +90,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"attention",
           kModel,
           "A",
-          "GPU kernels: auto|strict|split|turbo|half|sdpa",
+          "GPU kernel: auto, or see README for the others",
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
@@ -101,12 +101,12 @@ void visit_options(SomeOptions& o, Visit&& visit) {
         o.conf_percentile);
   visit(I{"conf-threshold", kScene, "X", "drop pixels of confidence below X instead", {}, -kBig, kBig},
         o.conf_threshold);
-  visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240)"}, o.mask_black);
+  visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240) ones"}, o.mask_black);
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
-  visit(I{"depth-edge", kScene, "R", "drop edges, where depth jumps by R of itself", {}, 0, 1e6},
+  visit(I{"depth-edge", kScene, "R", "drop depth edges: 3x3 spread above R x depth", {}, 0, 1e6},
         o.depth_edge);
-  visit(I{"voxel", kScene, "R", "keep one point a cube of side R x median depth", {}, 0, 1e3}, o.voxel);
-  visit(I{"outliers", kScene, "off|on|N,S", "drop points S deviations far from N neighbours"}, o.outliers);
+  visit(I{"voxel", kScene, "R", "merge points in cubes of side R x median depth", {}, 0, 1e3}, o.voxel);
+  visit(I{"outliers", kScene, "off|on|N,S", "drop points far off N neighbours, S deviations"}, o.outliers);
   visit(I{"max-points", kScene, "N", "keep at most N points, chosen at random", {}, 0, kBig}, o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
@@ -116,7 +116,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
         o.save_predictions);
   visit(I{"dry-run", kOutput, "", "show what would be done, write nothing"}, o.dry_run);
-  visit(I{"quiet", kOutput, "", "print only warnings and errors; or more"}, o.quiet);
+  visit(I{"quiet", kOutput, "", "print only warnings and errors; print details"}, o.quiet);
   visit(I{"verbose", kOutput, "", ""}, o.verbose);
 }
 
@@ -150,7 +150,7 @@ std::pair<int, int> parse_picture_size(const std::string& text, const std::strin
 /// The precisions that this choice of `attention` goes with; the first is the one it stands for.
 std::vector<std::string> precisions_for(const std::string& attention);
 
-/// Checks what concerns several options at once. Throws std::invalid_argument.
+/// Checks every option, and what concerns several at once. Throws std::invalid_argument.
 void check_options(const Options& options);
 
 /// The main help page.
