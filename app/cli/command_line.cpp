@@ -103,7 +103,8 @@ Weights add_weights(CLI::App& app, WeightsCommand& command) {
   w.convert = w.app->add_subcommand("convert", "Write weights in another format or type");
   w.convert->add_option("IN", command.input, "weight file to read")->required();
   w.convert->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
-  w.convert->add_option("--type", command.type, "fp32, fp16 or bf16 [as they are]")->check(types);
+  w.convert->add_option("--type", command.type, "type of the numbers: fp32, fp16 or bf16 [as in the input]")
+      ->check(types);
   w.verify = w.app->add_subcommand("verify", "Read and check every tensor of a weight file");
   w.verify->add_option("FILE", command.input, "weight file to check")->required();
   w.random = w.app->add_subcommand("random", "Write seeded random weights of an architecture");

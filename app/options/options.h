@@ -62,7 +62,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
   visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}},
         o.fit);
-  visit(I{"width", kInput, "N", "image width for the network [the weights' own]", {}, 14, 16384}, o.width);
+  visit(I{"width", kInput, "N", "image width the network sees (pad: long side)", {}, 14, 16384}, o.width);
   visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
 
   visit(I{"weights", kModel, "FILE", "model: .ts, .safetensors, .pt [the small model]"}, o.weights);
@@ -106,13 +106,13 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"depth-edge", kScene, "R", "drop depth edges: 3x3 spread above R x depth", {}, 0, 1e6},
         o.depth_edge);
   visit(I{"voxel", kScene, "R", "merge points in cubes of side R x median depth", {}, 0, 1e3}, o.voxel);
-  visit(I{"outliers", kScene, "off|on|N,S", "drop points far off N neighbours, S deviations"}, o.outliers);
+  visit(I{"outliers", kScene, "off|on|N,S", "drop points far from their N nearest (S sigma)"}, o.outliers);
   visit(I{"max-points", kScene, "N", "keep at most N points, chosen at random", {}, 0, kBig}, o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
   visit(I{"out", kOutput, "PATH", "SCENE.ply, or a folder for scene.ply and others"}, o.out);
   visit(I{"picture", kOutput, "FILE", "draw cloud and cameras: .png or .jpg"}, o.picture);
-  visit(I{"picture-size", kOutput, "WxH", ""}, o.picture_size);
+  visit(I{"picture-size", kOutput, "WxH", "pixels of that picture [1280x960]"}, o.picture_size);
   visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
         o.save_predictions);
   visit(I{"dry-run", kOutput, "", "show what would be done, write nothing"}, o.dry_run);

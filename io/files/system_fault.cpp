@@ -9,7 +9,7 @@ namespace vggt {
 SystemFault fault_of(const std::error_code& error) {
   constexpr std::array kResources = {ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE, EAGAIN, ENOLCK, ENOBUFS};
   constexpr std::array kMachine = {EIO,       ENXIO,     ENODEV,    ESTALE, ENOTCONN,
-                                   ETIMEDOUT, EREMOTEIO, ENOMEDIUM, EPIPE};
+                                   ETIMEDOUT, EREMOTEIO, ENOMEDIUM, EPIPE,  EBADF};
   if (error.category() != std::generic_category() && error.category() != std::system_category()) {
     return SystemFault::machine;
   }

@@ -1,5 +1,6 @@
 #include "io/scene/tum.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <ostream>
@@ -30,8 +31,9 @@ std::string tum_line(const FrameCamera& frame) {
 
 FrameCamera parse_line(const std::vector<std::string_view>& words) {
   std::array<double, 8> values{};
+  const std::size_t count = std::min(words.size(), values.size());
+  for (std::size_t i = 0; i < count; ++i) values[i] = finite_number(words[i]);
   if (words.size() < values.size()) throw std::invalid_argument("has fewer than 8 numbers");
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = finite_number(words[i]);
   if (words.size() > values.size()) throw std::invalid_argument("has more than 8 numbers");
   const Eigen::Matrix3d cam_from_world =
       unit_quaternion({values[7], values[4], values[5], values[6]}).toRotationMatrix().transpose();
