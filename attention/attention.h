@@ -1,38 +1,7 @@
 #pragma once
-#include <ATen/ATen.h>
-
-#include "attention/variant.h"
+#include "attention/attention_types.h"
 
 namespace vggt {
-
-class AttentionTuner;  // attention/tune/autotune.h
-
-/// What attention() returns besides the output.
-enum class AttentionWant {
-  output,      // out
-  output_lse,  // out and lse
-  state,       // m, s, w: the un-normalised state, to be merged with states over other keys
-};
-
-struct AttentionOptions {
-  double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
-  AttentionWant want = AttentionWant::output;
-  AttentionVariant variant = AttentionVariant::automatic;  // others: for fp32, bf16, fp16 on CUDA only
-  /// Where a GPU's plans are kept: a class of sizes that is new to it is measured on first use. Null: plans
-  /// by rule alone, the same on every run.
-  AttentionTuner* tuner = nullptr;
-  /// Packed sequences of different lengths: int64 CPU tensors [sequences + 1] of token offsets, with B = 1.
-  /// Query i of sequence j attends to the keys of sequence j only. Undefined: one sequence per batch entry.
-  at::Tensor q_offsets, k_offsets;
-};
-
-struct AttentionResult {
-  at::Tensor out;  // [B,A,Nq,D], type of q, laid out as [B,Nq,A,D] so that joining the heads is a view
-  /// [B,A,Nq] log of the sum of exp(logit); -inf where there are no keys. fp32 (fp64 for fp64)
-  at::Tensor lse;
-  at::Tensor m, s;  // [B,A,Nq] maximum logit, sum of exp(logit - m). fp32 (fp64 for fp64)
-  at::Tensor w;     // [B,A,Nq,D] sum of exp(logit - m)·v. fp32 (fp64 for fp64)
-};
 
 /// Exact softmax attention without a mask: softmax(scale·q·kᵀ)·v over all keys. Any number of threads may
 /// call it at once. q [B,A,Nq,D], k and v [B,A,Nk,D]: any strides with a contiguous last dimension, one type
@@ -40,12 +9,5 @@ struct AttentionResult {
 /// Throws c10::Error for shapes, types, devices or a variant that do not fit.
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionOptions& options = {});
-
-/// The state over the union of two disjoint sets of keys, from the states of the same queries over each.
-/// Associative and commutative; not idempotent: every (query, key) pair must be counted exactly once.
-AttentionResult merge_states(const AttentionResult& a, const AttentionResult& b);
-
-/// out (in this type) and lse of a finished state.
-AttentionResult finalise_state(const AttentionResult& state, at::ScalarType type);
 
 }  // namespace vggt

@@ -1,5 +1,5 @@
 #pragma once
-#include "attention/attention.h"
+#include "attention/attention_types.h"
 
 namespace vggt {
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "model/heads/head_constants.h"
+
 namespace vggt {
 namespace {
 
@@ -13,8 +15,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxJsonBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 8;
-constexpr int64_t kMaxSize =
-    1 << 20;  // of any size in a config, so that products of two stay far from overflow
+// The largest size in a config: products of two such sizes stay far from overflow.
+constexpr int64_t kMaxSize = 1 << 20;
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::invalid_argument("config.json: " + what);
@@ -203,7 +205,8 @@ void read_heads(ConfigReader& read, const TensorShapes& shapes, const Heads& hea
       heads.tracks ? count_blocks(shapes, "track_head.tracker.updateformer.time_blocks.") : std::nullopt,
       heads.tracks);
   std::optional<int64_t> levels;
-  if (const auto inputs = size_of(shapes, "track_head.tracker.corr_mlp.fc1.weight", 1)) levels = *inputs / 81;
+  if (const auto inputs = size_of(shapes, "track_head.tracker.corr_mlp.fc1.weight", 1))
+    levels = *inputs / kCorrelationWindow;
   read.integer("track_corr_levels", config.track_corr_levels, levels, heads.tracks);
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "model/heads/head_constants.h"
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
@@ -17,7 +18,6 @@ constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{2
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;
-constexpr int64_t kCorrelationWindow = 81, kVirtualTracks = 64;
 
 using Terms = std::vector<MemoryTerm>;
 
@@ -46,7 +46,7 @@ int64_t state_bytes(Precision precision) {
   return precision == Precision::fp64 ? 8 : 4;
 }
 
-/// The sizes that every stage counts with.
+/// Sizes that every stage counts with.
 struct Sizes {
   explicit Sizes(const MemoryRequest& r)
       : S(r.frames),
@@ -65,7 +65,7 @@ struct Sizes {
   int64_t operand, state;  // bytes of a number in the blocks' products, and in everything else
 };
 
-/// Bytes of parts that attention makes of one number each of q, k and v, where their type has this size.
+/// Bytes of the parts that attention makes of one element each of q, k and v. operand: bytes of an element.
 int64_t attention_part_bytes(const MemoryRequest& r, int64_t operand) {
   if (!r.gpu || operand != 4) return 0;
   const bool automatic = r.attention == AttentionVariant::automatic && r.gpu->mma;
@@ -75,9 +75,10 @@ int64_t attention_part_bytes(const MemoryRequest& r, int64_t operand) {
   return 0;
 }
 
-/// Parts of the rows that enter a product of fp32 split into fp16.
-int64_t product_part_bytes(const MemoryRequest& r, int64_t rows, int64_t in) {
-  if (!r.gpu || !r.gpu->wgmma || r.precision != Precision::fp32) return 0;
+/// Bytes of the parts of rows [rows,in] that enter a product of fp32 split into fp16. operand: bytes of an
+/// element; the heads' are fp32 beside an aggregator in bf16 or fp16 too.
+int64_t product_part_bytes(const MemoryRequest& r, int64_t operand, int64_t rows, int64_t in) {
+  if (!r.gpu || !r.gpu->wgmma || operand != 4 || r.precision == Precision::tf32) return 0;
   return std::min(rows * in * 4, kSplitPieceBytes);
 }
 
@@ -85,7 +86,7 @@ int64_t product_part_bytes(const MemoryRequest& r, int64_t rows, int64_t in) {
 Terms block_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
   const int64_t state = state_bytes(r.precision), rows = std::min(tokens, block_rows(dim));
   const int64_t cast = operand < state ? rows * dim * operand : 0;
-  const auto parts = [&](int64_t in) { return few_rows ? 0 : product_part_bytes(r, rows, in); };
+  const auto parts = [&](int64_t in) { return few_rows ? 0 : product_part_bytes(r, operand, rows, in); };
   const MemoryTerm qkv{"q, k, v", tokens * 3 * dim * operand},
       mixed{"attention's output", tokens * dim * operand};
   const MemoryTerm norm{"norm of a piece of rows", rows * dim * state};
@@ -150,18 +151,19 @@ Terms global_block_terms(const MemoryRequest& r, const Sizes& z, const Terms& ex
 }
 
 StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, int64_t kept_layers) {
-  constexpr int64_t kVectors =
-      10;  // of 2C numbers a frame: the token, its norm, the modulation, sums of them
+  // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
+  constexpr int64_t kVectors = 10;
   const Terms head = {{"vectors of all frames", kVectors * z.S * 2 * z.C * z.state}};
   return {"camera_head",
           joined(joined(kept_terms(z, kept_layers), head), block_terms(r, z.S, 2 * z.C, z.state, true))};
 }
 
-/// Of a dense head for a chunk of frames. outputs: its channels, 0 for a feature extractor at half the size.
+/// What a dense head holds for a chunk of frames. outputs: its channels; 0 for the tracker's feature
+/// extractor, whose maps are smaller than the frames.
 Terms dense_terms(const MemoryRequest& r, const Sizes& z, int64_t frames, int64_t features, int64_t outputs) {
   const int64_t patches = z.rows * z.columns, a = frames * z.state;
   const int64_t deepest = ((z.rows + 1) / 2) * ((z.columns + 1) / 2);
-  const int64_t ratio = outputs > 0 ? 1 : 2, narrow = outputs > 0 ? features / 2 : features;
+  const int64_t ratio = outputs > 0 ? 1 : kTrackStride, narrow = outputs > 0 ? features / 2 : features;
   const int64_t wide = a * 64 * patches * features;                 // the fused map, eight a patch's side
   const int64_t fused = a * 64 * patches * narrow;                  // after output_conv1
   const int64_t full = a * (z.H / ratio) * (z.W / ratio) * narrow;  // resized
@@ -175,7 +177,7 @@ Terms dense_terms(const MemoryRequest& r, const Sizes& z, int64_t frames, int64_
   if (outputs > 0) {
     steps.push_back({maps,
                      {"resized map", full},
-                     {"its output", a * 32 * z.H * z.W},
+                     {"its output", a * kDptLastChannels * z.H * z.W},
                      {"convolution", exact_bytes(full)}});
   } else {
     const int64_t pyramid = full + full / 3;
@@ -187,7 +189,7 @@ Terms dense_terms(const MemoryRequest& r, const Sizes& z, int64_t frames, int64_
 int64_t pyramid_frame_bytes(const MemoryRequest& r, const Sizes& z) {
   int64_t pixels = 0;
   for (int64_t level = 0; level < r.config.track_corr_levels; ++level)
-    pixels += ((z.H / 2) >> level) * ((z.W / 2) >> level);
+    pixels += ((z.H / kTrackStride) >> level) * ((z.W / kTrackStride) >> level);
   return pixels * r.config.track_features * z.state;
 }
 
@@ -205,8 +207,8 @@ StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan
   const MemoryTerm maps{"feature maps on the device", on_device * frame};
   const Terms extract = joined(joined(kept_terms(z, kept_layers), {maps}),
                                dense_terms(r, z, plan.dense_frames, r.config.track_features, 0));
-  const int64_t volume =
-      std::min(z.S * Q * (z.H / 2) * (z.W / 2), std::max(kCorrelationElements, Q * (z.H / 2) * (z.W / 2)));
+  const int64_t frame_volume = Q * (z.H / kTrackStride) * (z.W / kTrackStride);  // correlations of one frame
+  const int64_t volume = std::min(z.S * frame_volume, std::max(kCorrelationElements, frame_volume));
   const int64_t from_host = std::min(plan.track.host_frames, z.S - on_device);
   const MemoryTerm correlation{"correlations of all frames",
                                z.S * Q * r.config.track_corr_levels * kCorrelationWindow * z.state};
@@ -214,9 +216,14 @@ StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan
                            {"feature maps from the host", from_host * frame},
                            correlation,
                            {"correlation volume", 2 * volume * z.state}};
-  constexpr int64_t kTensors = 14;  // of hidden numbers a token that a block of the update transformer holds
-  const Terms update = {
-      maps, correlation, {"update transformer", kTensors * (Q + kVirtualTracks) * z.S * hidden * z.state}};
+  // The second product of a block's MLP: the transformer's input and its transform, x, norm1(x), the sum,
+  // norm2 of that sum, the hidden layer, the output.
+  constexpr int64_t kTensors = 6 + 4 + 1;  // of `hidden` numbers a token
+  const int64_t tokens = (Q + kVirtualTracks) * z.S;
+  const Terms update = {maps,
+                        correlation,
+                        {"update transformer", kTensors * tokens * hidden * z.state},
+                        {"its parts", product_part_bytes(r, z.state, tokens, 4 * hidden)}};
   return {"track_head", largest({extract, correlate, update})};
 }
 
@@ -290,7 +297,6 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   MemoryPlan plan;
   plan.embed_frames = chunk(embed);
   plan.dense_frames = chunk(dense);
-  plan.block_rows = std::min(z.S * z.P, block_rows(z.C));
   plan.track = track_sizes(request, z);
   plan.weight_bytes = count_weight_bytes(request, z);
   plan_stages(request, z, plan);

@@ -43,7 +43,6 @@ struct StageMemory {
 struct MemoryPlan {
   int64_t embed_frames = 1;  // that the patch embedder takes at once
   int64_t dense_frames = 1;  // that a dense head takes at once, and the tracker's feature extractor
-  int64_t block_rows = 1;    // of tokens in a block's norms and products
   TrackSizes track;
 
   int64_t weight_bytes = 0;

@@ -20,8 +20,8 @@ struct ModelOptions {
   Precision precision = Precision::fp32;
   Heads heads;                   // which heads to load and run
   int64_t frames_per_chunk = 0;  // frames of the patch embedder and the dense heads at once; 0: by size
-  /// Of frame, global, DINOv2 and camera attention. Any but automatic needs CUDA. The camera head runs in
-  /// fp32 and takes automatic where this is half.
+  /// What computes the attention of frame, global, DINOv2 and camera blocks. Any but automatic needs CUDA.
+  /// Where this is half, the camera head, which runs in fp32, takes automatic.
   AttentionVariant attention = AttentionVariant::automatic;
   AttentionTuner* tuner = nullptr;         // as in AttentionOptions; it must outlive the model
   std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens

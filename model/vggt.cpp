@@ -31,7 +31,7 @@ at::ScalarType operand_type(Precision precision) {
   }
 }
 
-/// Of the aggregator, whose products have operands of the run's precision.
+/// How the aggregator computes: its products have operands of the run's precision.
 ComputeKind aggregator_kind(Precision precision) {
   const bool tf32 = precision == Precision::tf32;
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
@@ -39,8 +39,8 @@ ComputeKind aggregator_kind(Precision precision) {
           tf32 || half};
 }
 
-/// Of the heads, which keep operands in fp32 beside an aggregator in bf16 or fp16, as the reference does.
-/// Their convolutions are then in TF32, as PyTorch's defaults have it.
+/// How the heads compute: beside an aggregator in bf16 or fp16 their operands stay in fp32, as in the
+/// reference, and their convolutions are in TF32, which is PyTorch's default.
 ComputeKind head_kind(Precision precision) {
   ComputeKind kind = aggregator_kind(precision);
   kind.operand = kind.state;
@@ -61,8 +61,8 @@ AttentionVariant tf32_variant([[maybe_unused]] const ModelOptions& options,
   return AttentionVariant::automatic;
 }
 
-/// Of blocks with operands of this type; head_dim: of the widest. The camera head runs in fp32 beside an
-/// aggregator in bf16 or fp16 and cannot take `half`, which is for these types.
+/// The attention options of blocks with operands of this type. head_dim: channels of the widest head. Variant
+/// `half` is for bf16 and fp16 alone: the camera head, in fp32 beside such an aggregator, takes `automatic`.
 AttentionOptions attention_options(const ModelOptions& options, at::ScalarType type, int64_t head_dim) {
   AttentionOptions attention;
   const bool fits = options.attention != AttentionVariant::half || type != at::kFloat;
@@ -74,10 +74,10 @@ AttentionOptions attention_options(const ModelOptions& options, at::ScalarType t
   return attention;
 }
 
-DptHead::Kind depth_kind(const Config& config) {
+DptSpec depth_spec(const Config& config) {
   return {"depth_head", config.dpt_features, 2, 1, true};
 }
-DptHead::Kind point_kind(const Config& config) {
+DptSpec point_spec(const Config& config) {
   return {"point_head", config.dpt_features, 4, 1, true};
 }
 
@@ -98,8 +98,8 @@ struct Vggt::Network {
     if (heads.camera)
       camera_head.emplace(bind, config, attention_options(options, exact.operand, camera_head_dim));
     bind.set_kind(exact);
-    if (heads.depth) depth_head.emplace(bind, config, depth_kind(config));
-    if (heads.points) point_head.emplace(bind, config, point_kind(config));
+    if (heads.depth) depth_head.emplace(bind, config, depth_spec(config));
+    if (heads.points) point_head.emplace(bind, config, point_spec(config));
     if (heads.tracks) track_head.emplace(bind, config);
   }
 
@@ -154,8 +154,8 @@ std::array<at::Tensor, 4> Vggt::Network::slice(const TokenStore& store, int64_t 
 
 void Vggt::Network::run_camera(const TokenStore& store, const FrameProvider& frames, const Sink& sink,
                                const Observer& observer) const {
-  const at::Tensor tokens = store.slice(config.depth - 1, 0, frames.frames);  // [S,P,2C]
-  const at::Tensor pose = to_cpu(camera_head->forward(tokens, observer));     // [S,9]
+  const at::Tensor tokens = store.camera_tokens(config.depth - 1);         // [S,2C]
+  const at::Tensor pose = to_cpu(camera_head->forward(tokens, observer));  // [S,9]
   const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
   if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
 }

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 FLOOR = {
-    "attention": "attention.h packed_offsets.h params.h reference.h result.h state.h variant.h",
+    "attention": "attention_types.h packed_offsets.h params.h reference.h result.h state.h variant.h",
     "model": "config.h frame_provider.h merge_options.h model_options.h observer.h precision.h predictions.h",
 }
 
@@ -27,14 +27,14 @@ ROOMS = {
     "attention/cuda/hopper": "attention:floor attention/cuda",
     "attention/tune": "attention:floor attention/cuda",
     "attention": "attention:floor attention/cpu attention/cuda attention/cuda/hopper attention/tune",
-    "attention/stream": "attention:floor attention/cuda",
+    "attention/stream": "attention:floor attention/cuda attention",
     "attention/bench/scan": "attention:floor",
-    "attention/bench": "attention:floor attention/cpu attention/cuda attention/tune attention/stream attention/bench/scan",
+    "attention/bench": "attention:floor attention/cpu attention/cuda attention attention/stream attention/bench/scan",
     "model:floor": "attention:floor",
     "model/state": "model:floor",
-    "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper",
+    "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",
     "model/trunk": "model:floor model/state model/layers attention:floor",
-    "model/heads": "model:floor model/state model/layers attention:floor",
+    "model/heads": "model:floor model/state model/layers attention",
     "model": "model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda",
     "app/events": "",
     "app/options": "io/files",

@@ -25,20 +25,29 @@ std::string obstacle(const std::vector<Camera>& cameras) {
   return {};
 }
 
-/// Gives the median focal lengths (of each axis, over the valid cameras) to all cameras whose own are near
-/// them.
-std::vector<Camera> with_common_focal(std::vector<Camera> cameras) {
-  std::vector<double> across, down;
+/// The focal length in pixels of the original image: the mean of both axes' logarithms, for a photograph's
+/// pixels are square and the network's two focal lengths differ by up to 4 %.
+double original_focal(const Camera& camera) {
+  return std::sqrt(camera.k(0, 0) / camera.map.scale_x * camera.k(1, 1) / camera.map.scale_y);
+}
+
+/// Gives all cameras square pixels, those whose focal lengths are near the median that one, and those whose
+/// original images are known the principal point in its middle.
+std::vector<Camera> with_common_intrinsics(std::vector<Camera> cameras) {
+  std::vector<double> focals;
   for (const Camera& camera : cameras) {
-    if (!camera.valid) continue;
-    across.push_back(camera.k(0, 0));
-    down.push_back(camera.k(1, 1));
+    if (camera.valid) focals.push_back(original_focal(camera));
   }
-  const Eigen::Vector2d middle(median(std::span(across)), median(std::span(down)));
+  const double middle = median(std::span(focals));
   for (Camera& camera : cameras) {
-    auto focal = camera.k.diagonal().head<2>();
-    const Eigen::Array2d apart = (focal.array() / middle.array()).log().abs();
-    if (camera.valid && apart.maxCoeff() < kOneFocal) focal = middle;
+    if (!camera.valid) continue;
+    const double own = original_focal(camera);
+    const double focal = std::abs(std::log(own / middle)) < kOneFocal ? middle : own;
+    camera.k(0, 0) = focal * camera.map.scale_x;
+    camera.k(1, 1) = focal * camera.map.scale_y;
+    if (camera.original_width == 0 || camera.original_height == 0) continue;
+    camera.k(0, 2) = camera.map.network_x((camera.original_width - 1) / 2.0);
+    camera.k(1, 2) = camera.map.network_y((camera.original_height - 1) / 2.0);
   }
   return cameras;
 }
@@ -87,7 +96,7 @@ AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& c
     result.summary = "not adjusted: " + why;
     return result;
   }
-  const std::vector<Camera> given = with_common_focal(cameras);
+  const std::vector<Camera> given = with_common_intrinsics(cameras);
   const ImageMatcher matcher(input, given, events);
   std::vector<double> before;
   for (const Anchor& anchor : matcher.anchors()) before.push_back(anchor.log_depth);

@@ -19,10 +19,11 @@ struct AdjustedScene {
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same
 /// (image_matcher.h), then a bundle adjustment, both twice for few frames; depth maps follow
-/// (depth_correction.h). Frames whose focal lengths are near the median get the median. The first valid
-/// camera stays. Scenes of more than kMostAdjusted frames, or of fewer than two valid cameras, stay as they
-/// are; then input.depth is not looked at. Reports the progress of the stage "adjustment" in pairs, throws
-/// Stopped.
+/// (depth_correction.h). Cameras get square pixels of the original image, the median focal length where
+/// theirs is near it, and the principal point in the middle of the original where that is known. The first
+/// valid camera stays. Scenes of more than kMostAdjusted frames, or of fewer than two valid cameras, stay as
+/// they are; then input.depth is not looked at. Reports the progress of the stage "adjustment" in pairs,
+/// throws Stopped.
 AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras, const Events& events);
 
 }  // namespace vggt

@@ -8,9 +8,9 @@
 
 #include "app/options/options.h"
 #include "app/run/device.h"
-#include "app/run/outputs.h"
 #include "attention/bench/bench.h"
 #include "io/files/atomic_file.h"
+#include "io/files/staged_files.h"
 
 namespace vggt {
 

@@ -10,6 +10,7 @@
 #include "app/options/options_yaml.h"
 #include "app/options/spelling.h"
 #include "attention/bench/options.h"
+#include "io/files/numbers.h"
 
 namespace vggt {
 namespace {
@@ -17,10 +18,7 @@ namespace {
 /// A number above 0. CLI11's own takes NaN for one, and names its limits in 300 digits.
 CLI::Validator positive() {
   const auto check = [](const std::string& text) -> std::string {
-    double number = 0;
-    const bool whole = CLI::detail::lexical_cast(text, number);
-    return whole && number > 0 && std::isfinite(number) ? ""
-                                                        : "expected a number above 0, got '" + text + "'";
+    return parse_finite<double>(text).value_or(0) > 0 ? "" : "expected a number above 0, got '" + text + "'";
   };
   return CLI::Validator(check, "POSITIVE");
 }
@@ -105,7 +103,8 @@ Weights add_weights(CLI::App& app, WeightsCommand& command) {
   w.convert = w.app->add_subcommand("convert", "Write weights in another format or type");
   w.convert->add_option("IN", command.input, "weight file to read")->required();
   w.convert->add_option("OUT", command.output, "file to write: .ts, .pt or .safetensors")->required();
-  w.convert->add_option("--type", command.type, "fp32, fp16 or bf16 [as they are]")->check(types);
+  w.convert->add_option("--type", command.type, "type of the numbers: fp32, fp16 or bf16 [as in the input]")
+      ->check(types);
   w.verify = w.app->add_subcommand("verify", "Read and check every tensor of a weight file");
   w.verify->add_option("FILE", command.input, "weight file to check")->required();
   w.random = w.app->add_subcommand("random", "Write seeded random weights of an architecture");
@@ -120,10 +119,13 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
   CLI::App* eval = app.add_subcommand("eval", "Compare cameras, depth and clouds with true ones");
   eval->add_option("--result,--poses", command.result, "cameras, depth, clouds to judge, as files or folders")
       ->required();
-  eval->add_option("--truth", command.truth, "the true ones; several files of a kind are several scenes")->required();
-  eval->add_option("--depth-unit", command.depth_unit, "length of one step of 16-bit PNG depth [0.001]")->check(positive());
+  eval->add_option("--truth", command.truth, "the true ones; several files of a kind are several scenes")
+      ->required();
+  eval->add_option("--depth-unit", command.depth_unit, "length of one step of 16-bit PNG depth [0.001]")
+      ->check(positive());
   eval->add_option("--max-depth", command.max_depth, "ignore true depths above this [60]")->check(positive());
-  eval->add_option("--threshold", command.threshold, "distance within which a point is found, for the F-score [1 % of the diagonal]")
+  eval->add_option("--threshold", command.threshold,
+                   "distance within which a point is found, for the F-score [1 % of the diagonal]")
       ->check(positive());
   eval->add_option("--json", command.json, "also write the numbers to this file");
   return eval;

@@ -10,8 +10,8 @@
 #include "app/eval/eval_inputs.h"
 #include "app/eval/eval_report.h"
 #include "app/eval/frame_match.h"
-#include "app/run/outputs.h"
 #include "io/files/atomic_file.h"
+#include "io/files/staged_files.h"
 
 namespace vggt {
 namespace {

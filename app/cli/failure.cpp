@@ -2,13 +2,12 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include "app/events/events.h"
+#include "io/files/system_fault.h"
 
 namespace vggt {
 namespace {
@@ -39,26 +38,20 @@ Failure failed(const std::string& what) {
 }
 
 Failure of_system(const std::system_error& error) {
-  const ExitCode code = exit_code_of(error.code());
-  if (code == ExitCode::stopped) return stopped();
+  if (error.code() == std::errc::interrupted) return stopped();  // while it waited for a pipe
   if (error.code() == std::errc::not_enough_memory) return out_of_memory(error.what());
-  return {code, error.what()};
+  switch (fault_of(error.code())) {
+    case SystemFault::input:
+      return {ExitCode::bad_input, error.what()};
+    case SystemFault::resources:
+      return {ExitCode::out_of_resources, error.what()};
+    case SystemFault::machine:
+      break;
+  }
+  return {ExitCode::failed, error.what()};
 }
 
 }  // namespace
-
-ExitCode exit_code_of(const std::error_code& error) {
-  constexpr std::array kResources = {ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE, EAGAIN, ENOLCK, ENOBUFS};
-  constexpr std::array kMachine = {EIO,       ENXIO,     ENODEV,    ESTALE, ENOTCONN,
-                                   ETIMEDOUT, EREMOTEIO, ENOMEDIUM, EPIPE};
-  if (error.category() != std::generic_category() && error.category() != std::system_category()) {
-    return ExitCode::failed;
-  }
-  if (error.value() == EINTR) return ExitCode::stopped;  // while it waited for a pipe
-  if (std::ranges::count(kResources, error.value()) > 0) return ExitCode::out_of_resources;
-  if (std::ranges::count(kMachine, error.value()) > 0) return ExitCode::failed;
-  return ExitCode::bad_input;
-}
 
 Failure explain(const std::exception_ptr& error) {
   try {

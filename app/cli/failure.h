@@ -1,7 +1,6 @@
 #pragma once
 #include <exception>
 #include <string>
-#include <system_error>
 
 namespace vggt {
 
@@ -19,10 +18,6 @@ struct Failure {
   ExitCode code = ExitCode::failed;
   std::string message;  // one line
 };
-
-/// What an operating system's error says of who is to blame: a path that is not there or not permitted is bad
-/// input, a full disk is out of resources, a device that fails is neither.
-ExitCode exit_code_of(const std::error_code& error);
 
 /// `error` must hold an exception.
 Failure explain(const std::exception_ptr& error);

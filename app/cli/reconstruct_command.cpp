@@ -17,11 +17,13 @@ void run_reconstruct_command(const Options& options, Console& console) {
   }
   const Reconstruction result = reconstruct(plan, events);
   for (const WrittenFile& file : result.written) {
-    if (file.what == "cloud") {
-      console.result(scene_text(file.path.string(), result.report.points, result.report.total_seconds));
-    } else if (file.what == "picture" || file.what == "predictions") {
-      console.result(file.path.string() + ": " + file.what);
+    const std::string path = file.path.string();
+    if (file.what == Output::cloud) {
+      console.result(
+          scene_text(path, static_cast<std::size_t>(result.report.points), result.report.total_seconds));
     }
+    if (file.what == Output::picture) console.result(path + ": picture");
+    if (file.what == Output::predictions) console.result(path + ": predictions");
   }
 }
 

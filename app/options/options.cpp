@@ -1,7 +1,6 @@
 #include "app/options/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -17,16 +16,10 @@ namespace {
   throw std::invalid_argument(where + ": '" + text.substr(0, 80) + "' is not " + expected);
 }
 
-std::string shortest(double number) {
-  char text[32];
-  const auto result = std::to_chars(text, text + sizeof text, number);
-  return {text, result.ptr};
-}
-
 std::string range_of(const OptionInfo& info) {
   constexpr double kUnbounded = 1e15;
-  if (info.max < kUnbounded) return " from " + shortest(info.min) + " to " + shortest(info.max);
-  return info.min > -kUnbounded ? " of at least " + shortest(info.min) : "";
+  if (info.max < kUnbounded) return " from " + number_text(info.min) + " to " + number_text(info.max);
+  return info.min > -kUnbounded ? " of at least " + number_text(info.min) : "";
 }
 
 std::string joined(const std::vector<std::string>& parts, const char* separator) {
@@ -40,6 +33,30 @@ void check_choice(const OptionInfo& info, const std::string& text, const std::st
   bad_value(
       where, text,
       "one of " + joined(info.choices, ", ") + "; did you mean '" + nearest_name(text, info.choices) + "'?");
+}
+
+bool in_range(const OptionInfo& info, double number) {
+  return std::isfinite(number) && number >= info.min && number <= info.max;
+}
+
+// What a field may hold, however it was set.
+void check_field(const OptionInfo& info, const std::string& value) {
+  check_choice(info, value, info.name);
+}
+void check_field(const OptionInfo&, bool) {}
+void check_field(const OptionInfo& info, double value) {
+  if (!in_range(info, value)) bad_value(info.name, number_text(value), "a number" + range_of(info));
+}
+void check_field(const OptionInfo& info, int64_t value) {
+  if (!in_range(info, static_cast<double>(value)))
+    bad_value(info.name, std::to_string(value), "a whole number" + range_of(info));
+}
+void check_field(const OptionInfo& info, const std::vector<std::string>& values) {
+  for (const std::string& value : values) check_choice(info, value, info.name);
+}
+template <class Value>
+void check_field(const OptionInfo& info, const std::optional<Value>& value) {
+  if (value) check_field(info, *value);
 }
 
 void parse(const OptionInfo& info, const std::string& text, const std::string& where, std::string& value) {
@@ -61,8 +78,7 @@ template <class Number>
 void parse_in_range(const OptionInfo& info, const std::string& text, const std::string& where,
                     Number& value) {
   const auto number = parse_number<Number>(text);
-  const auto as_double = static_cast<double>(number.value_or(0));
-  if (!number || !std::isfinite(as_double) || as_double < info.min || as_double > info.max) {
+  if (!number || !in_range(info, static_cast<double>(*number))) {
     bad_value(where, text, (std::is_integral_v<Number> ? "a whole number" : "a number") + range_of(info));
   }
   value = *number;
@@ -191,6 +207,7 @@ void check_options(const Options& options) {
   };
   if (options.frames.empty()) missing("frames");
   if (options.out.empty() && options.save_predictions.empty()) missing("out");
+  visit_options(options, [](const OptionInfo& info, const auto& field) { check_field(info, field); });
   check_device(options.device);
   check_attention(options);
   parse_outliers(options.outliers, "outliers");
@@ -232,7 +249,7 @@ std::string help_text() {
       "vggt-recon --frames PATH --out SCENE.ply [options]    frames in, a 3D scene out\n"
       "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
       "vggt-recon eval --result PATH... --truth PATH...      measure errors of a result\n"
-      "vggt-recon bench attention ...                        time the GPU's kernels\n";
+      "vggt-recon bench attention ...                        time or verify attention\n";
   std::string group;
   for (const Line& line : lines) {
     if (line.group != group) text += line.group + ":\n";

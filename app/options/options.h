@@ -66,17 +66,17 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
   visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}},
         o.fit);
-  visit(I{"width", kInput, "N", "image width for the network [by the weights]", {}, 14, 16384}, o.width);
-  visit(I{"strict", kInput, "", "end at an unreadable frame, do not skip it"}, o.strict);
+  visit(I{"width", kInput, "N", "image width the network sees (pad: long side)", {}, 14, 16384}, o.width);
+  visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
 
   visit(I{"weights", kModel, "FILE", "model: .ts, .safetensors, .pt [the small model]"}, o.weights);
   visit(I{"heads",
           kModel,
           "LIST",
-          "outputs: camera,depth,points,tracks [as needed]",
+          "predict camera,depth,points,tracks [as needed]",
           {"camera", "depth", "points", "tracks"}},
         o.heads);
-  visit(I{"points", kModel, "depth|head", "cloud from depth maps, or from the point head", {"depth", "head"}},
+  visit(I{"points", kModel, "depth|head", "make the cloud from depth or predicted points", {"depth", "head"}},
         o.points);
   visit(I{"bundle-adjust",
           kModel,
@@ -94,7 +94,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"attention",
           kModel,
           "A",
-          "GPU kernels: auto|strict|split|turbo|half|sdpa",
+          "GPU kernel: auto, or see README for the others",
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
@@ -103,19 +103,19 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);
   visit(I{"merge-protect", kModel, "R", "", {}, 0, 1}, o.merge_protect);
   visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
-  visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N [the first GPU, if any]"}, o.device);
-  visit(I{"threads", kModel, "N", "CPU threads [0: one per core]", {}, 0, 4096}, o.threads);
+  visit(I{"device", kModel, "D", "where: auto|cpu|cuda|cuda:N; CPU threads [all]"}, o.device);
+  visit(I{"threads", kModel, "N", "", {}, 0, 4096}, o.threads);
 
   visit(I{"conf-percentile", kScene, "P", "drop the least confident P % of pixels [50]", {}, 0, 100},
         o.conf_percentile);
   visit(I{"conf-threshold", kScene, "X", "drop pixels of confidence below X instead", {}, -kBig, kBig},
         o.conf_threshold);
-  visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240)"}, o.mask_black);
+  visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240) ones"}, o.mask_black);
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
-  visit(I{"depth-edge", kScene, "R", "drop edges, where depth jumps by R of itself", {}, 0, 1e6},
+  visit(I{"depth-edge", kScene, "R", "drop depth edges: 3x3 spread above R x depth", {}, 0, 1e6},
         o.depth_edge);
-  visit(I{"voxel", kScene, "R", "keep one point a cube of side R x median depth", {}, 0, 1e3}, o.voxel);
-  visit(I{"outliers", kScene, "off|on|N,S", "drop points S deviations far from N neighbours"}, o.outliers);
+  visit(I{"voxel", kScene, "R", "merge points in cubes of side R x median depth", {}, 0, 1e3}, o.voxel);
+  visit(I{"outliers", kScene, "off|on|N,S", "drop points far from their N nearest (S sigma)"}, o.outliers);
   visit(I{"max-points", kScene, "N", "keep at most N points, chosen at random", {}, 0, kBig}, o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
@@ -125,7 +125,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
         o.save_predictions);
   visit(I{"dry-run", kOutput, "", "show what would be done, write nothing"}, o.dry_run);
-  visit(I{"quiet", kOutput, "", "print only warnings and errors; or more"}, o.quiet);
+  visit(I{"quiet", kOutput, "", "print only warnings and errors; print details"}, o.quiet);
   visit(I{"verbose", kOutput, "", ""}, o.verbose);
 }
 
@@ -159,7 +159,7 @@ std::pair<int, int> parse_picture_size(const std::string& text, const std::strin
 /// The precisions that this choice of `attention` goes with; the first is the one it stands for.
 std::vector<std::string> precisions_for(const std::string& attention);
 
-/// Checks what concerns several options at once. Throws std::invalid_argument.
+/// Checks every option, and what concerns several at once. Throws std::invalid_argument.
 void check_options(const Options& options);
 
 /// The main help page.

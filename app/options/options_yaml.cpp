@@ -3,13 +3,13 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <sstream>
 #include <stdexcept>
 
 #include "app/options/spelling.h"
+#include "io/files/numbers.h"
 #include "io/files/text_file.h"
 
 namespace vggt {
@@ -55,7 +55,7 @@ class OptionEvents : public YAML::EventHandler {
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     refuse_anchor(mark, anchor);
-    if (!in_value_ || in_list_) fail(mark, "a list is out of place");
+    if (!in_value_ || in_list_) fail(mark, "a list cannot stand here: write 'key: value' lines");
     if (!takes_list(key_)) fail(mark, "'" + key_ + "' takes one value, not a list");
     in_list_ = true;
     list_mark_ = mark;
@@ -127,9 +127,7 @@ void emit(YAML::Emitter& out, int64_t value) {
   out << value;
 }
 void emit(YAML::Emitter& out, double value) {
-  char text[32];
-  const auto result = std::to_chars(text, text + sizeof text, value);
-  out << std::string(text, result.ptr);
+  out << number_text(value);
 }
 void emit(YAML::Emitter& out, const std::vector<std::string>& value) {
   out << YAML::Flow << value;

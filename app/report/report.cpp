@@ -75,6 +75,7 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   json["seconds"]["total"] = report.total_seconds;
   json["peak_host_bytes"] = peak_host_bytes();
   json["predicted_network_bytes"] = report.predicted_network_bytes;
+  json["predicted_pinned_bytes"] = report.predicted_pinned_bytes;
   json["peak_device_bytes"] = report.peak_device_bytes;
   json["peak_device_reserved_bytes"] = report.peak_device_reserved_bytes;
   json["notes"] = report.notes;

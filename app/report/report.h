@@ -22,8 +22,10 @@ struct Report {
   int64_t points = 0;
   std::vector<std::pair<std::string, double>> stage_seconds;
   double total_seconds = 0;
-  int64_t predicted_network_bytes = 0;  // most that the network takes where it runs, weights included
-  // Most memory on the GPU: of tensors, and as LibTorch reserved it for them. 0 on the CPU.
+  // Most that the network takes where it runs, weights included, and what it pins of the host's memory.
+  int64_t predicted_network_bytes = 0, predicted_pinned_bytes = 0;
+  // Most memory on the GPU since the process began: of tensors, and as LibTorch reserved it for them. 0 on
+  // the CPU.
   int64_t peak_device_bytes = 0, peak_device_reserved_bytes = 0;
   std::map<std::string, std::string> versions;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/options/options.h"
+#include "io/files/numbers.h"
 #ifdef VGGT_CUDA
 #include <c10/core/CachingDeviceAllocator.h>
 #include <cuda_runtime_api.h>
@@ -51,7 +52,8 @@ Gpu gpu_at(int index) {
 at::Device choose_device(const std::string& text) {
   const int gpus = gpu_count();
   if (text == "cpu" || (text == "auto" && gpus == 0)) return at::kCPU;
-  const int index = text.starts_with("cuda:") ? std::stoi(text.substr(5)) : 0;
+  check_device(text);
+  const int index = text.starts_with("cuda:") ? parse_number<int>(text.substr(5)).value_or(0) : 0;
   if (index >= gpus) {
     throw std::invalid_argument("device: there is no '" + text + "' (GPUs found: " + std::to_string(gpus) +
                                 ")");

@@ -1,10 +1,7 @@
 #pragma once
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace vggt {
@@ -23,42 +20,5 @@ struct OutputPaths {
 /// file can have.
 OutputPaths plan_outputs(const std::string& out, const std::string& picture,
                          const std::string& save_predictions);
-
-/// Files that appear together or not at all: written in hidden folders beside their places, then renamed.
-class StagedFiles {
- public:
-  /// Makes the outputs' folders, and a hidden folder in each of them, so that a folder that cannot be written
-  /// is known before the work. Throws std::system_error naming the path.
-  explicit StagedFiles(const std::vector<std::filesystem::path>& paths);
-  /// Removes what was not committed, and the folders made for it.
-  ~StagedFiles();
-  StagedFiles(const StagedFiles&) = delete;
-  StagedFiles& operator=(const StagedFiles&) = delete;
-
-  /// Where to write the file that will be `path`.
-  std::filesystem::path staged(const std::filesystem::path& path);
-  /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.
-  void write(const std::filesystem::path& path,
-             const std::function<void(const std::filesystem::path& place)>& write);
-  /// Renames everything that was written to its place. Throws std::system_error; then every place holds what
-  /// it held before.
-  void commit();
-
- private:
-  void make_folders(const std::filesystem::path& folder);
-  void remove_all() noexcept;
-
-  std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;       // by the folder they stand in
-  std::vector<std::filesystem::path> made_folders_;                             // outermost first
-  std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
-  bool committed_ = false;
-};
-
-/// Throws std::invalid_argument if an output would replace one of the inputs; empty inputs are none.
-void check_apart(const std::vector<std::filesystem::path>& outputs,
-                 const std::vector<std::filesystem::path>& inputs);
-
-/// Throws std::system_error if an output could not be written, without writing anything.
-void check_writable(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace vggt

@@ -1,18 +1,18 @@
 #include "app/run/query_points.h"
 
-#include <array>
-#include <cerrno>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 
 #include "io/files/numbers.h"
 #include "io/files/text.h"
+#include "io/files/text_file.h"
 
 namespace vggt {
 namespace {
+
+constexpr uint64_t kMostBytes = 1 << 20;  // the tracker could not follow as many points as fit in more
 
 bool has_digit(std::string_view text) {
   return text.find_first_of("0123456789") != text.npos;
@@ -21,26 +21,23 @@ bool has_digit(std::string_view text) {
 }  // namespace
 
 QueryPoints read_query_points(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
+  const std::string text = read_text_file(path, kMostBytes, "a list of points");
   QueryPoints points;
   int number = 0;
-  std::array<char, 256> line;  // more is no point: a file of another kind, perhaps without an end
-  while (file.getline(line.data(), line.size())) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
     ++number;
-    const std::string_view text = trimmed(line.data());
-    if (text.empty() || (number == 1 && !has_digit(text))) continue;
-    const std::size_t comma = text.find(',');
-    const auto x = parse_finite<float>(trimmed(text.substr(0, comma)));
-    const auto y = comma == text.npos ? std::nullopt : parse_finite<float>(trimmed(text.substr(comma + 1)));
+    const std::string_view words = trimmed(line);
+    if (words.empty() || (number == 1 && !has_digit(words))) continue;
+    const std::size_t comma = words.find(',');
+    const auto x = parse_finite<float>(trimmed(words.substr(0, comma)));
+    const auto y = comma == words.npos ? std::nullopt : parse_finite<float>(trimmed(words.substr(comma + 1)));
     if (!x || !y) {
       throw std::invalid_argument(path + ":" + std::to_string(number) + ": '" +
-                                  std::string(text.substr(0, 80)) + "' is not x,y");
+                                  printable(words.substr(0, 80)) + "' is not x,y");
     }
     points.push_back({*x, *y});
   }
-  if (file.bad()) throw std::system_error(errno, std::generic_category(), "cannot read " + path);
-  if (!file.eof()) throw std::invalid_argument(path + ":" + std::to_string(number + 1) + ": is not x,y");
   if (points.empty()) throw std::invalid_argument(path + ": holds no points");
   return points;
 }

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "io/files/staged_files.h"
+
 namespace vggt {
 namespace {
 
@@ -22,17 +24,20 @@ void keep_picture_apart(const fs::path& source, const fs::path& picture, const F
 
 }  // namespace
 
-FrameSet read_frames(const RunPlan& plan, const Events& events) {
-  FrameSet frames = load_frames(plan.frames, [&](int done, int total) {
+FrameSet read_frames(const FrameOptions& options, const Events& events) {
+  FrameSet frames = load_frames(options, [&](int done, int total) {
     events.check_stop();
     events.progress("frames", "frames", done, total);
   });
   for (const std::string& warning : frames.warnings) events.warn(warning);
+  return frames;
+}
+
+void check_frames(const RunPlan& plan, const FrameSet& frames) {
   if (const auto& picture = plan.outputs.paths.picture) {
     keep_picture_apart(plan.frames.source, *picture, frames);
   }
   check_inside(plan.model.queries, frames.width, frames.height, plan.model.queries_file.string());
-  return frames;
 }
 
 }  // namespace vggt

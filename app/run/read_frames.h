@@ -5,9 +5,11 @@
 
 namespace vggt {
 
-/// The frames of a run, with a warning for each that had to be skipped, after a check that they fit the rest
-/// of the plan: the picture must not lie among them, the query points must lie in the first of them. Throws
-/// as load_frames(), and std::invalid_argument for what does not fit.
-FrameSet read_frames(const RunPlan& plan, const Events& events);
+/// The frames, with a warning for each that had to be skipped. Throws as load_frames(), and Stopped.
+FrameSet read_frames(const FrameOptions& options, const Events& events);
+
+/// Throws std::invalid_argument where the frames do not fit the rest of the plan: the picture must not lie
+/// among them, and the query points must lie in the first of them.
+void check_frames(const RunPlan& plan, const FrameSet& frames);
 
 }  // namespace vggt

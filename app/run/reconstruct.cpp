@@ -15,6 +15,7 @@
 #include "app/run/read_frames.h"
 #include "app/run/scene_sink.h"
 #include "app/scene/scene_filters.h"
+#include "io/files/staged_files.h"
 #include "io/frames/image_writer.h"
 #include "io/scene/cameras_json.h"
 #include "io/scene/ply.h"
@@ -58,6 +59,7 @@ void run_network(const Vggt& model, const ModelPlan& plan, const FrameSet& frame
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
   at::Tensor queries;
   if (plan.options.heads.tracks) {
+    TORCH_CHECK(!plan.queries.empty(), "the tracker runs, but the plan has no query points");
     const auto count = static_cast<int64_t>(plan.queries.size());
     queries = at::empty({count, 2}, at::kFloat);  // [Q,2]
     std::copy_n(plan.queries.front().data(), 2 * count, queries.data_ptr<float>());
@@ -82,18 +84,15 @@ void warn_of_lost_frames(const FrameSet& frames, const std::vector<Camera>& came
   }
   if (lost == 0) return;
   if (lost > kNamed) names += ", ...";
-  events.warn(std::to_string(lost) + " of " + std::to_string(cameras.size()) +
-              " cameras came out without a finite pose and a field of view above 0, their frames give no "
-              "points: " +
-              names);
+  events.warn(
+      std::to_string(lost) + " of " + std::to_string(cameras.size()) +
+      " frames have no camera (no finite pose, or no field of view above 0) and give no points: " + names);
 }
 
-MemoryPlan memory_of(const ModelPlan& plan, const FrameSet& frames) {
-  MemoryRequest request = memory_request(plan.config, plan.options);
+MemoryPlan memory_for(MemoryRequest request, const FrameSet& frames) {
   request.frames = static_cast<int64_t>(frames.frames.size());
   request.height = frames.height;
   request.width = frames.width;
-  request.query_points = static_cast<int64_t>(plan.queries.size());
   return plan_memory(request);
 }
 
@@ -130,7 +129,9 @@ void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras
 }
 
 void report_plan(const RunPlan& plan, const FrameSet& frames, Report& report) {
-  report.predicted_network_bytes = memory_of(plan.model, frames).peak_bytes();
+  const MemoryPlan memory = memory_for(plan.memory, frames);
+  report.predicted_network_bytes = memory.peak_bytes();
+  report.predicted_pinned_bytes = memory.pinned_bytes;
   report.options = plan.given;
   report.weights = plan.model.weights.path().string();
   report.device = device_name(plan.model.options.device);
@@ -166,15 +167,15 @@ void finish(const RunPlan& plan, bool has_cloud, const StageTimes& times, const 
     files.write(*paths.report, [&](const auto& place) { write_report(place, result.report); });
   events.check_stop();
   files.commit();
-  const auto wrote = [&](const std::optional<std::filesystem::path>& path, const char* what) {
+  const auto wrote = [&](const std::optional<std::filesystem::path>& path, Output what) {
     if (path) result.written.push_back({*path, what});
   };
-  if (has_cloud) wrote(paths.cloud, "cloud");
-  if (!result.cameras.empty()) wrote(paths.cameras, "cameras");
-  if (!result.cameras.empty()) wrote(paths.trajectory, "trajectory");
-  wrote(paths.report, "report");
-  wrote(paths.picture, "picture");
-  wrote(paths.predictions, "predictions");
+  if (has_cloud) wrote(paths.cloud, Output::cloud);
+  if (!result.cameras.empty()) wrote(paths.cameras, Output::cameras);
+  if (!result.cameras.empty()) wrote(paths.trajectory, Output::trajectory);
+  wrote(paths.report, Output::report);
+  wrote(paths.picture, Output::picture);
+  wrote(paths.predictions, Output::predictions);
 }
 
 }  // namespace
@@ -189,14 +190,15 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   TunedAttention tuned(plan.model.options.device, plan.model.autotune);
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
-  const FrameSet frames = read_frames(plan, events);
+  const FrameSet frames = read_frames(plan.frames, events);
+  check_frames(plan, frames);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
   report_plan(plan, frames, result.report);
   const Vggt model = loader.wait(events);
   times.add("weights", loader.seconds());
 
-  SceneSink sink(plan, frames, times, events);
+  SceneSink sink(plan.scene, plan.model, plan.adjust, frames, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
   run_network(model, plan.model, frames, sink.sink(), times, events);
   tuned.save();
@@ -220,7 +222,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const ModelOptions& model = plan.model.options;
   check_writable(paths.all());
   for (const std::string& note : plan.notes) events.info(note);
-  const FrameSet frames = read_frames(plan, events);
+  const FrameSet frames = read_frames(plan.frames, events);
+  check_frames(plan, frames);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);
@@ -234,9 +237,9 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("precision: " + precision_name(model.precision));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
   if (model.merge) lines.push_back("merging:   " + merge_text(*model.merge));
-  const MemoryPlan memory = memory_of(plan.model, frames);
-  lines.push_back("memory:    " +
-                  memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes));
+  const MemoryPlan memory = memory_for(plan.memory, frames);
+  lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
+                                              memory.pinned_bytes));
   for (const auto& path : paths.all()) {
     const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
     if (!without_cloud) lines.push_back("output:    " + path.string());

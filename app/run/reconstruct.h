@@ -10,10 +10,12 @@
 
 namespace vggt {
 
-/// A file that a run wrote, and what it holds, such as "picture".
+enum class Output { cloud, cameras, trajectory, report, picture, predictions };
+
+/// A file that a run wrote, and what it holds.
 struct WrittenFile {
   std::filesystem::path path;
-  std::string what;
+  Output what = Output::cloud;
 };
 
 /// What a run made.

@@ -3,6 +3,8 @@
 #include "app/run/device.h"
 #include "app/run/model_loader.h"
 #include "app/run/weights_path.h"
+#include "io/files/staged_files.h"
+#include "model/vggt.h"
 
 namespace vggt {
 namespace {
@@ -49,6 +51,7 @@ OutputPlan plan_output_files(const Options& options) {
 }  // namespace
 
 RunPlan plan_run(const Options& options) {
+  check_options(options);
   OutputPlan outputs = plan_output_files(options);
   ModelOptions model;
   model.device = choose_device(options.device);
@@ -65,12 +68,15 @@ RunPlan plan_run(const Options& options) {
   check_model_options(config, model);
   QueryPoints queries;
   if (!options.query_points.empty()) queries = read_query_points(options.query_points);
+  MemoryRequest memory = memory_request(config, model);
+  memory.query_points = static_cast<int64_t>(queries.size());
   check_apart(outputs.paths.all(), {options.frames, weights.path(), options.query_points});
   return {plan_frames(options, config),
           {std::move(weights), config, model, !options.no_autotune, std::move(queries), options.query_points},
           adjust,
           plan_scene(options, heads.cloud),
           std::move(outputs),
+          std::move(memory),
           std::move(heads.notes),
           options};
 }

@@ -11,6 +11,7 @@
 #include "app/scene/scene_filters.h"
 #include "io/frames/frames.h"
 #include "io/weights/weight_file.h"
+#include "model/memory_plan.h"
 #include "model/model_options.h"
 
 namespace vggt {
@@ -50,6 +51,7 @@ struct RunPlan {
   AdjustPlan adjust;
   ScenePlan scene;
   OutputPlan outputs;
+  MemoryRequest memory;            // of the network; the frames' number and size follow when they are read
   std::vector<std::string> notes;  // what a person should be told beforehand, one line each
   Options given;                   // the options as typed, for the report alone
 };

@@ -15,17 +15,18 @@ at::Tensor fp32(const at::Tensor& values) {
 
 }  // namespace
 
-SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, StageTimes& times, const Events& events)
-    : plan_(plan), frames_(frames), times_(times), events_(events) {
-  if (plan.scene.source == CloudSource::none) return;
-  builder_.emplace(plan.scene.builder, frames.width, frames.height, frame_views(frames));
+SceneSink::SceneSink(const ScenePlan& scene, const ModelPlan& model, const AdjustPlan& adjust,
+                     const FrameSet& frames, StageTimes& times, const Events& events)
+    : scene_(scene), model_(model), adjust_(adjust), frames_(frames), times_(times), events_(events) {
+  if (scene.source == CloudSource::none) return;
+  builder_.emplace(scene.builder, frames.width, frames.height, frame_views(frames));
 }
 
 void SceneSink::save_predictions(const std::filesystem::path& place,
                                  const std::filesystem::path& final_path) {
-  const Heads& heads = plan_.model.options.heads;
+  const Heads& heads = model_.options.heads;
   const auto count = static_cast<int64_t>(frames_.frames.size());
-  const auto queries = heads.tracks ? static_cast<int64_t>(plan_.model.queries.size()) : 0;
+  const auto queries = heads.tracks ? static_cast<int64_t>(model_.queries.size()) : 0;
   predictions_.emplace(place, final_path,
                        PredictionShapes{count, frames_.height, frames_.width, queries, heads.camera,
                                         heads.depth, heads.points});
@@ -37,7 +38,7 @@ void SceneSink::save_predictions(const std::filesystem::path& place,
 
 Sink SceneSink::sink() {
   Sink sink;
-  const Heads& heads = plan_.model.options.heads;
+  const Heads& heads = model_.options.heads;
   if (heads.camera) sink.cameras = [this](const CameraPrediction& p) { take_cameras(p); };
   if (heads.depth) sink.depth = [this](const DensePrediction& p) { take_depth(p); };
   if (heads.points) sink.points = [this](const DensePrediction& p) { take_points(p); };
@@ -51,7 +52,7 @@ std::optional<BuiltScene> SceneSink::scene() {
 
 void SceneSink::finish_predictions() {
   if (!predictions_) return;
-  if (plan_.model.options.heads.camera) {
+  if (model_.options.heads.camera) {
     save("pose_enc", 0, predicted_.pose_enc);
     save("extrinsic", 0, predicted_.extrinsic);
     save("intrinsic", 0, predicted_.intrinsic);
@@ -81,7 +82,7 @@ void SceneSink::take_depth(const DensePrediction& p) {
   chunk.first_frame = p.first_frame;
   chunk.depth = fp32(p.depth);  // [F,H,W]
   chunk.depth_conf = fp32(p.depth_conf);
-  if (plan_.adjust.wanted && frames_.frames.size() <= kMostAdjusted) {
+  if (adjust_.wanted && frames_.frames.size() <= kMostAdjusted) {
     held_.push_back(std::move(chunk));
   } else {
     hand_on_depth(chunk);
@@ -92,7 +93,7 @@ void SceneSink::take_depth(const DensePrediction& p) {
 void SceneSink::hand_on_depth(const DensePrediction& chunk) {
   save("depth", chunk.first_frame, chunk.depth);
   save("depth_conf", chunk.first_frame, chunk.depth_conf);
-  if (plan_.scene.source == CloudSource::depth) {
+  if (scene_.source == CloudSource::depth) {
     add(chunk.first_frame, &chunk.depth, nullptr, chunk.depth_conf);
   }
 }
@@ -123,7 +124,7 @@ std::string SceneSink::adjust() {
   for (const DensePrediction& chunk : held_) hand_on_depth(chunk);
   held_.clear();
   times_.count("adjustment");
-  if (adjusted.changed || !plan_.adjust.asked) {
+  if (adjusted.changed || !adjust_.asked) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {
     events_.warn("cameras and depth " + adjusted.summary);
@@ -136,7 +137,7 @@ void SceneSink::take_points(const DensePrediction& p) {
   const at::Tensor points = fp32(p.world_points), conf = fp32(p.world_points_conf);  // [F,H,W,3], [F,H,W]
   save("world_points", p.first_frame, points);
   save("world_points_conf", p.first_frame, conf);
-  if (plan_.scene.source == CloudSource::point_head) add(p.first_frame, nullptr, &points, conf);
+  if (scene_.source == CloudSource::point_head) add(p.first_frame, nullptr, &points, conf);
   times_.count("scene");
 }
 

@@ -19,7 +19,8 @@ namespace vggt {
 /// cameras. What the constructor is given by reference must outlive the sink.
 class SceneSink {
  public:
-  SceneSink(const RunPlan& plan, const FrameSet& frames, StageTimes& times, const Events& events);
+  SceneSink(const ScenePlan& scene, const ModelPlan& model, const AdjustPlan& adjust, const FrameSet& frames,
+            StageTimes& times, const Events& events);
 
   /// Starts the predictions file at `place`, with the images; errors name `final_path`.
   void save_predictions(const std::filesystem::path& place, const std::filesystem::path& final_path);
@@ -30,7 +31,7 @@ class SceneSink {
   /// Returns what became of them, such as "adjusted to 9446 matches in 111 pairs of frames".
   std::string adjust();
 
-  /// As the network or the adjustment gave them; none without the camera head.
+  /// The cameras, adjusted if an adjustment ran; none without the camera head.
   const std::vector<Camera>& cameras() const { return cameras_; }
   /// The scene, if one is to be made.
   std::optional<BuiltScene> scene();
@@ -46,7 +47,9 @@ class SceneSink {
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
 
-  const RunPlan& plan_;
+  const ScenePlan& scene_;
+  const ModelPlan& model_;
+  const AdjustPlan& adjust_;
   const FrameSet& frames_;
   StageTimes& times_;
   const Events& events_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "attention/attention.h"
 #include "attention/bench/timing.h"
 #include "attention/cpu/cpu.h"
 #ifdef VGGT_CUDA

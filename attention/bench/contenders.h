@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/attention.h"
+#include "attention/attention_types.h"
 #include "attention/bench/inputs.h"
 
 namespace vggt {

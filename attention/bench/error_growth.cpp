@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/attention.h"
+
 namespace vggt {
 namespace {
 

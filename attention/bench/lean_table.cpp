@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "attention/attention.h"
 #include "attention/bench/attempt.h"
 #include "attention/bench/inputs.h"
 #include "attention/bench/table.h"

@@ -66,7 +66,7 @@ double seconds_per_call(at::Device device, const std::function<void()>& call, in
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count;
 }
 
-std::optional<double> peak_bytes_of(at::Device device, const std::function<void()>& act) {
+std::optional<double> peak_bytes_of([[maybe_unused]] at::Device device, const std::function<void()>& act) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
     c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());

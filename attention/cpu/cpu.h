@@ -1,5 +1,5 @@
 #pragma once
-#include "attention/attention.h"
+#include "attention/attention_types.h"
 #include "attention/cpu/cpu_kernel.h"
 #include "attention/cpu/cpu_policy.h"
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "attention/attention.h"
 #include "attention/packed_offsets.h"
 #include "attention/result.h"
 #include "attention/stream/key_chunks.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "attention/attention.h"
+#include "attention/attention_types.h"
 
 namespace vggt {
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <concepts>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -24,6 +25,12 @@ template <std::floating_point Number>
 std::optional<Number> parse_finite(std::string_view text) {
   const std::optional<Number> number = parse_number<Number>(text);
   return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+/// The shortest text that parse_number() reads back as the same number.
+inline std::string number_text(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
 }  // namespace vggt

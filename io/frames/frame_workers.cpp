@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "io/files/system_fault.h"
+
 namespace vggt {
 namespace {
 
@@ -26,9 +28,8 @@ FrameResult run_task(const FrameTask& task, const FrameOptions& options) try {
 } catch (const std::invalid_argument& error) {
   return {{}, {}, task.where + ": " + error.what()};
 } catch (const std::system_error& error) {
+  if (fault_of(error.code()) != SystemFault::input) throw;  // the frame is not to blame
   return {{}, {}, task.where + ": cannot be read: " + error.code().message()};
-} catch (const std::bad_alloc&) {
-  return {{}, {}, task.where + ": needs more memory than there is"};
 }
 
 class Workers {

@@ -1,24 +1,18 @@
 #include "io/scene/tum.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <ostream>
 #include <stdexcept>
 #include <string>
 
 #include "io/files/atomic_file.h"
+#include "io/files/numbers.h"
 #include "io/scene/text_lines.h"
 
 namespace vggt {
 namespace {
-
-/// The shortest text that reads back as the same double.
-std::string exact(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
 
 std::string tum_line(const FrameCamera& frame) {
   const Eigen::Isometry3d& cam_from_world = frame.camera.cam_from_world;
@@ -28,17 +22,18 @@ std::string tum_line(const FrameCamera& frame) {
   Eigen::Quaterniond q(world_from_cam);
   q.normalize();
   if (q.w() < 0) q.coeffs() = -q.coeffs();
-  std::string line = exact(*frame.time_s);
+  std::string line = number_text(*frame.time_s);
   for (const double value : {center.x(), center.y(), center.z(), q.x(), q.y(), q.z(), q.w()}) {
-    line += ' ' + exact(value);
+    line += ' ' + number_text(value);
   }
   return line + '\n';
 }
 
 FrameCamera parse_line(const std::vector<std::string_view>& words) {
   std::array<double, 8> values{};
+  const std::size_t count = std::min(words.size(), values.size());
+  for (std::size_t i = 0; i < count; ++i) values[i] = finite_number(words[i]);
   if (words.size() < values.size()) throw std::invalid_argument("has fewer than 8 numbers");
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = finite_number(words[i]);
   if (words.size() > values.size()) throw std::invalid_argument("has more than 8 numbers");
   const Eigen::Matrix3d cam_from_world =
       unit_quaternion({values[7], values[4], values[5], values[6]}).toRotationMatrix().transpose();

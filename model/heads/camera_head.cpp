@@ -10,7 +10,7 @@ std::vector<Block> make_trunk(Binder& bind, const Config& config, const Attentio
   std::vector<Block> trunk;
   for (int64_t i = 0; i < config.camera_trunk_depth; ++i) {
     trunk.emplace_back(bind, "camera_head.trunk." + std::to_string(i),
-                       Block::Kind{2 * config.embed_dim, config.camera_num_heads, 1e-5, false, attention});
+                       BlockSpec{2 * config.embed_dim, config.camera_num_heads, 1e-5, false, attention});
   }
   return trunk;
 }
@@ -29,7 +29,7 @@ CameraHead::CameraHead(Binder& bind, const Config& config, const AttentionOption
 
 at::Tensor CameraHead::forward(const at::Tensor& tokens, const Observer& observer) const {
   const int64_t S = tokens.size(0);
-  const at::Tensor x = token_norm_(tokens.select(1, 0)).unsqueeze(0);             // [1,S,2C]
+  const at::Tensor x = token_norm_(tokens).unsqueeze(0);                          // [1,S,2C]
   const at::Tensor normed = at::layer_norm(x, {dim_}, {}, {}, kAdaptiveNormEps);  // [1,S,2C]
   at::Tensor pose, output;                                                        // [1,S,9]
   for (int i = 0; i < kIterations; ++i) {

@@ -12,7 +12,8 @@ class CameraHead {
  public:
   CameraHead(Binder& bind, const Config& config, const AttentionOptions& attention);
 
-  /// tokens: the last layer's [S,P,2C] -> pose encoding [S,9]: T, quaternion xyzw, field of view (h, w).
+  /// tokens: the camera tokens of the last layer [S,2C] -> pose encoding [S,9]: T, quaternion xyzw, field of
+  /// view (h, w).
   at::Tensor forward(const at::Tensor& tokens, const Observer& observer) const;
 
  private:

@@ -3,12 +3,11 @@
 #include <cmath>
 
 #include "model/heads/axis_embedding.h"
+#include "model/heads/head_constants.h"
 #include "model/layers/linear.h"
 
 namespace vggt {
 namespace {
-
-constexpr int64_t kLastChannels = 32;
 
 at::Tensor resize(const at::Tensor& x, int64_t rows, int64_t columns) {
   return at::upsample_bilinear2d(x, {rows, columns}, /*align_corners=*/true);
@@ -55,12 +54,12 @@ std::vector<Conv2d> make_layer_rn(Binder& bind, const Config& config, const std:
   return layers;
 }
 
-std::vector<Conv2d> make_output_conv2(Binder& bind, const DptHead::Kind& kind) {
+std::vector<Conv2d> make_output_conv2(Binder& bind, const DptSpec& spec) {
   std::vector<Conv2d> layers;
-  if (kind.outputs == 0) return layers;
-  const std::string name = kind.name + ".scratch.output_conv2.";
-  layers.emplace_back(bind, name + "0", kind.features / 2, kLastChannels, 3, 1, 1);
-  layers.emplace_back(bind, name + "2", kLastChannels, kind.outputs, 1);
+  if (spec.outputs == 0) return layers;
+  const std::string name = spec.name + ".scratch.output_conv2.";
+  layers.emplace_back(bind, name + "0", spec.features / 2, kDptLastChannels, 3, 1, 1);
+  layers.emplace_back(bind, name + "2", kDptLastChannels, spec.outputs, 1);
   return layers;
 }
 
@@ -92,25 +91,25 @@ at::Tensor DptHead::FusionBlock::operator()(at::Tensor x, const at::Tensor& skip
   return resize(out_conv(unit(x)), rows, columns);
 }
 
-DptHead::DptHead(Binder& bind, const Config& config, const Kind& kind)
-    : kind_(kind),
+DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
+    : spec_(spec),
       patch_size_(config.patch_size),
       special_tokens_(config.special_tokens()),
-      norm_(bind, kind.name + ".norm", 2 * config.embed_dim),
+      norm_(bind, spec.name + ".norm", 2 * config.embed_dim),
       tf32_products_(bind.kind().tf32_products),
-      projects_(make_projects(bind, config, kind.name)),
-      up4_(bind, kind.name + ".resize_layers.0", config.dpt_out_channels[0], 4),
-      up2_(bind, kind.name + ".resize_layers.1", config.dpt_out_channels[1], 2),
-      down_(bind, kind.name + ".resize_layers.3", config.dpt_out_channels[3], config.dpt_out_channels[3], 3,
+      projects_(make_projects(bind, config, spec.name)),
+      up4_(bind, spec.name + ".resize_layers.0", config.dpt_out_channels[0], 4),
+      up2_(bind, spec.name + ".resize_layers.1", config.dpt_out_channels[1], 2),
+      down_(bind, spec.name + ".resize_layers.3", config.dpt_out_channels[3], config.dpt_out_channels[3], 3,
             2, 1),
-      layer_rn_(make_layer_rn(bind, config, kind.name, kind.features)),
-      refinenet1_(bind, kind.name + ".scratch.refinenet1", kind.features, true),
-      refinenet2_(bind, kind.name + ".scratch.refinenet2", kind.features, true),
-      refinenet3_(bind, kind.name + ".scratch.refinenet3", kind.features, true),
-      refinenet4_(bind, kind.name + ".scratch.refinenet4", kind.features, false),
-      output_conv1_(bind, kind.name + ".scratch.output_conv1", kind.features,
-                    kind.outputs > 0 ? kind.features / 2 : kind.features, 3, 1, 1),
-      output_conv2_(make_output_conv2(bind, kind)) {}
+      layer_rn_(make_layer_rn(bind, config, spec.name, spec.features)),
+      refinenet1_(bind, spec.name + ".scratch.refinenet1", spec.features, true),
+      refinenet2_(bind, spec.name + ".scratch.refinenet2", spec.features, true),
+      refinenet3_(bind, spec.name + ".scratch.refinenet3", spec.features, true),
+      refinenet4_(bind, spec.name + ".scratch.refinenet4", spec.features, false),
+      output_conv1_(bind, spec.name + ".scratch.output_conv1", spec.features,
+                    spec.outputs > 0 ? spec.features / 2 : spec.features, 3, 1, 1),
+      output_conv2_(make_output_conv2(bind, spec)) {}
 
 at::Tensor DptHead::reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const {
   const int64_t F = tokens.size(0), rows = height / patch_size_, columns = width / patch_size_;
@@ -121,7 +120,7 @@ at::Tensor DptHead::reassemble(size_t level, const at::Tensor& tokens, int64_t h
   at::Tensor x = at::linear(operand, project.weight.flatten(1), project.bias)
                      .view({F, rows, columns, -1})
                      .permute({0, 3, 1, 2});  // [F,c,rows,columns], channels last
-  if (kind_.position_embedding)
+  if (spec_.position_embedding)
     add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
   if (level == 0) x = up4_(x);
   if (level == 1) x = up2_(x);
@@ -140,10 +139,10 @@ at::Tensor DptHead::fuse(const std::array<at::Tensor, 4>& maps) const {
 at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& tokens, int64_t height, int64_t width) const {
   std::array<at::Tensor, 4> maps;
   for (size_t level = 0; level < 4; ++level) maps[level] = reassemble(level, tokens[level], height, width);
-  at::Tensor x = resize(fuse(maps), height / kind_.down_ratio, width / kind_.down_ratio);
-  if (kind_.position_embedding)
+  at::Tensor x = resize(fuse(maps), height / spec_.down_ratio, width / spec_.down_ratio);
+  if (spec_.position_embedding)
     add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
-  if (kind_.outputs == 0) return x;
+  if (spec_.outputs == 0) return x;
   x = output_conv2_[0](x);
   return output_conv2_[1](at::relu_(x));
 }

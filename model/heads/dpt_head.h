@@ -9,18 +9,19 @@
 
 namespace vggt {
 
+/// Which dense head it is.
+struct DptSpec {
+  std::string name;  // prefix in the checkpoint
+  int64_t features;
+  int64_t outputs;     // channels of the last convolution; 0: the head ends with its feature map
+  int64_t down_ratio;  // the frames' size over the output's
+  bool position_embedding;
+};
+
 /// Dense prediction from four layers of tokens (vggt/heads/dpt_head.py), on channels-last maps.
 class DptHead {
  public:
-  struct Kind {
-    std::string name;  // prefix in the checkpoint
-    int64_t features;
-    int64_t outputs;     // channels of the last convolution; 0: the head ends with its feature map
-    int64_t down_ratio;  // of the output's size
-    bool position_embedding;
-  };
-
-  DptHead(Binder& bind, const Config& config, const Kind& kind);
+  DptHead(Binder& bind, const Config& config, const DptSpec& spec);
 
   /// Tokens of F frames from the four picked layers [F,P,2C] and the frames' size in pixels ->
   /// [F,outputs,H,W], or [F,features,H/down_ratio,W/down_ratio]; not activated.
@@ -43,7 +44,7 @@ class DptHead {
   at::Tensor reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const;
   at::Tensor fuse(const std::array<at::Tensor, 4>& maps) const;
 
-  Kind kind_;
+  DptSpec spec_;
   int64_t patch_size_, special_tokens_;
   LayerNorm norm_;
   bool tf32_products_;

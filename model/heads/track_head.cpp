@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "model/heads/axis_embedding.h"
+#include "model/heads/head_constants.h"
 
 namespace vggt {
 namespace {
 
-constexpr int64_t kRadius = 4;  // of the correlation window
-constexpr int64_t kWindow = (2 * kRadius + 1) * (2 * kRadius + 1);
 constexpr double kMaxScale = 518;  // divides the flow
 
 enum class Padding : int64_t { zeros = 0, border = 1 };
@@ -50,7 +49,7 @@ at::Tensor position_embedding(const at::Tensor& points, int64_t channels, int64_
 
 /// Offsets of the correlation window (x, y): [9,9,2]. The outer index moves x, the inner y.
 at::Tensor window(const at::TensorOptions& options) {
-  const at::Tensor steps = at::arange(-kRadius, kRadius + 1, options);
+  const at::Tensor steps = at::arange(-kCorrelationRadius, kCorrelationRadius + 1, options);
   const auto grids = at::meshgrid({steps, steps}, "ij");
   return at::stack({grids[0], grids[1]}, 2);
 }
@@ -71,8 +70,9 @@ TrackHead::TrackHead(Binder& bind, const Config& config)
       tf32_products_(bind.kind().tf32_products),
       feature_extractor_(
           bind, config,
-          {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kStride, false}),
-      corr_mlp_(bind, "track_head.tracker.corr_mlp", levels_ * kWindow, config.track_hidden, channels_),
+          {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kTrackStride, false}),
+      corr_mlp_(bind, "track_head.tracker.corr_mlp", levels_ * kCorrelationWindow, config.track_hidden,
+                channels_),
       query_ref_token_(bind.state("track_head.tracker.query_ref_token", {1, 2, 3 * channels_ + 4})),
       updateformer_(bind, config, 3 * channels_ + 4),
       fmap_norm_(bind, "track_head.tracker.fmap_norm", channels_),
@@ -112,8 +112,8 @@ void TrackHead::correlate_frames(const std::vector<at::Tensor>& pyramid, const a
           coords.narrow(0, first, F).reshape({F * Q, 1, 1, 2}) / std::ldexp(1.0, level);
       const at::Tensor sampled = sample(volume.view({F * Q, 1, h, w}), centres + offsets, Padding::zeros);
       correlation.narrow(0, first, F)
-          .narrow(2, level * kWindow, kWindow)
-          .copy_(sampled.view({F, Q, kWindow}));
+          .narrow(2, level * kCorrelationWindow, kCorrelationWindow)
+          .copy_(sampled.view({F, Q, kCorrelationWindow}));
     }
   }
 }
@@ -122,7 +122,7 @@ at::Tensor TrackHead::correlate(const FeaturePyramid& pyramid, const at::Tensor&
                                 const at::Tensor& coords, const TrackSizes& sizes) const {
   const int64_t S = coords.size(0), Q = coords.size(1), on_device = pyramid.device_frames();
   check_tf32_setting(features, tf32_products_);
-  at::Tensor correlation = at::empty({S, Q, levels_ * kWindow}, features.options());
+  at::Tensor correlation = at::empty({S, Q, levels_ * kCorrelationWindow}, features.options());
   for (int64_t first = 0, count = 0; first < S; first += count) {
     count = first < on_device ? on_device : std::min(std::max<int64_t>(1, sizes.host_frames), S - first);
     at::Tensor part = correlation.narrow(0, first, count);  // [count,Q,levels·81]
@@ -148,8 +148,8 @@ at::Tensor TrackHead::tokens(const at::Tensor& correlation, const at::Tensor& co
 TrackHead::Tracks TrackHead::forward(const FeaturePyramid& pyramid, const at::Tensor& query_points,
                                      const TrackSizes& sizes, const Observer& observer) const {
   const int64_t S = pyramid.frames(), Q = query_points.size(0);
-  const at::Tensor map = pyramid.get(0, 1)[0][0];                     // [C,h,w] of frame 0
-  const at::Tensor query = query_points.to(map.options()) / kStride;  // [Q,2] pixels of the feature maps
+  const at::Tensor map = pyramid.get(0, 1)[0][0];                          // [C,h,w] of frame 0
+  const at::Tensor query = query_points.to(map.options()) / kTrackStride;  // [Q,2] pixels of the feature maps
   const at::Tensor position = position_embedding(query, 3 * channels_ + 4, map.size(1), map.size(2));
   at::Tensor coords = query.unsqueeze(0).repeat({S, 1, 1});                              // [S,Q,2]
   at::Tensor point_features = sample_points(map, query).unsqueeze(0).repeat({S, 1, 1});  // [S,Q,C]
@@ -163,10 +163,10 @@ TrackHead::Tracks TrackHead::forward(const FeaturePyramid& pyramid, const at::Te
     point_features = point_features + at::gelu(change);
     coords = coords + delta.narrow(2, 0, 2);
     coords.select(0, 0).copy_(query);
-    report_tensor(observer, "track_head", "track." + std::to_string(i), coords * kStride);
+    report_tensor(observer, "track_head", "track." + std::to_string(i), coords * kTrackStride);
   }
   report_progress(observer, "track_head", kIterations, kIterations);
-  return {coords * kStride, at::sigmoid(vis_predictor_(point_features)).view({S, Q}),
+  return {coords * kTrackStride, at::sigmoid(vis_predictor_(point_features)).view({S, Q}),
           at::sigmoid(conf_predictor_(point_features)).view({S, Q})};
 }
 

@@ -14,7 +14,6 @@ namespace vggt {
 class TrackHead {
  public:
   static constexpr int kIterations = 4;
-  static constexpr int64_t kStride = 2;  // pixels of a frame to one of the feature maps
 
   struct Tracks {
     at::Tensor track;      // [S,Q,2] pixels

@@ -1,12 +1,12 @@
 #include "model/heads/update_former.h"
 
 #include "attention/attention.h"
+#include "model/heads/head_constants.h"
 
 namespace vggt {
 namespace {
 
 constexpr int64_t kHeads = 8;
-constexpr int64_t kVirtualTracks = 64;
 const std::string kName = "track_head.tracker.updateformer";
 
 std::vector<TrackBlock> make_blocks(Binder& bind, const std::string& name, const Config& config, bool cross) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/attention.h"
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
@@ -15,26 +16,26 @@ void in_pieces(int64_t rows, int64_t most, const Work& work) {
 
 }  // namespace
 
-Block::Block(Binder& bind, const std::string& name, const Kind& kind)
-    : kind_(kind),
-      norm1_(bind, name + ".norm1", kind.dim, kind.norm_eps),
-      norm2_(bind, name + ".norm2", kind.dim, kind.norm_eps),
-      qkv_(bind, name + ".attn.qkv", kind.dim, 3 * kind.dim),
-      proj_(bind, name + ".attn.proj", kind.dim, kind.dim),
-      mlp_(bind, name + ".mlp", kind.dim, 4 * kind.dim, kind.dim),
-      ls1_(bind.state(name + ".ls1.gamma", {kind.dim})),
-      ls2_(bind.state(name + ".ls2.gamma", {kind.dim})) {
-  if (kind.qk_norm) {
-    const int64_t head_dim = kind.dim / kind.heads;
+Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
+    : spec_(spec),
+      norm1_(bind, name + ".norm1", spec.dim, spec.norm_eps),
+      norm2_(bind, name + ".norm2", spec.dim, spec.norm_eps),
+      qkv_(bind, name + ".attn.qkv", spec.dim, 3 * spec.dim),
+      proj_(bind, name + ".attn.proj", spec.dim, spec.dim),
+      mlp_(bind, name + ".mlp", spec.dim, 4 * spec.dim, spec.dim),
+      ls1_(bind.state(name + ".ls1.gamma", {spec.dim})),
+      ls2_(bind.state(name + ".ls2.gamma", {spec.dim})) {
+  if (spec.qk_norm) {
+    const int64_t head_dim = spec.dim / spec.heads;
     qk_norm_.emplace(QkNorm{LayerNorm(bind, name + ".attn.q_norm", head_dim),
                             LayerNorm(bind, name + ".attn.k_norm", head_dim)});
   }
 }
 
 at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
-  const int64_t R = rows.size(0), A = kind_.heads, D = kind_.dim / A;
-  at::Tensor qkv = at::empty({R, 3 * kind_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
-  in_pieces(R, block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+  const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A;
+  at::Tensor qkv = at::empty({R, 3 * spec_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
+  in_pieces(R, block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = qkv.narrow(0, first, count);  // [count,3C]
     qkv_.write(part, norm1_(rows.narrow(0, first, count)));
   });
@@ -50,16 +51,16 @@ at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
 }
 
 at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
-  const int64_t R = qkv.size(0), B = sequences, A = kind_.heads, D = kind_.dim / A;
+  const int64_t R = qkv.size(0), B = sequences, A = spec_.heads, D = spec_.dim / A;
   const at::Tensor heads = qkv.view({B, R / B, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
   const at::Tensor out =
-      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), kind_.attention)
+      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), spec_.attention)
           .out;                                        // [B,A,N,D]
-  return out.transpose(1, 2).reshape({R, kind_.dim});  // [B·N,C]
+  return out.transpose(1, 2).reshape({R, spec_.dim});  // [B·N,C]
 }
 
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  in_pieces(rows.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = rows.narrow(0, first, count);  // [count,C]
     part.addcmul_(proj_(mixed.narrow(0, first, count)), ls1_);
     part.addcmul_(mlp_(norm2_(part)), ls2_);
@@ -69,7 +70,7 @@ void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
 at::Tensor Block::metric(const at::Tensor& rows) const {
   constexpr double kTiny = 1e-12;  // a token of zeros stays one
   at::Tensor metric = at::empty(rows.sizes(), rows.options());
-  in_pieces(rows.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     const at::Tensor normed = norm1_(rows.narrow(0, first, count));         // [count,C]
     const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);  // [count,1]
     at::Tensor part = metric.narrow(0, first, count);
@@ -80,7 +81,7 @@ at::Tensor Block::metric(const at::Tensor& rows) const {
 
 at::Tensor Block::project_out(const at::Tensor& mixed) const {
   at::Tensor projected = at::empty_like(mixed);  // [M,C]
-  in_pieces(mixed.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(mixed.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = projected.narrow(0, first, count);
     proj_.write(part, mixed.narrow(0, first, count));
   });
@@ -88,7 +89,7 @@ at::Tensor Block::project_out(const at::Tensor& mixed) const {
 }
 
 void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, const at::Tensor& row_of) const {
-  in_pieces(rows.size(0), block_rows(kind_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = rows.narrow(0, first, count);  // [count,C]
     part.addcmul_(projected.index_select(0, row_of.narrow(0, first, count)), ls1_);
     part.addcmul_(mlp_(norm2_(part)), ls2_);
@@ -96,7 +97,7 @@ void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, con
 }
 
 void Block::forward_(at::Tensor& x, const Rope* rope) const {
-  at::Tensor rows = x.view({-1, kind_.dim});  // [B·N,C]
+  at::Tensor rows = x.view({-1, spec_.dim});  // [B·N,C]
   // The projections are gone before the rest begins: the temporary ends with this statement.
   const at::Tensor mixed = attend(project(rows, rope), x.size(0));
   finish_(rows, mixed);

@@ -2,12 +2,20 @@
 #include <optional>
 #include <string>
 
-#include "attention/attention.h"
+#include "attention/attention_types.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/mlp.h"
 #include "model/layers/rope.h"
 
 namespace vggt {
+
+/// What tells a block's architecture, and how its attention is computed.
+struct BlockSpec {
+  int64_t dim, heads;
+  double norm_eps;
+  bool qk_norm;  // per-head LayerNorm on q and k, then rotation
+  AttentionOptions attention = {};
+};
 
 /// A pre-norm transformer block with LayerScale, as in DINOv2 and VGGT (vggt/layers/block.py):
 /// x += ls1·attn(norm1(x)); x += ls2·mlp(norm2(x)).
@@ -17,20 +25,12 @@ namespace vggt {
 /// finish_projected_() take finish_()'s place.
 class Block {
  public:
-  struct Kind {
-    int64_t dim, heads;
-    double norm_eps;
-    bool qk_norm;  // per-head LayerNorm on q and k, then rotation
-    AttentionOptions attention = {};
-  };
+  Block(Binder& bind, const std::string& name, const BlockSpec& spec);
 
-  Block(Binder& bind, const std::string& name, const Kind& kind);
-
-  /// x [B,N,C] contiguous, state type; updated in place: all three steps. rope: needed exactly when the kind
-  /// has qk_norm.
+  /// x [B,N,C] contiguous, state type; updated in place: all three steps. rope: needed exactly with qk_norm.
   void forward_(at::Tensor& x, const Rope* rope = nullptr) const;
 
-  /// q, k and v of tokens, normalised and rotated where the kind says so: rows [R,C] -> [R,3,A,D], operand
+  /// q, k and v of tokens, normalised and rotated with qk_norm: rows [R,C] -> [R,3,A,D], operand
   /// type. With a rope the rows are those of whole frames.
   at::Tensor project(const at::Tensor& rows, const Rope* rope = nullptr) const;
 
@@ -56,7 +56,7 @@ class Block {
     LayerNorm q_norm, k_norm;
   };
 
-  Kind kind_;
+  BlockSpec spec_;
   LayerNorm norm1_, norm2_;
   Linear qkv_, proj_;
   std::optional<QkNorm> qk_norm_;

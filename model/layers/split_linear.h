@@ -24,7 +24,7 @@ struct SplitWeight {
 SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
 
 /// x·weightᵀ + bias on a GPU by split products, or of GELU(x): x [...,in] fp32, bias [out] -> [...,out].
-/// The weight is finite. For layers as split_pays() takes them, whatever their sizes.
+/// The weight is finite. Sizes need not pass split_pays(); the other conditions must.
 at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
                         bool gelu = false);
 

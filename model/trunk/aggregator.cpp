@@ -12,7 +12,7 @@ std::vector<Block> make_blocks(Binder& bind, const std::string& name, const Conf
   std::vector<Block> blocks;
   for (int64_t i = 0; i < config.depth; ++i) {
     blocks.emplace_back(bind, name + std::to_string(i),
-                        Block::Kind{config.embed_dim, config.num_heads, 1e-5, true, attention});
+                        BlockSpec{config.embed_dim, config.num_heads, 1e-5, true, attention});
   }
   return blocks;
 }

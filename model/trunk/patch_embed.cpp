@@ -12,7 +12,7 @@ std::vector<Block> make_blocks(Binder& bind, const Config& config, const Attenti
   std::vector<Block> blocks;
   for (int64_t i = 0; i < config.vit_depth; ++i) {
     blocks.emplace_back(bind, kName + ".blocks." + std::to_string(i),
-                        Block::Kind{config.embed_dim, config.vit_num_heads, kEps, false, attention});
+                        BlockSpec{config.embed_dim, config.vit_num_heads, kEps, false, attention});
   }
   return blocks;
 }

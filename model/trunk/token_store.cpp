@@ -30,10 +30,14 @@ void TokenStore::keep_global_half(int64_t layer) {
   found->second.narrow(2, C, C).copy_(tokens_);
 }
 
-at::Tensor TokenStore::slice(int64_t layer, int64_t first, int64_t count) const {
+const at::Tensor& TokenStore::all(int64_t layer) const {
   const auto found = layers_.find(layer);
   TORCH_CHECK(found != layers_.end(), "TokenStore: layer ", layer, " is not kept");
-  return found->second.narrow(0, first, count);
+  return found->second;
+}
+
+at::Tensor TokenStore::slice(int64_t layer, int64_t first, int64_t count) const {
+  return all(layer).narrow(0, first, count);
 }
 
 void TokenStore::release() {

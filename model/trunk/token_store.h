@@ -6,8 +6,8 @@
 
 namespace vggt {
 
-/// Where the tokens of all frames live: the residual stream, and the outputs of the layers that heads read.
-/// All on one device. Everybody else takes them from here, so that they may live elsewhere.
+/// The tokens of all frames: the residual stream, and the outputs of the layers that heads read. All tensors
+/// lie on one device. Heads ask for pieces of frames, so that the outputs can move elsewhere without them.
 class TokenStore {
  public:
   /// For the residual [S,P,C], uninitialised; keeps these layers.
@@ -27,12 +27,17 @@ class TokenStore {
   /// Frames [first, first + count) of a kept layer: [count,P,2C], frame block's half first.
   at::Tensor slice(int64_t layer, int64_t first, int64_t count) const;
 
+  /// The camera tokens, the first of each frame, of a kept layer: [S,2C].
+  at::Tensor camera_tokens(int64_t layer) const { return all(layer).select(1, 0); }
+
   /// Frees the residual: no more layers follow.
   void release_tokens() { tokens_ = at::Tensor(); }
   /// Frees everything.
   void release();
 
  private:
+  const at::Tensor& all(int64_t layer) const;  // [S,P,2C]
+
   at::Tensor tokens_;                     // [S,P,C]
   std::vector<int64_t> kept_layers_;      // may name one twice
   std::map<int64_t, at::Tensor> layers_;  // index -> [S,P,2C]

@@ -28,12 +28,13 @@ set(kernels)
 if(VGGT_CUDA)
   set(kernels vggt_attention_kernels vggt_model_kernels)
 endif()
-export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vggt_weights vggt_archives vggt_tensors
-               vggt_files vggt_platform vggt_torch)
-install_headers(attention/attention.h attention/variant.h attention/cuda/cuda_plan.h attention/stream/lean.h
-                attention/tune/autotune.h attention/tune/plan_cache.h model/config.h model/frame_provider.h
-                model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/observer.h
-                model/precision.h model/predictions.h model/state/binder.h model/vggt.h io/weights/weight_file.h)
+export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vggt_model_base vggt_weights
+               vggt_archives vggt_tensors vggt_files vggt_platform vggt_torch)
+install_headers(attention/attention.h attention/attention_types.h attention/variant.h attention/cuda/cuda_plan.h
+                attention/stream/lean.h attention/tune/autotune.h attention/tune/plan_cache.h model/config.h
+                model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h
+                model/observer.h model/precision.h model/predictions.h model/state/binder.h model/vggt.h
+                io/weights/weight_file.h)
 
 if(VGGT_APP)
   export_targets(media vggt_media vggt_scene_files vggt_frames)

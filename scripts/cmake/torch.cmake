@@ -7,7 +7,7 @@ endif()
 include(find_torch)
 include(cuda_architectures)
 
-# vggt_platform: what code without LibTorch needs to know of the build.
+# vggt_platform: what all code needs to know of the build, no headers and no libraries.
 add_library(vggt_platform INTERFACE)
 add_library(vggt_torch INTERFACE)
 target_link_libraries(vggt_torch INTERFACE vggt_platform)
@@ -44,10 +44,9 @@ if(VGGT_CUDA)
   enable_language(CUDA)
   find_package(CUDAToolkit 13.0 REQUIRED)
   target_compile_definitions(vggt_platform INTERFACE VGGT_CUDA=1)
-  target_link_libraries(vggt_platform INTERFACE CUDA::cudart)
   # Nothing refers to torch_cuda by symbol: its kernels register themselves when it is loaded.
   target_link_options(vggt_torch INTERFACE LINKER:--no-as-needed)
-  target_link_libraries(vggt_torch INTERFACE torch_cuda c10_cuda)
+  target_link_libraries(vggt_torch INTERFACE torch_cuda c10_cuda CUDA::cudart)
 endif()
 
 # LibTorch's headers take most of a compile: one precompiled header serves every target that includes them.

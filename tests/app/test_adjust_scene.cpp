@@ -224,6 +224,33 @@ TEST(AdjustScene, ThePrincipalPointIsTheCameras) {
   EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
 }
 
+// Photographs have square pixels, and their principal point in the middle: the network's focal lengths differ
+// by 4 % of each other, and its principal point lies half a network pixel off.
+TEST(AdjustScene, PixelsOfTheOriginalAreSquareAndThePrincipalPointIsItsMiddle) {
+  const Eigen::Vector2d center((kWidth - 1) / 2.0, (kHeight - 1) / 2.0);
+  const Scene truth(180, 0.06, center);
+  Scene scene = truth;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
+  std::vector<Camera> given = beside(truth.cameras);
+  for (Camera& camera : given) {
+    camera.map = {0.5, 0.49, 0, 0};
+    camera.original_width = 2 * kWidth;
+    camera.original_height = 286;  // 140 / 0.49, to a pixel
+    camera.k(0, 0) *= std::sqrt(1.04);
+    camera.k(1, 1) *= 0.98 / std::sqrt(1.04);
+    camera.k(0, 2) = kWidth / 2.0;
+    camera.k(1, 2) = kHeight / 2.0;
+  }
+  const AdjustedScene result = adjust_scene(scene.input(), given, {});
+  ASSERT_TRUE(result.changed) << result.summary;
+  for (const Camera& camera : result.cameras) {
+    const Eigen::Matrix3d k = camera.k_original();
+    EXPECT_NEAR(k(0, 0) / k(1, 1), 1, 1e-12);
+    EXPECT_NEAR(k(0, 2), (camera.original_width - 1) / 2.0, 1e-9);
+    EXPECT_NEAR(k(1, 2), (camera.original_height - 1) / 2.0, 1e-9);
+  }
+}
+
 TEST(AdjustScene, TooManyFramesAreLeftAsTheyAre) {
   const Scene scene;
   const MatchInput without_depth{kWidth, kHeight, std::vector<FrameView>(kMostAdjusted + 1), {}};

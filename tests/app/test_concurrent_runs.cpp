@@ -41,6 +41,7 @@ class ConcurrentRuns : public ::testing::Test {
   Files run(Options options, const std::string& folder) const {
     options.device = "cpu";
     options.out = (dir_ / folder).string() + "/";
+    options.picture = (dir_ / folder / "p.png").string();
     options.save_predictions = (dir_ / folder / "p.safetensors").string();
     reconstruct(plan_run(options), {});
     Files files;
@@ -64,7 +65,7 @@ class ConcurrentRuns : public ::testing::Test {
     }
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const Files files = together[i].get();
-      EXPECT_EQ(files.size(), 4u);
+      EXPECT_EQ(files.size(), 5u);
       for (const auto& [name, bytes] : alone[i]) {
         EXPECT_FALSE(bytes.empty()) << name;
         EXPECT_TRUE(files.contains(name) && files.at(name) == bytes) << "run " << i << ": " << name;
@@ -90,6 +91,7 @@ Options golden_model() {
   options.weights = VGGT_FIXTURES "/golden/nano/weights.safetensors";
   options.points = "head";
   options.voxel = 0.05;
+  options.outliers = "5,2";
   return options;
 }
 
@@ -97,12 +99,21 @@ TEST_F(ConcurrentRuns, OfDifferentModelsAndFrames) {
   expect_equal({small_model(), golden_model()});
 }
 
+TEST_F(ConcurrentRuns, WithTracks) {
+  std::ofstream(dir_ / "q.csv") << "20,20\n60.5,100\n";
+  Options tracks = golden_model();
+  tracks.frames = VGGT_SOURCE_DIR "/examples/room";
+  tracks.max_frames = 2;
+  tracks.width = 168;
+  tracks.query_points = (dir_ / "q.csv").string();
+  expect_equal({tracks, small_model(), tracks});
+}
+
 TEST_F(ConcurrentRuns, OfOneModelWithOtherFramesAndOptions) {
   Options other = small_model();
   other.frames = VGGT_SOURCE_DIR "/examples/room/05.jpg";
   other.width = 56;
   other.conf_percentile = 10;
-  other.picture = {};
   expect_equal({small_model(), other, small_model()});
 }
 

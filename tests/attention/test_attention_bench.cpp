@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "attention/attention.h"
 #include "attention/bench/attempt.h"
 #include "attention/bench/contenders.h"
 #include "attention/bench/drift.h"

@@ -145,13 +145,13 @@ at::Tensor libtorch_block(at::Tensor x, const Tensors& w, int64_t heads) {
 TEST(Precision, ABlockAsWideAsVggt1BsIsNoFurtherFromFloat64ThanLibTorchs) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
   const at::Device device(at::kCUDA, 0);
-  const Block::Kind kind{.dim = 1024, .heads = 16, .norm_eps = 1e-6, .qk_norm = false};
+  const BlockSpec spec{.dim = 1024, .heads = 16, .norm_eps = 1e-6, .qk_norm = false};
   const auto random = [&](at::IntArrayRef shape) {
     return at::randn(shape, at::device(device).dtype(at::kFloat));
   };
   at::manual_seed(3);
   Binder names(nullptr, {at::kFloat, at::kFloat}, device);
-  Block(names, "b", kind);
+  Block(names, "b", spec);
   Tensors weights, wide;
   for (const auto& [name, shape] : names.taken()) {
     const double deviation = shape.size() == 1 ? 0.1 : 1 / std::sqrt(static_cast<double>(shape[1]));
@@ -164,14 +164,14 @@ TEST(Precision, ABlockAsWideAsVggt1BsIsNoFurtherFromFloat64ThanLibTorchs) {
   source.shapes = names.taken();
   source.load = [&](const std::string& name, at::ScalarType, at::Device) { return weights.at(name).clone(); };
   Binder bind(&source, {at::kFloat, at::kFloat}, device);
-  const Block block(bind, "b", kind);
+  const Block block(bind, "b", spec);
   for (const auto& [frames, tokens] : {std::pair<int64_t, int64_t>{4, 1041}, {1, 8328}}) {
-    const at::Tensor x = random({frames, tokens, kind.dim});
-    const at::Tensor exact = libtorch_block(x.to(at::kDouble), wide, kind.heads);
+    const at::Tensor x = random({frames, tokens, spec.dim});
+    const at::Tensor exact = libtorch_block(x.to(at::kDouble), wide, spec.heads);
     const auto error = [&](const at::Tensor& got) {
       return ((got.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
     };
-    const double theirs = error(libtorch_block(x, weights, kind.heads));
+    const double theirs = error(libtorch_block(x, weights, spec.heads));
     at::Tensor ours = x.clone();
     block.forward_(ours);
     std::printf("%ld x %ld tokens: error against float64: ours %.2e, LibTorch's fp32 %.2e\n", frames, tokens,

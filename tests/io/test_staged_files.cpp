@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-#include "app/run/outputs.h"
+#include "io/files/staged_files.h"
 
 namespace vggt {
 namespace {

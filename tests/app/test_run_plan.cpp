@@ -1,0 +1,93 @@
+// Options become a plan once, and what cannot be run is refused before any work, whoever sets the options.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "app/run/run_plan.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+Options valid() {
+  Options options;
+  options.frames = VGGT_SOURCE_DIR "/examples/room";
+  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+  options.device = "cpu";
+  options.out = (fs::temp_directory_path() / "vggt_run_plan/").string();
+  return options;
+}
+
+std::string refusal(const std::function<void(Options&)>& change) {
+  Options options = valid();
+  change(options);
+  try {
+    plan_run(options);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(RunPlan, HoldsWhatTheStagesNeed) {
+  Options options = valid();
+  options.voxel = 0.5;
+  options.outliers = "7,1.5";
+  options.picture = options.out + "p.png";
+  options.picture_size = "320x200";
+  options.max_frames = 3;
+  options.fit = "pad";
+  const RunPlan plan = plan_run(options);
+  EXPECT_EQ(plan.frames.fit, Fit::pad);
+  EXPECT_EQ(plan.frames.max_frames, 3);
+  EXPECT_EQ(plan.frames.width, plan.model.config.input_width);
+  EXPECT_TRUE(plan.model.options.heads.camera && plan.model.options.heads.depth);
+  EXPECT_EQ(plan.model.options.precision, Precision::fp32);
+  EXPECT_EQ(plan.scene.source, CloudSource::depth);
+  EXPECT_EQ(plan.scene.filters.voxel, 0.5);
+  ASSERT_TRUE(plan.scene.filters.outliers);
+  EXPECT_EQ(plan.scene.filters.outliers->neighbors, 7);
+  EXPECT_EQ(plan.scene.filters.outliers->std_ratio, 1.5);
+  EXPECT_EQ(plan.outputs.picture_width, 320);
+  EXPECT_EQ(plan.outputs.picture_height, 200);
+  EXPECT_EQ(plan.outputs.paths.all().size(), 5u);
+  EXPECT_TRUE(plan.adjust.wanted);  // the small model's config.json says so
+  EXPECT_FALSE(plan.adjust.asked);
+  EXPECT_FALSE(fs::exists(options.out));  // nothing is written
+}
+
+TEST(RunPlan, RefusesValuesThatNoTextWasParsedFor) {
+  const auto refuses = [](const std::string& words, const std::function<void(Options&)>& change) {
+    const std::string message = refusal(change);
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  refuses("--out is missing", [](Options& o) { o.out.clear(); });
+  refuses("--frames is missing", [](Options& o) { o.frames.clear(); });
+  refuses("fit: 'stretch' is not one of", [](Options& o) { o.fit = "stretch"; });
+  refuses("points: 'cloud'", [](Options& o) { o.points = "cloud"; });
+  refuses("bundle-adjust: 'perhaps'", [](Options& o) { o.bundle_adjust = "perhaps"; });
+  refuses("attention: 'fast'", [](Options& o) { o.attention = "fast"; });
+  refuses("precision: 'int8'", [](Options& o) { o.precision = "int8"; });
+  refuses("heads: 'wings'", [](Options& o) { o.heads = {"camera", "wings"}; });
+  refuses("device: 'cuda:x'", [](Options& o) { o.device = "cuda:x"; });
+  refuses("voxel: '-1'", [](Options& o) { o.voxel = -1; });
+  refuses("voxel: 'nan'", [](Options& o) { o.voxel = std::numeric_limits<double>::quiet_NaN(); });
+  refuses("conf-percentile: '300'", [](Options& o) { o.conf_percentile = 300; });
+  refuses("max-frames: '0'", [](Options& o) { o.max_frames = 0; });
+  refuses("width", [](Options& o) { o.width = 13; });
+  refuses("fps or stride", [](Options& o) { o.fps = o.stride = 2; });
+  refuses("'tracks' needs --query-points", [](Options& o) { o.heads = {"tracks"}; });
+  refuses("picture", [](Options& o) {
+    o.out.clear();
+    o.save_predictions = "p.safetensors";
+    o.picture = "p.png";
+  });
+}
+
+}  // namespace
+}  // namespace vggt
