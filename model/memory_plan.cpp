@@ -104,7 +104,7 @@ Terms merged_block_terms(const MemoryRequest& r, const Sizes& z, const MergeCoun
   const int64_t N = counts.tokens, M = counts.most_rows(), d = counts.destinations;
   const int64_t rows = std::min(N, block_rows(z.C)), of_rows = rows * z.C;
   const int64_t sources = std::min(N - d, std::max<int64_t>(1, kMatchScores / d));  // at a time
-  const auto parts = [&](int64_t in) { return product_part_bytes(r, rows, in); };
+  const auto parts = [&](int64_t in) { return product_part_bytes(r, z.operand, rows, in); };
   const MemoryTerm metric{"metric", N * z.C * z.state}, norm{"norm of a piece of rows", of_rows * z.state},
       cast{"its cast", z.operand < z.state ? of_rows * z.operand : 0},
       hidden{"hidden layer of a piece of rows", 4 * of_rows * z.operand},

@@ -1,5 +1,5 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
-//   bench_model [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+//   bench_model [--merge] [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
 // with the camera and the depth head, and with the tracker of so many query points where that is asked for.
 // Prints seconds per stage (median of the warm runs, with their spread) and, on a GPU, the peak of allocated
 // memory in each stage beside what the memory plan predicts.
@@ -128,15 +128,20 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
 
 int main(int argc, char** argv) {
   int64_t query_points = 0;
+  const bool merge = argc > 1 && std::string(argv[1]) == "--merge";
+  if (merge) {
+    --argc;
+    ++argv;
+  }
   if (argc > 2 && std::string(argv[1]) == "--tracks") {
     query_points = std::stoll(argv[2]);
     argc -= 2;
     argv += 2;
   }
   if (argc < 6) {
-    std::fprintf(
-        stderr,
-        "usage: bench_model [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
+    std::fprintf(stderr,
+                 "usage: bench_model [--merge] [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS "
+                 "FRAMES [FRAMES...]\n");
     return 2;
   }
   at::Device device(argv[1]);
@@ -154,6 +159,7 @@ int main(int argc, char** argv) {
   options.device = device;
   options.precision = precisions.at(argv[2]);
   options.heads = {true, true, false, query_points > 0};
+  if (merge) options.merge = vggt::MergeOptions{};
   at::globalContext().setAllowTF32CuBLAS(options.precision == vggt::Precision::tf32);
   const vggt::Config config;
   const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);

@@ -1,5 +1,7 @@
 // The whole model with merged tokens: every stage against FastVGGT's tensors (fixtures/golden), and against
 // the model without merging.
+#include <ATen/Context.h>
+
 #include <cmath>
 
 #include "tests/support/golden.h"
@@ -19,8 +21,9 @@ struct Model {
   TensorSource source = testing::source_of(file);
 
   Tensors run(const std::optional<MergeOptions>& merge, const at::Tensor& images,
-              const Heads& heads = {.camera = true}) const {
-    const ModelOptions options{.heads = heads, .merge = merge};
+              const Heads& heads = {.camera = true}, at::Device device = at::kCPU,
+              Precision precision = Precision::fp32) const {
+    const ModelOptions options{.device = device, .precision = precision, .heads = heads, .merge = merge};
     return testing::run_all(Vggt(read_config(file.config_json(), source.shapes), source, options), images,
                             {});
   }
@@ -47,14 +50,41 @@ TEST_P(MergedModelParity, EveryStageEqualsFastVggt) {
 INSTANTIATE_TEST_SUITE_P(Golden, MergedModelParity,
                          ::testing::Values(std::pair{"fast4_56x84", 0}, std::pair{"fast5_42x70_from2", 2}));
 
-at::Tensor some_images(int64_t frames) {
-  at::manual_seed(7);
-  return at::rand({frames, 3, 42, 56});
-}
-
 void expect_same(const Tensors& a, const Tensors& b) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(name))) << name;
+}
+
+// The draws are the CPU's, so that a GPU merges the same tokens. In float64 scores decide as the golden
+// files' fp32 scores do; fp32 scores of a GPU's products may decide a near tie otherwise, which random
+// weights do not have.
+TEST(MergedModel, OnAGpuEqualsFastVggt) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  Tensors golden = testing::load_tensors(kMini / "fast4_56x84.safetensors");
+  const at::Tensor images = golden.at("images");
+  golden.erase("images");
+  const Model model;
+  Heads heads = heads_in(model.source.shapes);
+  heads.tracks = false;
+  const at::Device device(at::kCUDA, 0);
+  for (const auto& [precision, limit] : {std::pair{Precision::fp64, 5e-6}, {Precision::fp32, 1e-5}}) {
+    const Tensors got = model.run(MergeOptions{}, images, heads, device, precision);
+    for (const auto& [stage, expected] : golden) {
+      ASSERT_TRUE(got.contains(stage)) << stage;
+      EXPECT_LE(testing::relative_error(got.at(stage).cpu(), expected), limit) << stage;
+    }
+  }
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {  // the merged means in half types
+    const Tensors a = model.run(MergeOptions{}, images, heads, device, precision),
+                  b = model.run(MergeOptions{}, images, heads, device, precision);
+    expect_same(a, b);
+    EXPECT_TRUE(a.at("depth").isfinite().all().item<bool>());
+  }
+}
+
+at::Tensor some_images(int64_t frames) {
+  at::manual_seed(7);
+  return at::rand({frames, 3, 42, 56});
 }
 
 TEST(MergedModel, IsTheExactOneWhereNothingMerges) {
