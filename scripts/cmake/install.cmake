@@ -32,7 +32,7 @@ export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vgg
                vggt_archives vggt_tensors vggt_files vggt_platform vggt_torch)
 install_headers(attention/attention.h attention/attention_types.h attention/variant.h attention/cuda/cuda_plan.h
                 attention/stream/lean.h attention/tune/autotune.h attention/tune/plan_cache.h model/config.h
-                model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h
+                model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/merge_options.h
                 model/observer.h model/precision.h model/predictions.h model/state/binder.h model/vggt.h
                 io/weights/weight_file.h)
 
