@@ -105,7 +105,9 @@ Terms merged_block_terms(const MemoryRequest& r, const Sizes& z, const MergeCoun
   const int64_t rows = std::min(N, block_rows(z.C)), of_rows = rows * z.C;
   const int64_t sources = std::min(N - d, std::max<int64_t>(1, kMatchScores / d));  // at a time
   const auto parts = [&](int64_t in) { return product_part_bytes(r, z.operand, rows, in); };
-  const MemoryTerm metric{"metric", N * z.C * z.state}, norm{"norm of a piece of rows", of_rows * z.state},
+  const int64_t score_operand = r.gpu ? z.operand : z.state;
+  const MemoryTerm metric{"metric", N * z.C * score_operand},
+      norm{"norm of a piece of rows", of_rows * z.state},
       cast{"its cast", z.operand < z.state ? of_rows * z.operand : 0},
       hidden{"hidden layer of a piece of rows", 4 * of_rows * z.operand},
       beside{"its input's cast or its output", of_rows * z.operand};
@@ -113,8 +115,8 @@ Terms merged_block_terms(const MemoryRequest& r, const Sizes& z, const MergeCoun
       qkv{"q, k, v", N * 3 * z.C * z.operand}, merged{"merged q, k, v", M * 3 * z.C * z.operand},
       mixed{"attention's output", M * z.C * z.operand}, projected{"its projection", mixed.bytes};
   return largest({{metric,
-                   {"destinations' metric", d * z.C * z.state},
-                   {"sources' metric", sources * z.C * z.state},
+                   {"destinations' metric", d * z.C * score_operand},
+                   {"sources' metric", sources * z.C * score_operand},
                    {"scores", sources * std::min(d, kMatchScores) * z.state}},
                   {plan, qkv, norm, cast, {"its parts", parts(z.C)}},
                   {plan, qkv, merged},

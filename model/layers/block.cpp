@@ -69,7 +69,9 @@ void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
 
 at::Tensor Block::metric(const at::Tensor& rows) const {
   constexpr double kTiny = 1e-12;  // a token of zeros stays one
-  at::Tensor metric = at::empty(rows.sizes(), rows.options());
+  // In bf16 and fp16 the products of the metric run on tensor cores, as those of attention do.
+  const bool half = rows.is_cuda() && qkv_.bias.element_size() == 2;
+  at::Tensor metric = at::empty(rows.sizes(), half ? qkv_.bias.options() : rows.options());
   in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     const at::Tensor normed = norm1_(rows.narrow(0, first, count));         // [count,C]
     const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);  // [count,1]
