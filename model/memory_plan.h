@@ -32,10 +32,17 @@ struct MemoryTerm {
   int64_t bytes = 0;
 };
 
+/// Bytes that a stage copies between the device, the host and scratch files.
+struct Traffic {
+  int64_t to_device = 0, to_host = 0;        // between host and device
+  int64_t from_scratch = 0, to_scratch = 0;  // between files and the host
+};
+
 /// What is alive at the worst moment of one stage, the weights left out.
 struct StageMemory {
   std::string stage;  // as in StageReport; "frame_block" and "global_block" in place of "aggregator"
   std::vector<MemoryTerm> terms;
+  Traffic traffic = {};  // of the whole stage, over all blocks
 
   int64_t bytes() const;
 };
