@@ -1,0 +1,56 @@
+#include "io/files/scratch_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kMostAtOnce = int64_t{1} << 30;  // Linux moves at most 2 GiB a call
+
+}  // namespace
+
+ScratchFile::ScratchFile(const std::filesystem::path& path, int64_t bytes) : path_(path) {
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file_ < 0) fail(errno, "cannot be created");
+  const int error = bytes > 0 ? ::posix_fallocate(file_, 0, bytes) : 0;
+  if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return;
+  ::close(file_);
+  ::unlink(path.c_str());
+  fail(error, "cannot reserve its bytes");
+}
+
+ScratchFile::~ScratchFile() {
+  ::close(file_);
+}
+
+void ScratchFile::fail(int error, const char* what) const {
+  throw std::system_error(error, std::generic_category(), path_.string() + ": " + what);
+}
+
+void ScratchFile::read(int64_t offset, void* to, int64_t bytes) const {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t count =
+        ::pread(file_, static_cast<char*>(to) + done, std::min(bytes - done, kMostAtOnce), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(errno, "cannot be read");
+    if (count == 0) fail(EIO, "has been cut off");
+    done += count;
+  }
+}
+
+void ScratchFile::write(int64_t offset, const void* from, int64_t bytes) {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t count = ::pwrite(file_, static_cast<const char*>(from) + done,
+                                   std::min(bytes - done, kMostAtOnce), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(errno, "cannot be written");
+    done += count;
+  }
+}
+
+}  // namespace vggt
