@@ -38,7 +38,8 @@ install_headers(attention/attention.h attention/attention_types.h attention/vari
 
 if(VGGT_APP)
   export_targets(media vggt_media vggt_scene_files vggt_frames)
-  install_headers(io/files/atomic_file.h io/frames/frames.h io/frames/pixel_map.h io/scene/camera.h
+  install_headers(io/files/atomic_file.h io/files/host_storage.h io/files/piece_store.h
+                  io/files/scratch_folder.h io/frames/frames.h io/frames/pixel_map.h io/scene/camera.h
                   io/scene/cameras_json.h io/scene/colmap_text.h io/scene/depth_files.h io/scene/ply.h
                   io/scene/point_cloud.h io/scene/point_filters.h io/scene/tum.h)
   # The whole run without the command line.

@@ -1,0 +1,31 @@
+#include "io/files/host_storage.h"
+
+#include <cerrno>
+#include <system_error>
+
+namespace vggt {
+
+bool HostSpace::take(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > left_) return false;
+  left_ -= bytes;
+  return true;
+}
+
+void HostSpace::give_back(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  left_ += bytes;
+}
+
+const ScratchFolder& HostSpace::folder() {
+  const std::lock_guard lock(mutex_);
+  if (!storage_.scratch) {
+    throw std::system_error(ENOMEM, std::generic_category(),
+                            "the run needs more than the " + std::to_string(storage_.bytes) +
+                                " bytes of host memory that it may take, and has no scratch folder");
+  }
+  if (!folder_) folder_ = std::make_unique<ScratchFolder>(*storage_.scratch);
+  return *folder_;
+}
+
+}  // namespace vggt

@@ -1,0 +1,59 @@
+// A scratch folder is the run's own, and disappears with it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "io/files/scratch_folder.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(ScratchFolder, IsItsOwnAndDisappearsWithWhatLiesInIt) {
+  const fs::path parent = fs::temp_directory_path();
+  fs::path first, second;
+  {
+    const ScratchFolder a(parent), b(parent);
+    first = a.path();
+    second = b.path();
+    EXPECT_NE(first, second);
+    EXPECT_EQ(first.parent_path(), parent);
+    EXPECT_TRUE(first.filename().string().starts_with("vggt-recon-" + std::to_string(::getpid()) + "-"));
+    std::ofstream(first / "maps") << "bytes";
+    fs::create_directory(first / "more");
+    EXPECT_EQ(fs::status(first).permissions() & fs::perms::others_all, fs::perms::none);
+  }
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_FALSE(fs::exists(second));
+  EXPECT_TRUE(fs::exists(parent));
+}
+
+TEST(ScratchFolder, DisappearsAfterAnError) {
+  fs::path path;
+  const auto fail = [&] {
+    const ScratchFolder folder(fs::temp_directory_path());
+    path = folder.path();
+    throw std::runtime_error("stop");
+  };
+  EXPECT_THROW(fail(), std::runtime_error);
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(ScratchFolder, NeedsAFolderToStandIn) {
+  try {
+    const ScratchFolder folder("/nowhere/at all");
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), ENOENT);
+    EXPECT_NE(std::string(error.what()).find("/nowhere/at all"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace vggt
