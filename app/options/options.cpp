@@ -120,6 +120,10 @@ bool with_option(Options& options, std::string_view name, Act&& act) {
   return found;
 }
 
+[[noreturn]] void missing(const char* name) {
+  throw std::invalid_argument(std::string("--") + name + " is missing (see vggt-recon --help)");
+}
+
 void check_attention(const Options& options) {
   const std::vector<std::string> precisions = precisions_for(options.attention);
   if (options.precision == "auto" || std::ranges::count(precisions, options.precision)) return;
@@ -202,11 +206,12 @@ std::vector<std::string> precisions_for(const std::string& attention) {
 }
 
 void check_options(const Options& options) {
-  const auto missing = [](const char* name) {
-    throw std::invalid_argument(std::string("--") + name + " is missing (see vggt-recon --help)");
-  };
-  if (options.frames.empty()) missing("frames");
+  check_options_but_outputs(options);
   if (options.out.empty() && options.save_predictions.empty()) missing("out");
+}
+
+void check_options_but_outputs(const Options& options) {
+  if (options.frames.empty()) missing("frames");
   visit_options(options, [](const OptionInfo& info, const auto& field) { check_field(info, field); });
   check_device(options.device);
   check_attention(options);

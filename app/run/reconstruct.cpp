@@ -1,8 +1,5 @@
 #include "app/run/reconstruct.h"
 
-#include <c10/core/DeviceGuard.h>
-
-#include <algorithm>
 #include <optional>
 #include <sstream>
 
@@ -13,6 +10,7 @@
 #include "app/run/frame_input.h"
 #include "app/run/model_loader.h"
 #include "app/run/read_frames.h"
+#include "app/run/run_network.h"
 #include "app/run/scene_sink.h"
 #include "app/scene/scene_filters.h"
 #include "io/files/staged_files.h"
@@ -46,32 +44,6 @@ std::string merge_text(const MergeOptions& merge) {
   text << "from block " << merge.start << ", ratio " << merge.ratio << ", protect " << merge.protect
        << ", seed " << merge.seed;
   return text.str();
-}
-
-const char* unit_of(const std::string& stage) {
-  if (stage == "aggregator") return "blocks";
-  return stage == "camera_head" || stage == "track_head" ? "iterations" : "frames";
-}
-
-void run_network(const Vggt& model, const ModelPlan& plan, const FrameSet& frames, const Sink& sink,
-                 StageTimes& times, const Events& events) {
-  const at::Device device = plan.options.device;
-  const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
-  at::Tensor queries;
-  if (plan.options.heads.tracks) {
-    TORCH_CHECK(!plan.queries.empty(), "the tracker runs, but the plan has no query points");
-    const auto count = static_cast<int64_t>(plan.queries.size());
-    queries = at::empty({count, 2}, at::kFloat);  // [Q,2]
-    std::copy_n(plan.queries.front().data(), 2 * count, queries.data_ptr<float>());
-  }
-  times.restart();
-  model.run(provide_frames(frames), queries, sink, [&](const StageReport& report) {
-    events.check_stop();
-    if (report.total == 0) return;
-    wait_for(device);  // a GPU runs behind: times, progress and stopping would be those of the launches
-    if (report.done > 0) times.count(report.stage);
-    events.progress(report.stage, unit_of(report.stage), report.done, report.total);
-  });
 }
 
 void warn_of_lost_frames(const FrameSet& frames, const std::vector<Camera>& cameras, const Events& events) {

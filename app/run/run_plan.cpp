@@ -48,10 +48,8 @@ OutputPlan plan_output_files(const Options& options) {
   return outputs;
 }
 
-}  // namespace
-
-RunPlan plan_run(const Options& options) {
-  check_options(options);
+/// Of options that are checked.
+RunPlan settle(const Options& options) {
   OutputPlan outputs = plan_output_files(options);
   ModelOptions model;
   model.device = choose_device(options.device);
@@ -79,6 +77,22 @@ RunPlan plan_run(const Options& options) {
           std::move(memory),
           std::move(heads.notes),
           options};
+}
+
+}  // namespace
+
+RunPlan plan_run(const Options& options) {
+  check_options(options);
+  return settle(options);
+}
+
+RunPlan plan_measurement(Options options) {
+  options.out.clear();
+  options.picture.clear();
+  options.save_predictions.clear();
+  options.bundle_adjust = "off";
+  check_options_but_outputs(options);
+  return settle(options);
 }
 
 }  // namespace vggt

@@ -61,4 +61,7 @@ struct RunPlan {
 /// for outputs that would replace an input.
 RunPlan plan_run(const Options& options);
 
+/// The plan of a run whose network is only measured: no output has to be named, and nothing is adjusted.
+RunPlan plan_measurement(Options options);
+
 }  // namespace vggt

@@ -1,0 +1,15 @@
+#pragma once
+#include "app/events/events.h"
+#include "app/run/run_plan.h"
+#include "app/run/stage_times.h"
+#include "io/frames/frames.h"
+#include "model/vggt.h"
+
+namespace vggt {
+
+/// Runs the network on the frames, with progress, and adds the seconds of each of its stages; the sink counts
+/// those of a stage's last piece before it does anything else. Throws as Vggt::run(), and Stopped.
+void run_network(const Vggt& model, const ModelPlan& plan, const FrameSet& frames, const Sink& sink,
+                 StageTimes& times, const Events& events);
+
+}  // namespace vggt
