@@ -59,15 +59,17 @@ double direction_error(const Eigen::Vector3d& result, const Eigen::Vector3d& tru
   return degrees(std::atan2(result.cross(truth).norm(), result.dot(truth)));
 }
 
-/// Errors of the later camera's pose, seen from the earlier one, over the pairs of frames of every scene.
-class PairErrors {
+/// The pairs of frames of all scenes together.
+class AllPairs {
  public:
-  void add_scene(const std::vector<CameraPair>& cameras, const Events& events) {
-    for (std::size_t i = 0; i < cameras.size(); ++i) {
-      events.check_stop();
-      for (std::size_t j = i + 1; j < cameras.size(); ++j) {
-        add(relative(cameras[i].result, cameras[j].result), relative(cameras[i].truth, cameras[j].truth));
-      }
+  void add(const PairErrors& scene) {
+    rotations_.insert(rotations_.end(), scene.rotation.begin(), scene.rotation.end());
+    directions_.insert(directions_.end(), scene.translation_direction.begin(),
+                       scene.translation_direction.end());
+    for (std::size_t i = 0; i < scene.rotation.size(); ++i) {
+      const double rotation = scene.rotation[i], direction = scene.translation_direction[i];
+      signed_.add(std::max(rotation, direction));
+      either_sign_.add(std::max(rotation, std::min(direction, 180 - direction)));
     }
   }
 
@@ -79,16 +81,6 @@ class PairErrors {
   }
 
  private:
-  void add(const Eigen::Isometry3d& result, const Eigen::Isometry3d& truth) {
-    const Eigen::Matrix3d turn = result.linear().transpose() * truth.linear();
-    const double rotation = degrees(Eigen::AngleAxisd(turn).angle());
-    const double direction = direction_error(result.translation(), truth.translation());
-    rotations_.push_back(rotation);
-    directions_.push_back(direction);
-    signed_.add(std::max(rotation, direction));
-    either_sign_.add(std::max(rotation, std::min(direction, 180 - direction)));
-  }
-
   std::vector<double> rotations_, directions_;
   DegreeHistogram signed_, either_sign_;
 };
@@ -155,6 +147,21 @@ double ate_rmse(const Centres& centres, const Eigen::Affine3d& truth_from_result
 
 }  // namespace
 
+PairErrors pair_errors(const std::vector<CameraPair>& cameras, const Events& events) {
+  PairErrors errors;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    events.check_stop();
+    for (std::size_t j = i + 1; j < cameras.size(); ++j) {
+      const Eigen::Isometry3d result = relative(cameras[i].result, cameras[j].result),
+                              truth = relative(cameras[i].truth, cameras[j].truth);
+      const Eigen::Matrix3d turn = result.linear().transpose() * truth.linear();
+      errors.rotation.push_back(degrees(Eigen::AngleAxisd(turn).angle()));
+      errors.translation_direction.push_back(direction_error(result.translation(), truth.translation()));
+    }
+  }
+  return errors;
+}
+
 Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
   const Centres centres = centres_of(cameras);
   const Eigen::Vector3d from = centres.result.rowwise().mean(), to = centres.truth.rowwise().mean();
@@ -172,13 +179,13 @@ Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
 TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events) {
   TrajectoryError error;
   error.scale = 0;
-  PairErrors pairs;
+  AllPairs pairs;
   const auto count = static_cast<double>(scenes.size());
   for (const std::vector<CameraPair>& cameras : scenes) {
     const Eigen::Affine3d truth_from_result = align(cameras);
     error.scale += truth_from_result.linear().col(0).norm() / count;
     error.ate_rmse += ate_rmse(centres_of(cameras), truth_from_result) / count;
-    pairs.add_scene(cameras, events);
+    pairs.add(pair_errors(cameras, events));
   }
   pairs.report(error);
   return error;

@@ -28,14 +28,21 @@ struct TrajectoryError {
   Auc auc_either_sign;  // with opposite directions as equal, as VGGT's published figures
 };
 
+/// Of every pair of frames of a scene: errors of the later camera's pose, seen from the earlier one, degrees.
+struct PairErrors {
+  std::vector<double> rotation, translation_direction;  // the direction signed: 0 to 180
+};
+
+/// A pair of frames that truly did not move has no direction error; one that did not move in the result only
+/// is 90 degrees off. Throws Stopped.
+PairErrors pair_errors(const std::vector<CameraPair>& cameras, const Events& events);
+
 /// The Sim(3) from the result's world to the true one that brings the camera centres together (Umeyama 1991).
 /// Where the centres lie on a line or in a point, the cameras' rotations decide what these leave open. Throws
 /// std::invalid_argument for positions too large to multiply.
 Eigen::Affine3d align(const std::vector<CameraPair>& cameras);
 
-/// Over all scenes, each of at least 2 frames in their order. A pair of frames that truly did not move has no
-/// direction error; one that did not move in the result only is 90 degrees off. Throws as align(), and
-/// Stopped.
+/// Over all scenes, each of at least 2 frames in their order. Throws as align(), and Stopped.
 TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events);
 
 }  // namespace vggt
