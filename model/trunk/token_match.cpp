@@ -6,35 +6,57 @@
 namespace vggt {
 namespace {
 
-/// a·bᵀ, [a,C] and [b,C] -> [a,b]; of half types with fp32 sums, which decide ties that half scores would
-/// make.
+constexpr double kLeast = -std::numeric_limits<double>::infinity();
+
+/// a·bᵀ, [a,C] and [b,C] -> [a,b], of half types in fp32: half scores would make ties. NaN becomes -inf.
 at::Tensor scores(const at::Tensor& a, const at::Tensor& b) {
-  return a.element_size() == 2 ? at::mm(a, b.t(), at::kFloat) : at::mm(a, b.t());
+  at::Tensor s;
+  if (a.element_size() > 2) {
+    s = at::mm(a, b.t());
+  } else if (a.is_cuda()) {
+    s = at::mm(a, b.t(), at::kFloat);
+  } else {
+    s = at::mm(a.to(at::kFloat), b.to(at::kFloat).t());
+  }
+  return s.nan_to_num_(kLeast, -kLeast, kLeast);
 }
 
-}  // namespace
-
-TokenMatches best_destinations(const at::Tensor& metric, const at::Tensor& sources,
-                               const at::Tensor& destinations, int64_t most_scores) {
+/// Tile by tile of at most so many scores.
+void match_by_products(const at::Tensor& sources, const at::Tensor& destinations, int64_t most_scores,
+                       TokenMatches& matches) {
   const int64_t s = sources.size(0), d = destinations.size(0);
-  TORCH_CHECK(d > 0 && most_scores > 0, "best_destinations: expected destinations and room for scores");
   const int64_t wide = std::min(d, most_scores), high = std::max<int64_t>(1, most_scores / wide);
-  const at::Tensor targets = metric.index_select(0, destinations);  // [d,C]
-  const at::ScalarType type = metric.element_size() == 2 ? at::kFloat : metric.scalar_type();
-  TokenMatches matches{at::full({s}, -std::numeric_limits<double>::infinity(), metric.options().dtype(type)),
-                       at::zeros({s}, destinations.options())};
   for (int64_t top = 0; top < s; top += high) {
     const int64_t rows = std::min(high, s - top);
-    const at::Tensor from = metric.index_select(0, sources.narrow(0, top, rows));  // [rows,C]
+    const at::Tensor from = sources.narrow(0, top, rows);  // [rows,C]
     at::Tensor score = matches.score.narrow(0, top, rows), best = matches.best.narrow(0, top, rows);
     for (int64_t left = 0; left < d; left += wide) {
       const int64_t columns = std::min(wide, d - left);
-      const auto [most, place] = scores(from, targets.narrow(0, left, columns)).max(1);  // [rows]
+      const auto [most, place] = scores(from, destinations.narrow(0, left, columns)).max(1);  // [rows]
       const at::Tensor better = most > score;  // [rows]; an equal one further on is not
       best.copy_(at::where(better, place + left, best));
       score.copy_(at::where(better, most, score));
     }
   }
+}
+
+}  // namespace
+
+TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& destinations,
+                               int64_t most_scores) {
+  TORCH_CHECK(sources.dim() == 2 && destinations.dim() == 2 && sources.size(1) == destinations.size(1) &&
+                  sources.scalar_type() == destinations.scalar_type() &&
+                  sources.device() == destinations.device() && sources.is_contiguous() &&
+                  destinations.is_contiguous(),
+              "best_destinations: expected contiguous [s,C] and [d,C] of one type and device, got ",
+              sources.sizes(), " and ", destinations.sizes());
+  TORCH_CHECK(destinations.size(0) > 0 && most_scores > 0,
+              "best_destinations: expected destinations and room for scores");
+  const int64_t s = sources.size(0);
+  const at::ScalarType type = sources.element_size() == 2 ? at::kFloat : sources.scalar_type();
+  TokenMatches matches{at::full({s}, kLeast, sources.options().dtype(type)),
+                       at::zeros({s}, sources.options().dtype(at::kLong))};
+  match_by_products(sources, destinations, most_scores, matches);
   return matches;
 }
 

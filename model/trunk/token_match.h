@@ -6,14 +6,15 @@
 namespace vggt {
 
 struct TokenMatches {
-  at::Tensor score;  // [s] of the best destination: fp32, fp64 of a metric in fp64
-  at::Tensor best;   // [s] int64: its place in `destinations`
+  at::Tensor score;  // [s] of the best destination: fp32, fp64 of rows in fp64
+  at::Tensor best;   // [s] int64: its row of `destinations`
 };
 
-/// The most similar destination of every source, by products of rows of the metric; the first one of equals.
-/// metric [N,C]; sources [s] and destinations [d > 0] int64, rows of it. Holds at most so many scores at a
-/// time. A metric in bf16 or fp16 must be on a GPU.
-TokenMatches best_destinations(const at::Tensor& metric, const at::Tensor& sources,
-                               const at::Tensor& destinations, int64_t most_scores = kMatchScores);
+/// The destination of the largest dot product with each source; the first one of equals. A product that is
+/// NaN counts as -inf, the score where all do; the best is then row 0. sources [s,C] and destinations [d >
+/// 0,C]: contiguous, of one type, on one device; sources may be any piece of all. Products of bf16 and fp16
+/// are summed in fp32. Without Hopper's tensor cores it holds at most so many scores at a time.
+TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& destinations,
+                               int64_t most_scores = kMatchScores);
 
 }  // namespace vggt

@@ -46,7 +46,8 @@ struct Merging {
 };
 
 Merging choose(const MergeLayout& layout, const at::Tensor& metric) {
-  const TokenMatches matches = best_destinations(metric, layout.sources, layout.destinations);
+  const TokenMatches matches = best_destinations(metric.index_select(0, layout.sources),
+                                                 metric.index_select(0, layout.destinations));
   const int64_t s = layout.sources.size(0), m = std::min(layout.most_merged, s);
   if (m == s) return {layout.sources.narrow(0, 0, 0), layout.sources, matches.best};
   const at::Tensor order = std::get<1>(matches.score.sort(/*stable=*/true, 0, /*descending=*/true));  // [s]

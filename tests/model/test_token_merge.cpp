@@ -5,7 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "model/trunk/token_match.h"
 #include "model/trunk/token_merge.h"
 #include "tests/support/golden.h"
 
@@ -230,22 +229,6 @@ TEST(TokenMerge, TakesTheFirstOfEqualsAndSurvivesTokensWithoutDirection) {
     EXPECT_EQ(plan.members[4].item<int64_t>(), 0);
     EXPECT_TRUE(at::equal(plan.members.narrow(0, 5, 8), first_sources));
   }
-}
-
-TEST(TokenMatch, HoldsAsManyScoresAsItIsToldAndFindsTheSame) {
-  at::manual_seed(6);
-  const at::Tensor metric = unit_rows(at::randn({60, 16}, at::kDouble)), order = at::randperm(60);
-  const at::Tensor sources = order.narrow(0, 0, 37), destinations = order.narrow(0, 37, 23);
-  const auto [score, best] =
-      at::mm(metric.index_select(0, sources), metric.index_select(0, destinations).t()).max(1);  // [37]
-  for (const int64_t most : {1, 7, 22, 23, 24, 46, 47, 100, 37 * 23, 100000}) {
-    const TokenMatches matches = best_destinations(metric, sources, destinations, most);
-    EXPECT_TRUE(at::equal(matches.best, best)) << most;
-    EXPECT_LE((matches.score - score).abs().max().item<double>(), 1e-14) << most;
-  }
-  const TokenMatches ties = best_destinations(at::ones({60, 1}), sources, destinations, 5);
-  EXPECT_EQ(ties.best.count_nonzero().item<int64_t>(), 0);
-  EXPECT_EQ(best_destinations(metric, sources.narrow(0, 0, 0), destinations).best.size(0), 0);
 }
 
 TEST(TokenMerge, RefusesWhatDoesNotFit) {
