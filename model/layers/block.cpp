@@ -32,21 +32,44 @@ Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
   }
 }
 
-at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
-  const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A;
-  at::Tensor qkv = at::empty({R, 3 * spec_.dim}, rows.options().dtype(qkv_.bias.scalar_type()));
-  in_pieces(R, block_rows(spec_.dim), [&](int64_t first, int64_t count) {
-    at::Tensor part = qkv.narrow(0, first, count);  // [count,3C]
-    qkv_.write(part, norm1_(rows.narrow(0, first, count)));
+void Block::project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const {
+  at::Tensor flat = out.view({rows.size(0), product.bias.size(0)});
+  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+    at::Tensor part = flat.narrow(0, first, count);
+    product.write(part, norm1_(rows.narrow(0, first, count)));
   });
-  qkv = qkv.view({R, 3, A, D});
-  if (qk_norm_) {
-    TORCH_CHECK(rope != nullptr, "Block: a block with q/k norm needs a rope");
-    TORCH_CHECK(R % rope->tokens_per_frame == 0, "Block: expected rows of whole frames, of ",
-                rope->tokens_per_frame, " tokens each, got ", R);
-    norm_rope_(qkv, qk_norm_->q_norm.weight, qk_norm_->q_norm.bias, qk_norm_->k_norm.weight,
-               qk_norm_->k_norm.bias, qk_norm_->q_norm.eps, *rope);
-  }
+}
+
+void Block::norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const {
+  TORCH_CHECK(rope != nullptr, "Block: a block with q/k norm needs a rope");
+  TORCH_CHECK(x.size(0) % rope->tokens_per_frame == 0, "Block: expected rows of whole frames, of ",
+              rope->tokens_per_frame, " tokens each, got ", x.size(0));
+  norm_rope_(x, norm.weight, norm.bias, norm.eps, *rope);
+}
+
+void Block::project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope) const {
+  const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A;
+  TORCH_CHECK(qkv.sizes() == at::IntArrayRef({R, 3, A, D}) && qkv.is_contiguous(),
+              "Block: expected contiguous room for ", at::IntArrayRef({R, 3, A, D}), ", got ", qkv.sizes());
+  project_rows(qkv, qkv_, rows);
+  if (!qk_norm_) return;
+  norm_rope_part_(qkv.select(1, 0), qk_norm_->q_norm, rope);
+  norm_rope_part_(qkv.select(1, 1), qk_norm_->k_norm, rope);
+}
+
+void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows, const Rope* rope) const {
+  const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A;
+  TORCH_CHECK(part >= 0 && part < 3, "Block: expected part 0, 1 or 2 for q, k or v, got ", part);
+  TORCH_CHECK(out.sizes() == at::IntArrayRef({R, A, D}) && out.is_contiguous(),
+              "Block: expected contiguous room for ", at::IntArrayRef({R, A, D}), ", got ", out.sizes());
+  project_rows(out, qkv_.outputs(part * spec_.dim, spec_.dim), rows);
+  if (qk_norm_ && part < 2) norm_rope_part_(out, part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm, rope);
+}
+
+at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
+  at::Tensor qkv = at::empty({rows.size(0), 3, spec_.heads, spec_.dim / spec_.heads},
+                             rows.options().dtype(qkv_.bias.scalar_type()));
+  project_into(qkv, rows, rope);
   return qkv;
 }
 
@@ -67,17 +90,25 @@ void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
   });
 }
 
-at::Tensor Block::metric(const at::Tensor& rows) const {
-  constexpr double kTiny = 1e-12;  // a token of zeros stays one
+at::ScalarType Block::metric_type() const {
   // In bf16 and fp16 the products of the metric run on tensor cores, as those of attention do.
-  const bool half = rows.is_cuda() && qkv_.bias.element_size() == 2;
-  at::Tensor metric = at::empty(rows.sizes(), half ? qkv_.bias.options() : rows.options());
+  const bool half = qkv_.bias.is_cuda() && qkv_.bias.element_size() == 2;
+  return half ? qkv_.bias.scalar_type() : norm1_.weight.scalar_type();
+}
+
+void Block::metric_into(at::Tensor& metric, const at::Tensor& rows) const {
+  constexpr double kTiny = 1e-12;  // a token of zeros stays one
   in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     const at::Tensor normed = norm1_(rows.narrow(0, first, count));         // [count,C]
     const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);  // [count,1]
     at::Tensor part = metric.narrow(0, first, count);
     at::div_out(part, normed, length);
   });
+}
+
+at::Tensor Block::metric(const at::Tensor& rows) const {
+  at::Tensor metric = at::empty(rows.sizes(), rows.options().dtype(metric_type()));
+  metric_into(metric, rows);
   return metric;
 }
 

@@ -33,6 +33,12 @@ class Block {
   /// q, k and v of tokens, normalised and rotated with qk_norm: rows [R,C] -> [R,3,A,D], operand
   /// type. With a rope the rows are those of whole frames.
   at::Tensor project(const at::Tensor& rows, const Rope* rope = nullptr) const;
+  /// The same into qkv [R,3,A,D], contiguous.
+  void project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope) const;
+  /// q, k or v (part 0, 1 or 2) alone, into out [R,A,D], contiguous, operand type: that part of
+  /// project_into(), bit for bit where the product is a split one, else to rounding, as BLAS may sum in
+  /// another order.
+  void project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows, const Rope* rope) const;
 
   /// Mixes the tokens of each of B sequences: qkv [B·N,3,A,D] -> [B·N,C], operand type.
   at::Tensor attend(const at::Tensor& qkv, int64_t sequences) const;
@@ -40,9 +46,15 @@ class Block {
   /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].
   void finish_(at::Tensor& rows, const at::Tensor& mixed) const;
 
-  /// What tokens are compared by when they merge: norm1 of rows [R,C], each of unit length -> [R,C], state
-  /// type.
+  /// What tokens are compared by when they merge: norm1 of rows [R,C], each of unit length -> [R,C] of
+  /// metric_type().
   at::Tensor metric(const at::Tensor& rows) const;
+  /// The same into metric [R,C], contiguous.
+  void metric_into(at::Tensor& metric, const at::Tensor& rows) const;
+  /// Of projections, and of what attention puts out.
+  at::ScalarType operand_type() const { return qkv_.bias.scalar_type(); }
+  /// bf16 or fp16 where these are a GPU's operands, else the state type.
+  at::ScalarType metric_type() const;
 
   /// The product that ends the attention: mixed [M,C] -> [M,C], operand type.
   at::Tensor project_out(const at::Tensor& mixed) const;
@@ -55,6 +67,9 @@ class Block {
   struct QkNorm {
     LayerNorm q_norm, k_norm;
   };
+
+  void project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const;
+  void norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const;
 
   BlockSpec spec_;
   LayerNorm norm1_, norm2_;

@@ -42,6 +42,14 @@ void Linear::split([[maybe_unused]] bool few_rows) {
 #endif
 }
 
+Linear Linear::outputs(int64_t first, int64_t count) const {
+  Linear some = *this;
+  some.bias = bias.narrow(0, first, count);
+  if (weight.defined()) some.weight = weight.narrow(0, first, count);
+  if (parts.memory.defined()) some.parts = rows_of(parts, first, count);
+  return some;
+}
+
 at::Tensor Linear::operator()(const at::Tensor& x) const {
   const at::Tensor input = x.to(bias.scalar_type());
   if (parts.memory.defined()) return linear_split(input, parts, bias);

@@ -24,6 +24,9 @@ struct Linear {
   /// weight [out,in] and bias [out], of one type.
   Linear(const at::Tensor& weight, const at::Tensor& bias, const ComputeKind& kind);
 
+  /// The layer that gives outputs [first, first + count) alone, of the same memory: first even.
+  Linear outputs(int64_t first, int64_t count) const;
+
   /// x·weightᵀ + bias: x [...,in] of any floating type -> [...,out].
   at::Tensor operator()(const at::Tensor& x) const;
   /// The same of rows [M,in] into y [M,out], contiguous, of the weights' type.

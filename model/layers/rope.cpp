@@ -35,42 +35,36 @@ void rotate(const T* x, const T* cosine, const T* sine, int64_t n, T* out) {
 }
 
 template <typename T>
-void norm_rope_cpu(T* qkv, const NormRopeParams<T>& p) {
-  const int64_t quarter = p.head_dim / 4, width = p.heads * p.head_dim;
+void norm_rope_cpu(T* x, const NormRopeParams<T>& p) {
+  const int64_t quarter = p.head_dim / 4;
   at::parallel_for(0, p.tokens, 16, [&](int64_t begin, int64_t end) {
     std::vector<T> normed(p.head_dim);
     for (int64_t token = begin; token < end; ++token) {
       const int64_t patch = token % p.tokens_per_frame - p.special_tokens;
       const int64_t row = patch < 0 ? 0 : patch / p.columns + 1;
       const int64_t column = patch < 0 ? 0 : patch % p.columns + 1;
-      for (int64_t part = 0; part < 2; ++part) {
-        const T* weight = part == 0 ? p.q_weight : p.k_weight;
-        const T* bias = part == 0 ? p.q_bias : p.k_bias;
-        for (int64_t head = 0; head < p.heads; ++head) {
-          T* x = qkv + (token * 3 + part) * width + head * p.head_dim;
-          normalise(x, weight, bias, p.eps, p.head_dim, normed.data());
-          rotate(normed.data(), p.cosine + row * quarter, p.sine + row * quarter, quarter, x);
-          rotate(normed.data() + 2 * quarter, p.cosine + column * quarter, p.sine + column * quarter, quarter,
-                 x + 2 * quarter);
-        }
+      for (int64_t head = 0; head < p.heads; ++head) {
+        T* values = x + token * p.token_stride + head * p.head_dim;
+        normalise(values, p.weight, p.bias, p.eps, p.head_dim, normed.data());
+        rotate(normed.data(), p.cosine + row * quarter, p.sine + row * quarter, quarter, values);
+        rotate(normed.data() + 2 * quarter, p.cosine + column * quarter, p.sine + column * quarter, quarter,
+               values + 2 * quarter);
       }
     }
   });
 }
 
 template <typename T>
-NormRopeParams<T> make_params(const at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
-                              const at::Tensor& k_weight, const at::Tensor& k_bias, double eps,
-                              const Rope& rope) {
-  return {q_weight.const_data_ptr<T>(),
-          q_bias.const_data_ptr<T>(),
-          k_weight.const_data_ptr<T>(),
-          k_bias.const_data_ptr<T>(),
+NormRopeParams<T> make_params(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                              double eps, const Rope& rope) {
+  return {weight.const_data_ptr<T>(),
+          bias.const_data_ptr<T>(),
           rope.cosine.const_data_ptr<T>(),
           rope.sine.const_data_ptr<T>(),
-          qkv.size(0),
-          qkv.size(2),
-          qkv.size(3),
+          x.size(0),
+          x.size(1),
+          x.size(2),
+          x.stride(0),
           rope.tokens_per_frame,
           rope.special_tokens,
           rope.columns,
@@ -108,32 +102,30 @@ Rope::Rope(int64_t rows, int64_t columns, int64_t special_tokens, int64_t head_d
   sine = angles.sin().to(options.device());
 }
 
-void norm_rope_(at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
-                const at::Tensor& k_weight, const at::Tensor& k_bias, double eps, const Rope& rope) {
-  TORCH_CHECK(qkv.dim() == 4 && qkv.size(1) == 3 && qkv.is_contiguous(),
-              "norm_rope_: expected contiguous qkv [T,3,A,D], got ", qkv.sizes());
-  TORCH_CHECK(qkv.size(3) % 4 == 0, "norm_rope_: head dim must be a multiple of 4, got ", qkv.size(3));
-  const bool is_double = qkv.scalar_type() == at::kDouble;
-  if (qkv.is_cpu()) {
-    TORCH_CHECK(is_double || qkv.scalar_type() == at::kFloat, "norm_rope_: the CPU takes fp32 and fp64");
+void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
+                const Rope& rope) {
+  TORCH_CHECK(x.dim() == 3 && x.stride(2) == 1 && x.stride(1) == x.size(2),
+              "norm_rope_: expected x [T,A,D] with contiguous heads, got ", x.sizes(), " with strides ",
+              x.strides());
+  TORCH_CHECK(x.size(2) % 4 == 0, "norm_rope_: head dim must be a multiple of 4, got ", x.size(2));
+  const bool is_double = x.scalar_type() == at::kDouble;
+  if (x.is_cpu()) {
+    TORCH_CHECK(is_double || x.scalar_type() == at::kFloat, "norm_rope_: the CPU takes fp32 and fp64");
     if (is_double) {
-      norm_rope_cpu(qkv.mutable_data_ptr<double>(),
-                    make_params<double>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope));
+      norm_rope_cpu(x.mutable_data_ptr<double>(), make_params<double>(x, weight, bias, eps, rope));
     } else {
-      norm_rope_cpu(qkv.mutable_data_ptr<float>(),
-                    make_params<float>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope));
+      norm_rope_cpu(x.mutable_data_ptr<float>(), make_params<float>(x, weight, bias, eps, rope));
     }
     return;
   }
 #ifdef VGGT_CUDA
-  const c10::cuda::CUDAGuard guard(qkv.device());
+  const c10::cuda::CUDAGuard guard(x.device());
   void* stream = c10::cuda::getCurrentCUDAStream().stream();
   if (is_double) {
-    norm_rope_cuda(qkv.mutable_data_ptr(),
-                   make_params<double>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope), stream);
+    norm_rope_cuda(x.mutable_data_ptr(), make_params<double>(x, weight, bias, eps, rope), stream);
   } else {
-    norm_rope_cuda(kernel_type(qkv.scalar_type()), qkv.mutable_data_ptr(),
-                   make_params<float>(qkv, q_weight, q_bias, k_weight, k_bias, eps, rope), stream);
+    norm_rope_cuda(kernel_type(x.scalar_type()), x.mutable_data_ptr(),
+                   make_params<float>(x, weight, bias, eps, rope), stream);
   }
 #else
   TORCH_CHECK(false, "norm_rope_: this build has no CUDA");

@@ -33,13 +33,13 @@ __device__ Place place_of(int64_t token, const NormRopeParams<State>& p) {
 /// head is then 8 lanes, and the partner of every element in the rotation sits 8 lanes away.
 template <typename Value, typename State, int Width>
 __global__ void __launch_bounds__(kWarpsPerBlock * 32)
-    norm_rope_kernel(Value* __restrict__ qkv, const NormRopeParams<State> p) {
-  const int64_t vectors = p.tokens * 2 * p.heads;
+    norm_rope_kernel(Value* __restrict__ x_of, const NormRopeParams<State> p) {
+  const int64_t vectors = p.tokens * p.heads;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / 32;
   if (vector >= vectors) return;
   const int lane = threadIdx.x % 32;
-  const int64_t head = vector % p.heads, part = vector / p.heads % 2, token = vector / p.heads / 2;
-  Value* data = qkv + ((token * 3 + part) * p.heads + head) * p.head_dim + lane * Width;
+  const int64_t head = vector % p.heads, token = vector / p.heads;
+  Value* data = x_of + token * p.token_stride + head * p.head_dim + lane * Width;
 
   State x[Width], sum = 0, squares = 0;
 #pragma unroll
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kWarpsPerBlock * 32)
 #pragma unroll
   for (int i = 0; i < Width; ++i) squares += (x[i] - mean) * (x[i] - mean);
   const State scale = 1 / sqrt(warp_sum(squares) / p.head_dim + p.eps);
-  const State* weight = (part == 0 ? p.q_weight : p.k_weight) + lane * Width;
-  const State* bias = (part == 0 ? p.q_bias : p.k_bias) + lane * Width;
+  const State* weight = p.weight + lane * Width;
+  const State* bias = p.bias + lane * Width;
 
   const Place place = place_of(token, p);
   const int64_t position = lane < 16 ? place.row : place.column;
@@ -65,12 +65,12 @@ __global__ void __launch_bounds__(kWarpsPerBlock * 32)
 
 /// Any other head dim (only tiny models have one): one thread per vector.
 template <typename Value, typename State>
-__global__ void norm_rope_any_dim_kernel(Value* __restrict__ qkv, const NormRopeParams<State> p) {
+__global__ void norm_rope_any_dim_kernel(Value* __restrict__ x_of, const NormRopeParams<State> p) {
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (vector >= p.tokens * 2 * p.heads) return;
-  const int64_t head = vector % p.heads, part = vector / p.heads % 2, token = vector / p.heads / 2;
+  if (vector >= p.tokens * p.heads) return;
+  const int64_t head = vector % p.heads, token = vector / p.heads;
   const int64_t dim = p.head_dim, quarter = dim / 4;
-  Value* data = qkv + ((token * 3 + part) * p.heads + head) * dim;
+  Value* data = x_of + token * p.token_stride + head * dim;
   State mean = 0, variance = 0;
   for (int64_t i = 0; i < dim; ++i) mean += static_cast<State>(data[i]);
   mean /= dim;
@@ -79,8 +79,8 @@ __global__ void norm_rope_any_dim_kernel(Value* __restrict__ qkv, const NormRope
     variance += centred * centred;
   }
   const State scale = 1 / sqrt(variance / dim + p.eps);
-  const State* weight = part == 0 ? p.q_weight : p.k_weight;
-  const State* bias = part == 0 ? p.q_bias : p.k_bias;
+  const State* weight = p.weight;
+  const State* bias = p.bias;
   const Place place = place_of(token, p);
   for (int64_t i = 0; i < 2 * quarter; ++i) {
     const int64_t half = i / quarter, j = i % quarter, a = half * 2 * quarter + j, b = a + quarter;
@@ -93,11 +93,11 @@ __global__ void norm_rope_any_dim_kernel(Value* __restrict__ qkv, const NormRope
 }
 
 template <typename Value, typename State>
-void launch(void* qkv, const NormRopeParams<State>& params, cudaStream_t stream) {
-  const int64_t vectors = params.tokens * 2 * params.heads;
+void launch(void* x, const NormRopeParams<State>& params, cudaStream_t stream) {
+  const int64_t vectors = params.tokens * params.heads;
   if (vectors == 0) return;
   const auto blocks = static_cast<unsigned>((vectors + kWarpsPerBlock - 1) / kWarpsPerBlock);
-  Value* values = static_cast<Value*>(qkv);
+  Value* values = static_cast<Value*>(x);
   switch (params.head_dim) {
     case 32:
       norm_rope_kernel<Value, State, 1><<<blocks, kWarpsPerBlock * 32, 0, stream>>>(values, params);
@@ -118,20 +118,20 @@ void launch(void* qkv, const NormRopeParams<State>& params, cudaStream_t stream)
 
 }  // namespace
 
-void norm_rope_cuda(NormRopeType type, void* qkv, const NormRopeParams<float>& params, void* stream) {
+void norm_rope_cuda(NormRopeType type, void* x, const NormRopeParams<float>& params, void* stream) {
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   switch (type) {
     case NormRopeType::bf16:
-      return launch<__nv_bfloat16>(qkv, params, cuda_stream);
+      return launch<__nv_bfloat16>(x, params, cuda_stream);
     case NormRopeType::fp16:
-      return launch<__half>(qkv, params, cuda_stream);
+      return launch<__half>(x, params, cuda_stream);
     case NormRopeType::fp32:
-      return launch<float>(qkv, params, cuda_stream);
+      return launch<float>(x, params, cuda_stream);
   }
 }
 
-void norm_rope_cuda(void* qkv, const NormRopeParams<double>& params, void* stream) {
-  launch<double>(qkv, params, static_cast<cudaStream_t>(stream));
+void norm_rope_cuda(void* x, const NormRopeParams<double>& params, void* stream) {
+  launch<double>(x, params, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace vggt

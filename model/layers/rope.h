@@ -16,10 +16,11 @@ struct Rope {
        const at::TensorOptions& options);
 };
 
-/// Normalises q and k per head (LayerNorm over D) and rotates them, in place in the joint projection.
-/// qkv [T,3,A,D] contiguous, token t standing at place t mod P of its frame; weights and biases [D] in the
-/// state type. Computes in fp32 (fp64 for fp64) and rounds once. D a multiple of 4.
-void norm_rope_(at::Tensor& qkv, const at::Tensor& q_weight, const at::Tensor& q_bias,
-                const at::Tensor& k_weight, const at::Tensor& k_bias, double eps, const Rope& rope);
+/// Normalises q or k per head (LayerNorm over D) and rotates it, in place.
+/// x [T,A,D], contiguous but for its tokens, which may lie apart as in [T,3,A,D]; token t stands at place
+/// t mod P of its frame. weight and bias [D] in the state type. Computes in fp32 (fp64 for fp64) and rounds
+/// once. D a multiple of 4.
+void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
+                const Rope& rope);
 
 }  // namespace vggt

@@ -7,18 +7,19 @@ namespace vggt {
 /// State is float for fp32, bf16 and fp16 values, double for fp64.
 template <typename State>
 struct NormRopeParams {
-  const State *q_weight, *q_bias, *k_weight, *k_bias;  // [D]
-  const State *cosine, *sine;                          // [positions, D/4]
+  const State *weight, *bias;  // [D]
+  const State *cosine, *sine;  // [positions, D/4]
   int64_t tokens, heads, head_dim;
+  int64_t token_stride;  // elements from one token to the next
   int64_t tokens_per_frame, special_tokens, columns;
   State eps;
 };
 
 enum class NormRopeType { fp32, bf16, fp16 };
 
-/// qkv [T,3,A,D] on the current CUDA device; stream is a cudaStream_t. Throws std::runtime_error on launch
-/// failure.
-void norm_rope_cuda(NormRopeType type, void* qkv, const NormRopeParams<float>& params, void* stream);
-void norm_rope_cuda(void* qkv, const NormRopeParams<double>& params, void* stream);
+/// x [T,A,D] on the current CUDA device, contiguous but for its tokens; stream is a cudaStream_t. Throws
+/// std::runtime_error on launch failure.
+void norm_rope_cuda(NormRopeType type, void* x, const NormRopeParams<float>& params, void* stream);
+void norm_rope_cuda(void* x, const NormRopeParams<double>& params, void* stream);
 
 }  // namespace vggt

@@ -22,6 +22,15 @@ bool split_pays(const LinearLayer& layer) {
          layer.out >= kFewestColumns && layer.out % 8 == 0;
 }
 
+SplitWeight rows_of(const SplitWeight& weight, int64_t first, int64_t count) {
+  TORCH_CHECK(first % 2 == 0 && first >= 0 && count >= 0 && first + count <= weight.out, "linear: rows ",
+              first, " to ", first + count, " of a weight of ", weight.out, " rows cannot be had alone");
+  SplitWeight rows = weight;
+  rows.first += first;
+  rows.out = count;
+  return rows;
+}
+
 #ifdef VGGT_CUDA
 namespace {
 
@@ -33,6 +42,15 @@ void check(cudaError_t error, const char* what) {
 
 at::Tensor memory_for(int64_t rows, int64_t columns, const at::Tensor& like) {
   return at::empty({split_matrix_bytes(rows, columns)}, like.options().dtype(at::kByte));
+}
+
+SplitMatrix matrix_of(const SplitWeight& weight) {
+  const int in = static_cast<int>(weight.in);
+  SplitMatrix matrix = split_matrix(static_cast<int>(weight.stored), in, weight.memory.mutable_data_ptr());
+  matrix.parts = static_cast<char*>(matrix.parts) + weight.first * split_width(in) * 2;  // of fp16
+  matrix.exponents += weight.first;
+  matrix.rows = static_cast<int>(weight.out);
+  return matrix;
 }
 
 /// x [...,in] as rows [M,in] that split_rows() takes, without a copy where it can be.
@@ -49,9 +67,8 @@ SplitWeight split_weight(const at::Tensor& weight) {
   const c10::cuda::CUDAGuard guard(weight.device());
   const at::Tensor rows = as_rows(weight);
   const int64_t out = rows.size(0), in = rows.size(1);
-  SplitWeight split{memory_for(out, in, weight), false, in, out};
-  const SplitMatrix matrix =
-      split_matrix(static_cast<int>(out), static_cast<int>(in), split.memory.mutable_data_ptr());
+  SplitWeight split{memory_for(out, in, weight), false, in, out, 0, out};
+  const SplitMatrix matrix = matrix_of(split);
   check(split_rows({rows.const_data_ptr<float>(), rows.stride(0)}, matrix,
                    c10::cuda::getCurrentCUDAStream().stream()),
         "splitting a weight");
@@ -73,7 +90,7 @@ void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& wei
   const int64_t piece = std::min(M, std::max(kPieceRows, whole));
   const at::Tensor memory = memory_for(piece, in, x);
   SplitGemm gemm;
-  gemm.weight = split_matrix(static_cast<int>(out), static_cast<int>(in), weight.memory.mutable_data_ptr());
+  gemm.weight = matrix_of(weight);
   gemm.bias = bias.const_data_ptr<float>();
   for (int64_t first = 0; first < M; first += piece) {
     const FloatRows from{rows.const_data_ptr<float>() + first * rows.stride(0), rows.stride(0), gelu};

@@ -20,8 +20,11 @@ struct SplitWeight {
   at::Tensor memory;    // bytes
   bool finite = false;  // or it cannot be split
   int64_t in = 0, out = 0;
+  int64_t first = 0, stored = 0;  // it is rows [first, first + out) of the rows in memory
 };
 SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
+/// So many rows of a weight, of the same memory: first even.
+SplitWeight rows_of(const SplitWeight& weight, int64_t first, int64_t count);
 
 /// x·weightᵀ + bias on a GPU by split products, or of GELU(x): x [...,in] fp32, bias [out] -> [...,out].
 /// The weight is finite. Sizes need not pass split_pays(); the other conditions must.

@@ -54,6 +54,42 @@ TEST_P(BlockPieces, OfWholeFramesGiveWhatTheWholeGives) {
 
 INSTANTIATE_TEST_SUITE_P(QkNorm, BlockPieces, ::testing::Bool());
 
+TEST_P(BlockPieces, OfTheProjectionAreWhatTheWholeHas) {
+  at::manual_seed(5);
+  const Block block = make_block(GetParam());
+  const Rope rope(kRows, kColumns, kSpecial, kDim / kHeads, 100, at::kDouble);
+  const Rope* turn = GetParam() ? &rope : nullptr;
+  const at::Tensor rows = at::randn({kFrames * kTokens, kDim}, at::kDouble);
+  const at::Tensor whole = block.project(rows, turn);  // [S·P,3,A,D]
+  at::Tensor all = at::full(whole.sizes(), NAN, at::kDouble);
+  at::Tensor frames = all.narrow(0, kTokens, 2 * kTokens);
+  block.project_into(frames, rows.narrow(0, kTokens, 2 * kTokens), turn);
+  EXPECT_LE((frames - whole.narrow(0, kTokens, 2 * kTokens)).abs().max().item<double>(), 1e-12);
+  EXPECT_TRUE(all.narrow(0, 0, kTokens).isnan().all().item<bool>());
+  for (int64_t part = 0; part < 3; ++part) {
+    at::Tensor alone = at::full({kFrames * kTokens, kHeads, kDim / kHeads}, NAN, at::kDouble);
+    block.project_part_into(alone, part, rows, turn);
+    EXPECT_LE((alone - whole.select(1, part)).abs().max().item<double>(), 1e-12) << part;
+  }
+  at::Tensor metric = at::full(rows.sizes(), NAN, at::kDouble);
+  block.metric_into(metric, rows);
+  EXPECT_EQ(metric.scalar_type(), block.metric_type());
+  EXPECT_TRUE(at::equal(metric, block.metric(rows)));
+  EXPECT_LE((metric.norm(2, {1}) - 1).abs().max().item<double>(), 1e-12);
+}
+
+TEST_P(BlockPieces, GoOnlyIntoRoomOfTheirShape) {
+  const Block block = make_block(GetParam());
+  const Rope rope(kRows, kColumns, kSpecial, kDim / kHeads, 100, at::kDouble);
+  const at::Tensor rows = at::randn({kTokens, kDim}, at::kDouble);
+  at::Tensor narrow = at::empty({kTokens - 1, 3, kHeads, kDim / kHeads}, at::kDouble);
+  at::Tensor part = at::empty({kTokens, kHeads, kDim / kHeads}, at::kDouble);
+  EXPECT_THROW(block.project_into(narrow, rows, &rope), c10::Error);
+  EXPECT_THROW(block.project_part_into(part, 3, rows, &rope), c10::Error);
+  at::Tensor apart = at::empty({kTokens, 3, kHeads, kDim / kHeads}, at::kDouble).select(1, 0);
+  EXPECT_THROW(block.project_part_into(apart, 0, rows, &rope), c10::Error);
+}
+
 TEST(Block, RefusesPartsOfFramesWhereTokensAreRotated) {
   const Block block = make_block(true);
   const Rope rope(kRows, kColumns, kSpecial, kDim / kHeads, 100, at::kDouble);
