@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "app/cli/bench_command.h"
+#include "app/cli/bench_merge.h"
 #include "app/cli/command_line.h"
 #include "app/cli/console.h"
 #include "app/cli/eval_command.h"
@@ -39,6 +40,10 @@ void execute(const vggt::Command& command) {
   } else if (const auto* bench = std::get_if<vggt::BenchCommand>(&command)) {
     Console console(Verbosity::normal);
     vggt::run_bench_command(*bench, console.events());
+  } else if (const auto* merge = std::get_if<vggt::MergeBenchCommand>(&command)) {
+    std::cerr.rdbuf(nullptr);  // as above
+    Console console(Verbosity::normal);
+    vggt::run_bench_merge(*merge, console);
   } else {
     Console console(Verbosity::normal);
     vggt::run_eval_command(std::get<vggt::EvalCommand>(command), console.events());

@@ -38,13 +38,13 @@ ROOMS = {
     "model": "model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda",
     "app/events": "",
     "app/options": "io/files",
-    "app/scene": "io/scene io/frames",
+    "app/scene": "io/files io/scene io/frames",
     "app/adjust": "app/events app/scene io/scene io/frames",
     "app/eval": "app/events app/scene io/files io/frames io/scene",
     "app/report": "app/options app/scene io/files io/scene",
     "app/run": "app/events app/options app/scene app/adjust app/report io/files io/frames io/scene io/weights "
                "attention:floor attention/tune model:floor model/state model",
-    "app/cli": "app/events app/options app/eval app/report app/run io/files io/weights model:floor model "
+    "app/cli": "app/events app/options app/scene app/eval app/report app/run io/files io/weights model:floor model "
                "attention/bench",
     "app": "app/cli io/frames",
 }

@@ -31,13 +31,19 @@ struct RawOptions {
   bool help = false, version = false, print_config = false;
 };
 
+template <class Field>
+void add_option(CLI::App& app, RawOptions& raw, const OptionInfo& info, const Field&,
+                const std::string& help) {
+  const std::string name = std::string("--") + info.name;
+  std::string& text = raw.text[info.name];
+  constexpr bool is_flag = std::is_same_v<Field, bool>;
+  raw.given[info.name] = is_flag ? app.add_flag(name, text, help) : app.add_option(name, text, help);
+}
+
 void add_options(CLI::App& app, RawOptions& raw) {
   const Options defaults;
   visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
-    const std::string name = std::string("--") + info.name;
-    std::string& text = raw.text[info.name];
-    constexpr bool is_flag = std::is_same_v<std::decay_t<decltype(field)>, bool>;
-    raw.given[info.name] = is_flag ? app.add_flag(name, text) : app.add_option(name, text);
+    add_option(app, raw, info, field, info.help);
   });
   app.add_option("--config", raw.config);
   app.add_flag("--print-config", raw.print_config);
@@ -131,6 +137,46 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
   return eval;
 }
 
+/// The options of a run that `bench merge` takes, where the main page's help is not enough.
+const std::map<std::string, std::string> kMergeBenchHelp = {
+    {"frames", ""},
+    {"fps", "of a video: so many frames a second [1]"},
+    {"stride", "of a video: every Nth frame"},
+    {"max-frames", ""},
+    {"fit", ""},
+    {"width", ""},
+    {"strict", ""},
+    {"weights", ""},
+    {"precision", ""},
+    {"attention", ""},
+    {"no-autotune", ""},
+    {"merge-start", "the first global block that merges [0]"},
+    {"merge-ratio", "share of the tokens that merge into others [0.9]"},
+    {"merge-protect", "share of the tokens that are attended as themselves besides [0.1]"},
+    {"merge-seed", "of the draw of tokens that others merge into [33]"},
+    {"device", "auto, cpu or cuda:N [auto]"},
+    {"threads", "of the CPU [all]"},
+};
+
+struct MergeBench {
+  CLI::App* app;
+  RawOptions raw;
+  MergeBenchCommand command;
+};
+
+void add_merge_bench(CLI::App& bench, MergeBench& merge) {
+  merge.app = bench.add_subcommand("merge", "Compare merged attention with exact attention on frames");
+  const Options defaults;
+  visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
+    const auto found = kMergeBenchHelp.find(info.name);
+    if (found == kMergeBenchHelp.end()) return;
+    add_option(*merge.app, merge.raw, info, field, found->second.empty() ? info.help : found->second);
+  });
+  merge.app->add_option("--repeat", merge.command.repeat, "runs of each, the fastest counts [1; 2 on a GPU]")
+      ->check(CLI::Range(1, 1000));
+  merge.app->add_option("--json", merge.command.json, "also write the numbers to this file");
+}
+
 struct Bench {
   CLI::App *app, *attention;
   std::map<std::string, std::vector<std::string>> values;
@@ -163,6 +209,13 @@ BenchCommand bench_command(const Bench& bench) {
   return command;
 }
 
+MergeBenchCommand merge_bench_command(MergeBench& merge) {
+  merge.command.options = options_of(merge.raw);
+  merge.command.options.merge = "on";
+  check_options_but_outputs(merge.command.options);
+  return merge.command;
+}
+
 void prepare(CLI::App& app) {
   app.allow_extras();
   app.get_formatter()->column_width(24);
@@ -188,8 +241,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App* eval = add_eval(app, eval_command);
   Bench bench{};
   add_bench(app, bench);
+  MergeBench merge{};
+  add_merge_bench(*bench.app, merge);
   for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval,
-                        bench.app, bench.attention}) {
+                        bench.app, bench.attention, merge.app}) {
     sub->set_help_flag("-h,--help", "Print this");
   }
   prepare(app);
@@ -206,6 +261,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   // A mistyped option also makes a required one missing: the mistyping is what to say.
   const std::vector<std::string> extras = named->remaining();
   refuse_options_as_values(raw);
+  refuse_options_as_values(merge.raw);
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
 
@@ -213,6 +269,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
   if (named == eval) return eval_command;
   if (named == bench.attention) return bench_command(bench);
+  if (named == merge.app) return merge_bench_command(merge);
   if (!is_main) {
     weights_command.action = named->get_name();
     return weights_command;

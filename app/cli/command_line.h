@@ -37,7 +37,14 @@ struct BenchCommand {
   std::map<std::string, std::vector<std::string>> given;
 };
 
-using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand>;
+/// `bench merge`: the options of a run, of which merging is compared with none.
+struct MergeBenchCommand {
+  Options options;
+  int64_t repeat = 0;  // 0: as compare_merging() chooses
+  std::string json;    // where to write the numbers; empty: nowhere
+};
+
+using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand, MergeBenchCommand>;
 
 /// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
 /// range.
