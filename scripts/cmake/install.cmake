@@ -31,7 +31,8 @@ endif()
 export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vggt_model_base vggt_weights
                vggt_archives vggt_tensors vggt_files vggt_platform vggt_torch)
 install_headers(attention/attention.h attention/attention_types.h attention/variant.h attention/cuda/cuda_plan.h
-                attention/stream/lean.h attention/tune/autotune.h attention/tune/plan_cache.h model/config.h
+                attention/stream/lean.h attention/stream/stream_plan.h attention/tune/autotune.h
+                attention/tune/plan_cache.h model/config.h
                 model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/merge_options.h
                 model/observer.h model/precision.h model/predictions.h model/state/binder.h model/vggt.h
                 io/weights/weight_file.h)
@@ -39,15 +40,16 @@ install_headers(attention/attention.h attention/attention_types.h attention/vari
 if(VGGT_APP)
   export_targets(media vggt_media vggt_scene_files vggt_frames)
   install_headers(io/files/atomic_file.h io/files/host_storage.h io/files/piece_store.h
-                  io/files/scratch_folder.h io/frames/frames.h io/frames/pixel_map.h io/scene/camera.h
+                  io/files/scratch_file.h io/files/scratch_folder.h io/frames/frames.h io/frames/pixel_map.h io/scene/camera.h
                   io/scene/cameras_json.h io/scene/colmap_text.h io/scene/depth_files.h io/scene/ply.h
                   io/scene/point_cloud.h io/scene/point_filters.h io/scene/tum.h)
   # The whole run without the command line.
   export_targets(run vggt_run vggt_adjust vggt_report vggt_scene vggt_options vggt_events)
   install_headers(app/events/events.h app/options/options.h app/options/options_yaml.h
                   app/report/report.h app/run/head_choice.h app/run/outputs.h app/run/query_points.h
-                  app/run/reconstruct.h app/run/run_plan.h app/scene/scene_builder.h app/scene/scene_filters.h
-                  app/scene/streaming_quantile.h)
+                  app/run/reconstruct.h app/run/run_plan.h app/scene/dense_maps.h app/scene/for_each_frame.h
+                  app/scene/frame_points.h app/scene/rank_search.h app/scene/scene_builder.h app/scene/scene_cloud.h
+                  app/scene/scene_filters.h)
 
   # Where there is no package of it, Open3D is not in a system folder.
   cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../../)
