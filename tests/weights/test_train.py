@@ -150,13 +150,15 @@ def check_judge(program: str, folder: Path) -> None:
     model = Vggt(Config.read(folder / "config.json"), points=True).eval()
     model.load_state_dict({n: t.half().float() for n, t in model_weights(weights).items()})
     case = Case((70, 84), 3, 4, seed=TEST.start)  # the model's own size is 42×56
-    found = judge(Path(program), folder / "tiny.ts", case, False, ["--device", "cpu", "--precision", "fp32"])
+    options = ["--device", "cpu", "--precision", "fp32"]
+    found, merged = judge(Path(program), folder / "tiny.ts", case, False, [options, [*options, "--merge", "on"]])
     expected = evaluate(model, case, Processes.join("cpu"))
     names = {"auc_30": "auc30", "median_rotation_deg": "rotation_deg", "abs_rel": "absrel", "delta_1": "delta"}
     for name, other in names.items():
         value = (found | found["depth"])[name]
         print(f"{name:20} {value:.5f} {expected[other]:.5f}")
         assert abs(value - expected[other]) <= 1e-3 * max(1, expected[other]), name
+    assert merged["poses"] == found["poses"] and merged["depth"]["abs_rel"] != found["depth"]["abs_rel"]
 
 
 def main() -> None:

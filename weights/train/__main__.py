@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -55,8 +56,12 @@ def judge(arguments: argparse.Namespace) -> None:
     for size in arguments.sizes.split(","):
         for frames in map(int, arguments.frames.split(",")):
             case = Case(settings.parse_size(size), frames, arguments.scenes, **_scenes(arguments))
-            found = judge(arguments.program, arguments.weights, case, arguments.shuffle, ["--device", arguments.device])
-            print(json.dumps({"size": size, "frames": frames, "shuffled": arguments.shuffle} | found), flush=True)
+            texts = arguments.options or [""]
+            variants = [["--device", arguments.device, *shlex.split(text)] for text in texts]
+            all_found = judge(arguments.program, arguments.weights, case, arguments.shuffle, variants)
+            for text, found in zip(texts, all_found, strict=True):
+                what = {"size": size, "frames": frames, "shuffled": arguments.shuffle, "options": text}
+                print(json.dumps(what | found), flush=True)
 
 
 def _scenes(arguments: argparse.Namespace) -> dict:
@@ -96,6 +101,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("weights", type=Path, help="anything that --weights takes")
     p.add_argument("--shuffle", action="store_true", help="the frames of each scene")
     p.add_argument("--device", default="auto", help="of vggt-recon")
+    p.add_argument("--options", action="append", metavar="'--NAME VALUE ...'",
+                   help="of vggt-recon; given again: the same scenes once more, with others")
     p.set_defaults(command=judge)
 
     p = sub.add_parser("export", help="a snapshot's average as fp16 .safetensors with config.json")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import scenes
@@ -31,21 +32,26 @@ def _run(*command: object) -> None:
         raise ValueError(f"{command[0]}: exit code {done.returncode}\n{done.stderr}")
 
 
-def judge(program: Path, weights: Path, case: Case, shuffle: bool, options: list[str]) -> dict:
-    """What `PROGRAM eval --json` says of the case's scenes together. `options` go to each reconstruction.
+def judge(program: Path, weights: Path, case: Case, shuffle: bool, variants: list[list[str]]) -> Iterator[dict]:
+    """What `PROGRAM eval --json` says of the case's scenes together, once for each variant of options.
 
     Throws ValueError with the program's message where it fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        config, results, truths = Config.of_weights(weights), [], []
-        for number in range(case.scenes):
-            frames, truth, result = (Path(folder) / f"{number}-{k}.safetensors" for k in ("frames", "true", "found"))
+        config = Config.of_weights(weights)
+        inputs = [(Path(folder) / f"{n}-images.safetensors", Path(folder) / f"{n}-true.safetensors")
+                  for n in range(case.scenes)]
+        for number, (frames, truth) in enumerate(inputs):
             _write_scene(case, config, number, shuffle, frames, truth)
-            _run(program, "--frames", frames, "--weights", weights, "--heads", "camera,depth",
-                 "--save-predictions", result, *options)
-            frames.unlink()
-            results.append(result)
-            truths.append(truth)
-        table = Path(folder) / "eval.json"
-        _run(program, "eval", "--result", *results, "--truth", *truths, "--json", table)
-        return json.loads(table.read_text())
+        for options in variants:
+            yield _judge(program, weights, inputs, options, Path(folder))
+
+
+def _judge(program: Path, weights: Path, inputs: list[tuple[Path, Path]], options: list[str], folder: Path) -> dict:
+    results = [folder / f"{number}-found.safetensors" for number in range(len(inputs))]
+    for (frames, _), result in zip(inputs, results, strict=True):
+        _run(program, "--frames", frames, "--weights", weights, "--heads", "camera,depth",
+             "--save-predictions", result, *options)
+    table = folder / "eval.json"
+    _run(program, "eval", "--result", *results, "--truth", *(truth for _, truth in inputs), "--json", table)
+    return json.loads(table.read_text())
