@@ -1,0 +1,138 @@
+#include "app/run/plan_table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace vggt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class... Values>
+std::string print(const char* format, Values... values) {
+  char text[200];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+double gib(int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+const char* place_name(Place place) {
+  switch (place) {
+    case Place::device:
+      return "device";
+    case Place::host:
+      return "host";
+    case Place::file:
+      return "file";
+  }
+  return "";
+}
+
+/// The two kinds of blocks are rows of their own, but share the aggregator's seconds.
+std::string timed_stage(const std::string& stage) {
+  return stage == "frame_block" || stage == "global_block" ? "aggregator" : stage;
+}
+
+std::string seconds_text(double seconds) {
+  return print(seconds < 10 ? "%.2f" : "%.1f", seconds);
+}
+
+/// Of this stage; empty where they are not known, or stand in an earlier row.
+std::string stage_seconds_text(const NetworkPlan& plan, std::size_t row) {
+  const std::string stage = timed_stage(plan.memory.stages[row].stage);
+  if (row > 0 && timed_stage(plan.memory.stages[row - 1].stage) == stage) return "";
+  const auto found = std::ranges::find(plan.seconds, stage, &StageSeconds::stage);
+  return found == plan.seconds.end() ? "" : seconds_text(found->seconds);
+}
+
+std::string kind_text(const NetworkPlan& plan) {
+  return plan.request.merge ? "merged" : "exact";
+}
+
+std::string total_text(const NetworkPlan& plan) {
+  const MemoryPlan& memory = plan.memory;
+  std::string text = print("%.2f GiB on the device", gib(memory.peak_bytes()));
+  if (memory.host_bytes > 0) text += print(", %.2f of the host", gib(memory.host_bytes));
+  if (memory.scratch_bytes > 0) text += print(", %.2f of files", gib(memory.scratch_bytes));
+  if (!memory.fits) text += ": more than the budget";
+  if (!plan.seconds.empty()) text += "; " + seconds_text(total_seconds(plan.seconds)) + " s";
+  return text;
+}
+
+Json json_of(const NetworkPlan& plan) {
+  const MemoryPlan& memory = plan.memory;
+  Json json = {{"merged", plan.request.merge.has_value()},
+               {"frames", plan.request.frames},
+               {"height", plan.request.height},
+               {"width", plan.request.width},
+               {"fits", memory.fits},
+               {"device_bytes", memory.peak_bytes()},
+               {"weight_bytes", memory.weight_bytes},
+               {"host_bytes", memory.host_bytes},
+               {"scratch_bytes", memory.scratch_bytes},
+               {"residual", place_name(memory.schedule.residual)},
+               {"maps", place_name(memory.schedule.maps)},
+               {"qkv", place_name(memory.schedule.qkv)},
+               {"streamed_weights", memory.schedule.stream_weights}};
+  json["memory"] = Json::array();
+  for (const StageMemory& stage : memory.stages) {
+    json["memory"].push_back({{"stage", stage.stage},
+                              {"device_bytes", memory.peak_bytes(stage.stage)},
+                              {"to_device_bytes", stage.traffic.to_device},
+                              {"to_host_bytes", stage.traffic.to_host},
+                              {"from_scratch_bytes", stage.traffic.from_scratch},
+                              {"to_scratch_bytes", stage.traffic.to_scratch}});
+  }
+  json["seconds"] = plan.seconds.empty() ? Json() : Json::object();
+  for (const StageSeconds& stage : plan.seconds) {
+    json["seconds"][stage.stage] = {
+        {"compute", stage.compute}, {"copy", stage.copy}, {"seconds", stage.seconds}};
+  }
+  json["total_seconds"] = plan.seconds.empty() ? Json() : Json(total_seconds(plan.seconds));
+  return json;
+}
+
+}  // namespace
+
+NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates) {
+  NetworkPlan plan{request, plan_memory(request), {}};
+  if (rates) plan.seconds = predict_seconds(request, plan.memory, *rates);
+  return plan;
+}
+
+PlanComparison compare_plans(const MemoryRequest& request, const std::optional<Rates>& rates) {
+  MemoryRequest other = request;
+  other.merge = request.merge ? std::nullopt : std::optional(MergeOptions{});
+  return {plan_network(request, rates), plan_network(other, rates)};
+}
+
+std::vector<std::string> plan_rows(const PlanComparison& plans) {
+  const NetworkPlan& plan = plans.plan;
+  const Schedule& schedule = plan.memory.schedule;
+  std::vector<std::string> rows = {
+      std::string("places:    residual ") + place_name(schedule.residual) + ", maps " +
+          place_name(schedule.maps) + ", q/k/v " + place_name(schedule.qkv) + ", weights " +
+          (schedule.stream_weights ? "streamed" : "device"),
+      "stage           device     to it   from it     files  seconds     (GiB)"};
+  for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {
+    const StageMemory& stage = plan.memory.stages[i];
+    const Traffic& traffic = stage.traffic;
+    rows.push_back(print("  %-12s %7.2f   %7.2f   %7.2f   %7.2f  %7s", stage.stage.c_str(),
+                         gib(plan.memory.peak_bytes(stage.stage)), gib(traffic.to_device),
+                         gib(traffic.to_host), gib(traffic.from_scratch + traffic.to_scratch),
+                         stage_seconds_text(plan, i).c_str()));
+    rows.back().erase(rows.back().find_last_not_of(' ') + 1);
+  }
+  for (const NetworkPlan& one : {plan, plans.other}) rows.push_back(kind_text(one) + ": " + total_text(one));
+  return rows;
+}
+
+std::string plan_json(const PlanComparison& plans) {
+  return Json{{"plan", json_of(plans.plan)}, {"other", json_of(plans.other)}}.dump(2) + "\n";
+}
+
+}  // namespace vggt

@@ -1,0 +1,33 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cost_plan.h"
+#include "model/memory_plan.h"
+
+// What a run of the network would take, for `plan`, --dry-run and the report.
+namespace vggt {
+
+/// A request with its plan and, where the rates are known, its seconds.
+struct NetworkPlan {
+  MemoryRequest request;
+  MemoryPlan memory;
+  std::vector<StageSeconds> seconds;  // none where the rates are not known
+};
+NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates);
+
+/// Both ways of global attention. Of the two, `plan` is the one that was asked for.
+struct PlanComparison {
+  NetworkPlan plan;
+  NetworkPlan other;  // exact where `plan` merges, else merged: with the reference's options
+};
+PlanComparison compare_plans(const MemoryRequest& request, const std::optional<Rates>& rates);
+
+/// Where the plan keeps what, and each stage with its bytes, copies and seconds, line by line. With few
+/// frames merging is not worth a line.
+std::vector<std::string> plan_rows(const PlanComparison& plans);
+/// The same as JSON.
+std::string plan_json(const PlanComparison& plans);
+
+}  // namespace vggt

@@ -1,0 +1,140 @@
+#include "app/run/rates_cache.h"
+
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <system_error>
+
+#include "app/run/attention_cache.h"
+#include "app/run/device.h"
+#include "app/run/head_choice.h"
+#include "io/files/atomic_file.h"
+#include "io/files/text_file.h"
+#include "model/measure_rates.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr double kMostSeconds = 3600;  // of any unit
+const std::string kProgram = "vggt-recon " VGGT_VERSION ";";
+
+/// Empty if there is no such file, it cannot be read, or it is larger than any cache of ours.
+std::string text_of(const fs::path& path) try {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) ? read_text_file(path, 1 << 20, "a cache") : std::string();
+} catch (const std::exception&) {
+  return {};
+}
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string processor(at::Device device) {
+  return device.is_cuda() ? tuned_gpu(device).name : cpu_model() + ", " + device_name(device);
+}
+
+/// Throws Json::exception for anything but all rates as numbers that are possible.
+Rates rates_of(const Json& json) {
+  Rates rates;
+  visit_rates(rates, [&](const char* name, double& rate) {
+    rate = json.at(name).get<double>();
+    if (!(rate >= 0 && rate <= kMostSeconds))
+      throw Json::out_of_range::create(401, std::string("no rate: ") + name, &json);
+  });
+  return rates;
+}
+
+Json json_of(const Rates& rates) {
+  Json json;
+  visit_rates(rates, [&](const char* name, double rate) { json[name] = rate; });
+  return json;
+}
+
+/// Empty where the text is not a cache as this program writes it.
+std::map<std::string, Rates> entries_of(const std::string& cache) try {
+  const Json json = Json::parse(cache);
+  if (json.at("format") != kFormat) return {};
+  std::map<std::string, Rates> entries;
+  for (const auto& [key, rates] : json.at("rates").items()) entries[key] = rates_of(rates);
+  return entries;
+} catch (const Json::exception&) {
+  return {};
+}
+
+void save(const fs::path& path, const std::string& key, const Rates& rates) try {
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
+  const std::string text = cache_with_rates(text_of(path), key, rates);
+  write_atomically(path, [&](std::ostream& out) { out << text; });
+} catch (const std::system_error&) {
+  // The next run measures again.
+}
+
+}  // namespace
+
+std::optional<fs::path> rates_cache_path() {
+  const std::optional<fs::path> attention = attention_cache_path();
+  return attention ? std::optional(attention->parent_path() / "rates.json") : std::nullopt;
+}
+
+std::string rates_key(const Config& config, const ModelOptions& options) {
+  Config widths = config;
+  widths.depth = widths.vit_depth = 1;
+  widths.intermediate_layers = {0, 0, 0, 0};
+  widths.rope_freq = 100;
+  widths.input_width = 518;
+  widths.bundle_adjust = false;
+  const std::string architecture = Json::parse(config_to_json(widths, options.heads)).dump();
+  return kProgram + " " + processor(options.device) + "; " + precision_name(options.precision) + "; " +
+         variant_name(options.attention) + "; " + heads_text(options.heads) + "; " + architecture;
+}
+
+std::optional<Rates> rates_in_cache(const std::string& cache, const std::string& key) {
+  const auto entries = entries_of(cache);
+  const auto found = entries.find(key);
+  return found == entries.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string cache_with_rates(const std::string& cache, const std::string& key, const Rates& rates) {
+  Json all = Json::object();
+  for (const auto& [other, known] : entries_of(cache)) {
+    if (other.starts_with(kProgram)) all[other] = json_of(known);
+  }
+  all[key] = json_of(rates);
+  // A GPU's name comes from the driver and may hold any bytes.
+  return Json{{"format", kFormat}, {"rates", all}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Rates> rates_for(const Config& config, const ModelOptions& options, bool measure,
+                               const std::function<void()>& check_stop) {
+  const std::optional<fs::path> path = rates_cache_path();
+  const std::string key = rates_key(config, options);
+  if (path) {
+    if (const std::optional<Rates> known = rates_in_cache(text_of(*path), key)) return known;
+  }
+  if (!measure) return std::nullopt;
+  try {
+    const Rates rates = measure_rates(config, options, kMeasureBytes, check_stop);
+    if (path) save(*path, key, rates);
+    return rates;
+  } catch (const c10::OutOfMemoryError&) {
+    return std::nullopt;  // others fill the GPU; the run itself may still fit
+  }
+}
+
+}  // namespace vggt

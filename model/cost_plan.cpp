@@ -1,0 +1,119 @@
+#include "model/cost_plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "model/heads/head_constants.h"
+
+namespace vggt {
+namespace {
+
+/// Sizes as numbers of units, in double: the pairs of a long sequence pass 2^63 sooner than one would think.
+struct Units {
+  explicit Units(const MemoryRequest& r)
+      : rows(r.height / r.config.patch_size),
+        columns(r.width / r.config.patch_size),
+        S(static_cast<double>(r.frames)),
+        pixels(static_cast<double>(r.height * r.width)),
+        P(static_cast<double>(r.config.special_tokens() + rows * columns)) {}
+
+  int64_t rows, columns;
+  double S, pixels, P;  // frames; of a frame: pixels, tokens
+};
+
+/// The layers whose outputs heads read.
+std::set<int64_t> kept_layers(const Config& config, const Heads& heads) {
+  std::set<int64_t> kept;
+  if (heads.depth || heads.points || heads.tracks)
+    kept.insert(config.intermediate_layers.begin(), config.intermediate_layers.end());
+  if (heads.camera) kept.insert(config.depth - 1);
+  return kept;
+}
+
+/// A block whose tokens attend to so many keys each.
+double block_seconds(double tokens, double keys, double token_rate, const Rates& rates) {
+  return std::max(rates.block_least, tokens * token_rate + tokens * keys * rates.pair);
+}
+
+double merged_seconds(const MergeCounts& counts, const Rates& rates) {
+  const auto N = static_cast<double>(counts.tokens), d = static_cast<double>(counts.destinations),
+             M = static_cast<double>(counts.most_rows());
+  return std::max(rates.block_least,
+                  N * rates.merged_token + (N - d) * d * rates.match_pair + M * M * rates.pair);
+}
+
+double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
+  const double blocks = static_cast<double>(r.config.vit_depth);
+  return u.S * u.pixels * rates.patch_pixel + blocks * block_seconds(u.S * u.P, u.P, rates.vit_token, rates);
+}
+
+double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
+  const std::set<int64_t> kept = kept_layers(r.config, r.heads);
+  const int64_t blocks = kept.empty() ? 1 : *kept.rbegin() + 1;
+  const double N = u.S * u.P, exact = block_seconds(N, N, rates.block_token, rates);
+  int64_t first_merged = r.merge ? std::min(r.merge->start, blocks) : blocks;
+  double merged = 0;
+  if (first_merged < blocks) {
+    const MergeCounts counts = merge_counts(r.frames, u.rows, u.columns, r.config.special_tokens(), *r.merge);
+    if (counts.most_merged == 0) first_merged = blocks;
+    merged = merged_seconds(counts, rates);
+  }
+  return static_cast<double>(blocks) * block_seconds(N, u.P, rates.block_token, rates) +
+         static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +
+         static_cast<double>(kept.size()) * N * rates.kept_token;
+}
+
+double track_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
+  const auto Q = static_cast<double>(r.query_points);
+  return u.S * (rates.track_frame + u.pixels * rates.track_pixel) + Q * u.S * u.pixels * rates.track_pair +
+         (Q + static_cast<double>(kVirtualTracks)) * u.S * rates.track_token;
+}
+
+double compute_seconds(const std::string& stage, const MemoryRequest& r, const Units& u, const Rates& rates) {
+  if (stage == "patch_embed") return embed_seconds(r, u, rates);
+  if (stage == "aggregator") return aggregator_seconds(r, u, rates);
+  if (stage == "camera_head") return rates.camera_fixed + u.S * rates.camera_frame;
+  if (stage == "depth_head") return u.S * (rates.depth_frame + u.pixels * rates.depth_pixel);
+  if (stage == "point_head") return u.S * (rates.point_frame + u.pixels * rates.point_pixel);
+  return track_seconds(r, u, rates);
+}
+
+/// Copies between host and device go both ways at once, and so do a file's beside them.
+double copy_seconds(const Traffic& traffic, const Rates& rates) {
+  return std::max({static_cast<double>(traffic.to_device) * rates.to_device,
+                   static_cast<double>(traffic.to_host) * rates.to_host,
+                   static_cast<double>(traffic.from_scratch) * rates.from_scratch +
+                       static_cast<double>(traffic.to_scratch) * rates.to_scratch});
+}
+
+/// Where copies run beside the computation: stages that work in pieces of frames.
+bool overlaps(const std::string& stage) {
+  return stage != "camera_head" && stage != "track_head";
+}
+
+}  // namespace
+
+std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const MemoryPlan& plan,
+                                          const Rates& rates) {
+  const Units units(request);
+  std::vector<StageSeconds> stages;
+  for (const StageMemory& memory : plan.stages) {
+    const bool is_block = memory.stage == "frame_block" || memory.stage == "global_block";
+    const std::string stage = is_block ? "aggregator" : memory.stage;
+    if (stages.empty() || stages.back().stage != stage)
+      stages.push_back({stage, compute_seconds(stage, request, units, rates)});
+    stages.back().copy += copy_seconds(memory.traffic, rates);
+  }
+  for (StageSeconds& stage : stages) {
+    stage.seconds = overlaps(stage.stage) ? std::max(stage.compute, stage.copy) : stage.compute + stage.copy;
+  }
+  return stages;
+}
+
+double total_seconds(const std::vector<StageSeconds>& stages) {
+  double seconds = 0;
+  for (const StageSeconds& stage : stages) seconds += stage.seconds;
+  return seconds;
+}
+
+}  // namespace vggt
