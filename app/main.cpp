@@ -12,6 +12,7 @@
 #include "app/cli/console.h"
 #include "app/cli/eval_command.h"
 #include "app/cli/failure.h"
+#include "app/cli/plan_command.h"
 #include "app/cli/reconstruct_command.h"
 #include "app/cli/stop.h"
 #include "app/cli/weights_commands.h"
@@ -44,6 +45,10 @@ void execute(const vggt::Command& command) {
     std::cerr.rdbuf(nullptr);  // as above
     Console console(Verbosity::normal);
     vggt::run_bench_merge(*merge, console);
+  } else if (const auto* plan = std::get_if<vggt::PlanCommand>(&command)) {
+    if (!plan->options.verbose) std::cerr.rdbuf(nullptr);  // as above
+    Console console(verbosity_of(plan->options));
+    vggt::run_plan_command(*plan, console);
   } else {
     Console console(Verbosity::normal);
     vggt::run_eval_command(std::get<vggt::EvalCommand>(command), console.events());

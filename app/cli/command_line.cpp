@@ -177,6 +177,40 @@ void add_merge_bench(CLI::App& bench, MergeBench& merge) {
   merge.app->add_option("--json", merge.command.json, "also write the numbers to this file");
 }
 
+struct Plan {
+  CLI::App* app;
+  RawOptions raw;
+  PlanCommand command;
+};
+
+/// Takes every option of a run, so that its command line can stay as it is; its help shows those that matter.
+void add_plan(CLI::App& app, Plan& plan) {
+  plan.app = app.add_subcommand("plan", "Say what a run would take: memory, copies, seconds; write nothing");
+  plan.app
+      ->add_option("--frame-count", plan.command.frame_count, "plan for N frames without reading --frames")
+      ->check(CLI::Range(1, 10'000'000));
+  plan.app->add_option("--frame-size", plan.command.frame_size, "their size as the network sees it: WxH");
+  plan.app->add_option("--json", plan.command.json, "also write the plan to this file");
+  const Options defaults;
+  visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
+    add_option(*plan.app, plan.raw, info, field, info.help);
+    const std::string group = info.group;
+    if (group != "Frames" && group != "Model") plan.raw.given.at(info.name)->group("");
+  });
+  plan.app->add_option("--config", plan.raw.config, "read options from a YAML file");
+  plan.app->footer("and the other options of a run, which make no difference (see vggt-recon --help)");
+}
+
+PlanCommand plan_command(Plan& plan) {
+  plan.command.options = options_of(plan.raw);
+  const bool counted = plan.command.frame_count > 0;
+  if (counted != !plan.command.frame_size.empty())
+    throw std::invalid_argument("plan: --frame-count and --frame-size go together");
+  if (counted && !plan.command.options.frames.empty())
+    throw std::invalid_argument("plan: give --frames or --frame-count, not both");
+  return plan.command;
+}
+
 struct Bench {
   CLI::App *app, *attention;
   std::map<std::string, std::vector<std::string>> values;
@@ -243,8 +277,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_bench(app, bench);
   MergeBench merge{};
   add_merge_bench(*bench.app, merge);
+  Plan plan{};
+  add_plan(app, plan);
   for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval,
-                        bench.app, bench.attention, merge.app}) {
+                        bench.app, bench.attention, merge.app, plan.app}) {
     sub->set_help_flag("-h,--help", "Print this");
   }
   prepare(app);
@@ -262,6 +298,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   const std::vector<std::string> extras = named->remaining();
   refuse_options_as_values(raw);
   refuse_options_as_values(merge.raw);
+  refuse_options_as_values(plan.raw);
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
 
@@ -270,6 +307,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (named == eval) return eval_command;
   if (named == bench.attention) return bench_command(bench);
   if (named == merge.app) return merge_bench_command(merge);
+  if (named == plan.app) return plan_command(plan);
   if (!is_main) {
     weights_command.action = named->get_name();
     return weights_command;

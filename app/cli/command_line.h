@@ -44,7 +44,16 @@ struct MergeBenchCommand {
   std::string json;    // where to write the numbers; empty: nowhere
 };
 
-using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand, MergeBenchCommand>;
+/// `plan`: the options of a run, and what may stand in place of its frames.
+struct PlanCommand {
+  Options options;
+  int64_t frame_count = 0;  // 0: the frames are read
+  std::string frame_size;   // WxH, network pixels
+  std::string json;         // where to write the plan; empty: nowhere
+};
+
+using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand, MergeBenchCommand,
+                             PlanCommand>;
 
 /// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
 /// range.

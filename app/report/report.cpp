@@ -73,6 +73,8 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   json["seconds"] = Json::object();
   for (const auto& [stage, seconds] : report.stage_seconds) json["seconds"][stage] = seconds;
   json["seconds"]["total"] = report.total_seconds;
+  json["predicted_seconds"] = Json::object();
+  for (const auto& [stage, seconds] : report.predicted_seconds) json["predicted_seconds"][stage] = seconds;
   json["peak_host_bytes"] = peak_host_bytes();
   json["predicted_network_bytes"] = report.predicted_network_bytes;
   json["predicted_pinned_bytes"] = report.predicted_pinned_bytes;

@@ -113,11 +113,11 @@ PlanComparison compare_plans(const MemoryRequest& request, const std::optional<R
 std::vector<std::string> plan_rows(const PlanComparison& plans) {
   const NetworkPlan& plan = plans.plan;
   const Schedule& schedule = plan.memory.schedule;
-  std::vector<std::string> rows = {
-      std::string("places:    residual ") + place_name(schedule.residual) + ", maps " +
-          place_name(schedule.maps) + ", q/k/v " + place_name(schedule.qkv) + ", weights " +
-          (schedule.stream_weights ? "streamed" : "device"),
-      "stage           device     to it   from it     files  seconds     (GiB)"};
+  std::vector<std::string> rows = {std::string("places:    residual ") + place_name(schedule.residual) +
+                                       ", maps " + place_name(schedule.maps) + ", q/k/v " +
+                                       place_name(schedule.qkv) + ", weights " +
+                                       (schedule.stream_weights ? "streamed" : "device"),
+                                   "stage           device     to it   from it     files  seconds     (GiB)"};
   for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {
     const StageMemory& stage = plan.memory.stages[i];
     const Traffic& traffic = stage.traffic;

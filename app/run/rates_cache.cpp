@@ -120,16 +120,20 @@ std::string cache_with_rates(const std::string& cache, const std::string& key, c
   return Json{{"format", kFormat}, {"rates", all}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::optional<Rates> rates_for(const Config& config, const ModelOptions& options, bool measure,
-                               const std::function<void()>& check_stop) {
+std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events) {
   const std::optional<fs::path> path = rates_cache_path();
-  const std::string key = rates_key(config, options);
+  const std::string key = rates_key(plan.config, plan.options);
   if (path) {
     if (const std::optional<Rates> known = rates_in_cache(text_of(*path), key)) return known;
   }
   if (!measure) return std::nullopt;
+  events.detail("measuring how long the network's parts take here");
+  TunedAttention tuned(plan.options.device, true);
+  ModelOptions options = plan.options;
+  options.tuner = tuned.tuner();
   try {
-    const Rates rates = measure_rates(config, options, kMeasureBytes, check_stop);
+    const Rates rates = measure_rates(plan.config, options, kMeasureBytes, [&] { events.check_stop(); });
+    tuned.save();
     if (path) save(*path, key, rates);
     return rates;
   } catch (const c10::OutOfMemoryError&) {

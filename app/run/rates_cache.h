@@ -1,9 +1,10 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
+#include "app/events/events.h"
+#include "app/run/run_plan.h"
 #include "model/config.h"
 #include "model/model_options.h"
 #include "model/rates.h"
@@ -24,8 +25,7 @@ std::optional<Rates> rates_in_cache(const std::string& cache, const std::string&
 std::string cache_with_rates(const std::string& cache, const std::string& key, const Rates& rates);
 
 /// The rates of the user's cache. Where it has none they are measured, if `measure`, and kept; a cache that
-/// cannot be read or written costs time alone. Throws what check_stop throws.
-std::optional<Rates> rates_for(const Config& config, const ModelOptions& options, bool measure,
-                               const std::function<void()>& check_stop = {});
+/// cannot be read or written costs time alone. Nothing without `measure`, and where a GPU is too full.
+std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events);
 
 }  // namespace vggt

@@ -1,0 +1,68 @@
+#include "app/cli/plan_command.h"
+
+#include <ostream>
+#include <stdexcept>
+#include <string>
+
+#include "app/cli/process.h"
+#include "app/report/summary.h"
+#include "app/run/device.h"
+#include "app/run/plan_table.h"
+#include "app/run/rates_cache.h"
+#include "app/run/read_frames.h"
+#include "app/run/run_plan.h"
+#include "io/files/atomic_file.h"
+#include "io/files/staged_files.h"
+
+namespace vggt {
+namespace {
+
+/// Sets number and size of the frames: those given, or those that --frames names.
+void size_request(const PlanCommand& command, const RunPlan& plan, const Events& events,
+                  MemoryRequest& request) {
+  if (command.frame_count == 0) {
+    const FrameSet frames = read_frames(plan.frames, events);
+    request.frames = static_cast<int64_t>(frames.frames.size());
+    request.width = frames.width;
+    request.height = frames.height;
+    return;
+  }
+  const auto [width, height] = parse_picture_size(command.frame_size, "frame-size");
+  const int64_t patch = plan.model.config.patch_size;
+  if (width % patch != 0 || height % patch != 0) {
+    throw std::invalid_argument("frame-size: " + command.frame_size + " is not of multiples of " +
+                                std::to_string(patch));
+  }
+  request.frames = command.frame_count;
+  request.width = width;
+  request.height = height;
+}
+
+}  // namespace
+
+void run_plan_command(const PlanCommand& command, Console& console) {
+  const Events events = console.events();
+  set_process_threads(command.options.threads);
+  Options options = command.options;
+  if (command.frame_count > 0) options.frames = "-";  // which is not read
+  const RunPlan plan = plan_measurement(options);
+  set_process_precision(plan.model.options.precision);
+  if (!command.json.empty()) {
+    check_apart({command.json}, {options.frames, plan.model.weights.path()});
+    check_writable({command.json});
+  }
+  for (const std::string& note : plan.notes) events.info(note);
+  MemoryRequest request = plan.memory;
+  size_request(command, plan, events, request);
+  const PlanComparison plans = compare_plans(request, rates_for(plan.model, plan.model.autotune, events));
+  console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
+                             static_cast<int>(request.height)) +
+                 "; " + plan.model.weights.path().filename().string() + " on " +
+                 device_name(plan.model.options.device) + " in " +
+                 precision_name(plan.model.options.precision));
+  for (const std::string& row : plan_rows(plans)) console.result(row);
+  if (!command.json.empty())
+    write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans); });
+}
+
+}  // namespace vggt
