@@ -124,6 +124,7 @@ TEST_F(OptionsTest, HelpNamesEveryCommand) {
   for (const char* command : {"weights", "eval", "bench"}) {
     EXPECT_NE(help_text().find(std::string("vggt-recon ") + command), std::string::npos) << command;
   }
+  EXPECT_NE(help_text().find("plan [options]"), std::string::npos);
 }
 
 TEST_F(OptionsTest, CommandLineWinsOverYaml) {

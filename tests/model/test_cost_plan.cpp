@@ -97,7 +97,8 @@ TEST(CostPlan, MergedBlocksFollowTheCountsOfMerging) {
   MemoryRequest r = request();
   r.merge = MergeOptions{.start = 1};
   const MergeCounts counts = merge_counts(5, 2, 3, 2, *r.merge);
-  const double N = 40, d = static_cast<double>(counts.destinations), M = static_cast<double>(counts.most_rows());
+  const double N = 40, d = static_cast<double>(counts.destinations),
+               M = static_cast<double>(counts.most_rows());
   ASSERT_LT(M, N);
   const double frame_blocks = 2 * (N + N * 8 * 0.001), exact = N + N * N * 0.001;
   EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"),

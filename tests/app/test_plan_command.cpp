@@ -1,0 +1,76 @@
+// `vggt-recon plan`, and what runs say of their predicted seconds.
+#include <gtest/gtest.h>
+
+#include "tests/support/cli.h"
+
+namespace vggt::test {
+namespace {
+
+class PlanTest : public CliTest {
+ protected:
+  /// With a cache of the test's own.
+  Outcome plan(const std::string& arguments) {
+    return run("plan --device cpu --weights '" + kNano + "' " + arguments,
+               "XDG_CACHE_HOME='" + path("cache") + "'");
+  }
+};
+
+TEST_F(PlanTest, PlansFramesThatNobodyHas) {
+  const Outcome outcome = plan("--frame-count 10000 --frame-size 518x392 --json plan.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* words : {"10000 frames of 518x392", "global_block", "depth_head", "exact:", "merged:"})
+    EXPECT_NE(outcome.out.find(words), std::string::npos) << outcome.out;
+  const json all = parse_strictly(path("plan.json"));
+  EXPECT_EQ(all["plan"]["frames"], 10000);
+  EXPECT_EQ(all["plan"]["merged"], false);
+  EXPECT_EQ(all["other"]["merged"], true);
+  double sum = 0;
+  for (const auto& [stage, seconds] : all["plan"]["seconds"].items()) sum += seconds["seconds"].get<double>();
+  EXPECT_GT(sum, all["plan"]["seconds"]["aggregator"]["seconds"].get<double>());
+  EXPECT_NEAR(all["plan"]["total_seconds"], sum, 1e-6 * sum);
+  EXPECT_TRUE(fs::exists(path("cache/vggt-recon/rates.json")));
+}
+
+TEST_F(PlanTest, TakesTheCommandLineOfARun) {
+  const Outcome outcome = plan("--frames frames --out s.ply --merge on --voxel 0.1");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("3 frames of 56x42"), std::string::npos) << outcome.out;
+  EXPECT_FALSE(fs::exists(path("s.ply")));
+}
+
+TEST_F(PlanTest, MeasuresNothingWhereThatIsNotWanted) {
+  const Outcome outcome = plan("--no-autotune --frame-count 4 --frame-size 56x42 --json plan.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_FALSE(fs::exists(path("cache")));
+  EXPECT_TRUE(parse_strictly(path("plan.json"))["plan"]["total_seconds"].is_null());
+}
+
+TEST_F(PlanTest, RefusesWhatItCannotPlan) {
+  expect_refusal(plan("--frame-count 4"), "--frame-size");
+  expect_refusal(plan("--frame-size 56x42"), "--frame-count");
+  expect_refusal(plan("--frame-count 4 --frame-size 56x42 --frames frames"), "not both");
+  expect_refusal(plan("--frame-count 4 --frame-size 57x42"), "multiples of 14");
+  expect_refusal(plan("--frame-count 0 --frame-size 56x42"), "frame-count");
+  expect_refusal(plan("--frame-count 4 --frame-size 56"), "frame-size");
+  expect_refusal(plan("--frame-cuont 4"), "--frame-count");
+  expect_refusal(plan(""), "--frames");
+}
+
+TEST_F(PlanTest, RunsReportPredictedSeconds) {
+  const std::string cache = "XDG_CACHE_HOME='" + path("cache") + "'";
+  ASSERT_EQ(reconstruct("--frames frames --out a.ply", cache).code, 0);
+  const json report = parse_strictly(path("a.report.json"));
+  for (const char* stage : {"patch_embed", "aggregator", "camera_head", "depth_head"}) {
+    EXPECT_GT(report["predicted_seconds"][stage], 0) << stage;
+    EXPECT_TRUE(report["seconds"].contains(stage)) << stage;
+  }
+  const Outcome dry = reconstruct("--frames frames --out b.ply --dry-run", cache);
+  EXPECT_NE(dry.out.find("global_block"), std::string::npos) << dry.out;
+  fs::remove_all(path("cache"));
+  ASSERT_EQ(reconstruct("--frames frames --out c.ply --no-autotune", cache).code, 0);
+  EXPECT_TRUE(parse_strictly(path("c.report.json"))["predicted_seconds"].empty());
+  EXPECT_FALSE(fs::exists(path("cache")));
+}
+
+}  // namespace
+}  // namespace vggt::test
