@@ -61,6 +61,17 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_FALSE(fs::exists(options.out));  // nothing is written
 }
 
+TEST(RunPlan, OfAMeasurementNeedsNoOutputAndAdjustsNothing) {
+  Options options = valid();
+  options.picture = options.out + "p.png";
+  EXPECT_TRUE(plan_measurement(options).outputs.paths.all().empty());
+  options.out.clear();
+  options.bundle_adjust = "auto";
+  EXPECT_FALSE(plan_measurement(options).adjust.wanted);  // the small model's config.json says otherwise
+  options.merge_ratio = 2;
+  EXPECT_THROW(plan_measurement(options), std::invalid_argument);
+}
+
 TEST(RunPlan, RefusesValuesThatNoTextWasParsedFor) {
   const auto refuses = [](const std::string& words, const std::function<void(Options&)>& change) {
     const std::string message = refusal(change);
