@@ -60,7 +60,7 @@ double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& r
   }
   return static_cast<double>(blocks) * block_seconds(N, u.P, rates.block_token, rates) +
          static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +
-         static_cast<double>(kept.size()) * N * rates.kept_token;
+         (kept.empty() ? 0 : N * rates.kept_token);
 }
 
 double track_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {

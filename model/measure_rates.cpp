@@ -75,9 +75,14 @@ class Measurement {
  public:
   Measurement(const Config& config, const ModelOptions& options, int64_t max_bytes,
               const std::function<void()>& check_stop)
-      : config_(config), options_(options), max_bytes_(max_bytes), check_stop_(check_stop) {
+      : config_(config),
+        options_(options),
+        max_bytes_(std::min(max_bytes, options.budget.device)),
+        check_stop_(check_stop) {
     options_.merge.reset();
     options_.frames_per_chunk = 0;
+    options_.weights_on_host = false;
+    options_.budget = {};
     const bool gpu = options.device.is_cuda(), wide = config.embed_dim > 512;
     many_.frames = gpu ? 128 : wide ? 6 : 16;
     large_.frames = gpu ? 24 : wide ? 1 : 4;

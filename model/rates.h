@@ -9,7 +9,7 @@ struct Rates {
   double vit_token = 0, block_token = 0, pair = 0, block_least = 0;
   // A token in a global block that merges, and a source and a destination of its matching.
   double merged_token = 0, match_pair = 0;
-  double kept_token = 0;   // in a layer that is kept for the heads
+  double kept_token = 0;   // what the heads keep of it, over all layers
   double patch_pixel = 0;  // of a frame, before DINOv2's blocks
   double camera_fixed = 0, camera_frame = 0;
   // A frame in a dense head: what does not depend on its size, and for each pixel.

@@ -33,6 +33,7 @@ export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vgg
 install_headers(attention/attention.h attention/attention_types.h attention/variant.h attention/cuda/cuda_plan.h
                 attention/stream/lean.h attention/stream/stream_plan.h attention/tune/autotune.h
                 attention/tune/plan_cache.h model/config.h
+                model/cost_plan.h model/measure_rates.h model/rates.h
                 model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/merge_options.h
                 model/observer.h model/precision.h model/predictions.h model/state/binder.h model/vggt.h
                 io/weights/weight_file.h)
