@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "model/layers/gemm_work.h"
+
 namespace vggt {
 
 #if defined(__CUDACC__)
@@ -45,18 +47,5 @@ VGGT_SPLIT int split_column(int column) {
 
 /// Rows and columns of a block's tile of the output.
 inline constexpr int kGemmTile = 128;
-
-/// A tile of the output: which group of rows, which group of columns.
-struct GemmTile {
-  int row, column;
-};
-/// Rows first within bands of kGemmBand groups, so that what runs at one time shares its operands in L2.
-inline constexpr int kGemmBand = 8;
-VGGT_SPLIT GemmTile gemm_tile(int item, int row_groups, int column_groups) {
-  const int of_band = kGemmBand * column_groups;
-  const int first = item / of_band * kGemmBand, inner = item % of_band;
-  const int rows = row_groups - first < kGemmBand ? row_groups - first : kGemmBand;
-  return {first + inner % rows, inner / rows};
-}
 
 }  // namespace vggt

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/layers/fused_match.h"
+
 namespace vggt {
 namespace {
 
@@ -56,7 +58,11 @@ TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& dest
   const at::ScalarType type = sources.element_size() == 2 ? at::kFloat : sources.scalar_type();
   TokenMatches matches{at::full({s}, kLeast, sources.options().dtype(type)),
                        at::zeros({s}, sources.options().dtype(at::kLong))};
-  match_by_products(sources, destinations, most_scores, matches);
+  if (can_match_fused(sources, destinations)) {
+    match_fused(sources, destinations, matches.score, matches.best);
+  } else {
+    match_by_products(sources, destinations, most_scores, matches);
+  }
   return matches;
 }
 

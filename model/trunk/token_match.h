@@ -13,7 +13,8 @@ struct TokenMatches {
 /// The destination of the largest dot product with each source; the first one of equals. A product that is
 /// NaN counts as -inf, the score where all do; the best is then row 0. sources [s,C] and destinations [d >
 /// 0,C]: contiguous, of one type, on one device; sources may be any piece of all. Products of bf16 and fp16
-/// are summed in fp32. Without Hopper's tensor cores it holds at most so many scores at a time.
+/// are summed in fp32. Takes what match_fused() does on Hopper's tensor cores (fused_match.h, which names the
+/// memory), else memory for at most so many scores.
 TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& destinations,
                                int64_t most_scores = kMatchScores);
 

@@ -18,14 +18,19 @@ namespace vggt::hopper {
 #define VGGT_NAMES_48 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define VGGT_NAMES_64 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define VGGT_NAMES_80 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define VGGT_NAMES_96 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define VGGT_NAMES_112 \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define VGGT_NAMES_TO_32 VGGT_NAMES_0 ", " VGGT_NAMES_16
 #define VGGT_NAMES_TO_64 VGGT_NAMES_TO_32 ", " VGGT_NAMES_32 ", " VGGT_NAMES_48
 #define VGGT_NAMES_TO_96 VGGT_NAMES_TO_64 ", " VGGT_NAMES_64 ", " VGGT_NAMES_80
+#define VGGT_NAMES_TO_128 VGGT_NAMES_TO_96 ", " VGGT_NAMES_96 ", " VGGT_NAMES_112
 #define VGGT_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define VGGT_D16(i) VGGT_D4(i), VGGT_D4(i + 4), VGGT_D4(i + 8), VGGT_D4(i + 12)
 #define VGGT_D32 VGGT_D16(0), VGGT_D16(16)
 #define VGGT_D64 VGGT_D32, VGGT_D16(32), VGGT_D16(48)
 #define VGGT_D96 VGGT_D64, VGGT_D16(64), VGGT_D16(80)
+#define VGGT_D128 VGGT_D96, VGGT_D16(96), VGGT_D16(112)
 
 #define VGGT_WGMMA(shape, type, names, operands, flag, tail)                                         \
   "{\n.reg .pred p;\nsetp.ne.b32 p, " flag                                                           \
@@ -50,6 +55,7 @@ namespace vggt::hopper {
 VGGT_WGMMA_SHARED(32, "m64n64k16", "%32", "%33", "%34")
 VGGT_WGMMA_SHARED(64, "m64n128k16", "%64", "%65", "%66")
 VGGT_WGMMA_SHARED(96, "m64n192k16", "%96", "%97", "%98")
+VGGT_WGMMA_SHARED(128, "m64n256k16", "%128", "%129", "%130")
 
 // A [64,16] in registers, packed pairs laid out as accumulators 0..7; b: descriptor of B [16,N] with N
 // contiguous.
