@@ -95,7 +95,9 @@ void ImageMatcher::add_anchors(int frame, const Camera& camera) {
   const int height = input_.height, width = input_.width;
   const auto f = static_cast<std::size_t>(frame);
   const FrameView& view = input_.frames[f];
-  const cv::Mat gray = gray_of(view, height, width);
+  std::vector<uint8_t> rgb(3 * static_cast<std::size_t>(height) * static_cast<std::size_t>(width));
+  input_.read_rgb(f, rgb);
+  const cv::Mat gray = gray_of(rgb, height, width);
   images_->normalised.push_back(normalised(gray));
   images_->depth.push_back(map_of(input_.depth[f], height, width));
   if (!camera.valid) return;

@@ -14,6 +14,7 @@ struct MatchInput {
   int width = 0, height = 0;
   std::vector<FrameView> frames;
   std::vector<const float*> depth;  // of each frame [H,W]
+  ReadRgb read_rgb;
 };
 
 /// Finds pixels of frames in other frames to a fraction of a pixel: each partner's image is brought into the

@@ -37,13 +37,13 @@ cv::Mat normalised(const cv::Mat& gray) {
   return result;
 }
 
-cv::Mat gray_of(const FrameView& frame, int height, int width) {
+cv::Mat gray_of(std::span<const uint8_t> rgb, int height, int width) {
   const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   cv::Mat gray(height, width, CV_32F);
   for (std::size_t i = 0; i < plane; ++i) {
-    gray.ptr<float>()[i] = 0.299F * static_cast<float>(frame.rgb[i]) +
-                           0.587F * static_cast<float>(frame.rgb[plane + i]) +
-                           0.114F * static_cast<float>(frame.rgb[2 * plane + i]);
+    gray.ptr<float>()[i] = 0.299F * static_cast<float>(rgb[i]) +
+                           0.587F * static_cast<float>(rgb[plane + i]) +
+                           0.114F * static_cast<float>(rgb[2 * plane + i]);
   }
   return gray;
 }

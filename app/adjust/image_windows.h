@@ -1,16 +1,16 @@
 #pragma once
 #include <Eigen/Core>
+#include <cstdint>
 #include <opencv2/core.hpp>
-
-#include "app/scene/scene_builder.h"
+#include <span>
 
 namespace vggt {
 
 // Images [H,W] of one channel, and square windows in them, as the image matcher compares them.
 constexpr int kWindow = 21;  // pixels: a window's side
 
-/// Brightness, 0 to 255, fp32.
-cv::Mat gray_of(const FrameView& frame, int height, int width);
+/// Brightness, 0 to 255, fp32, of colours [3,H,W].
+cv::Mat gray_of(std::span<const uint8_t> rgb, int height, int width);
 /// Differences from the local mean over the local deviation, 8 bits: exposure and shading do not matter.
 cv::Mat normalised(const cv::Mat& gray);
 /// Means over each pixel's window of the products of slopes: xx, xy, yy, [H,W,3].

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace vggt {
 namespace {
@@ -19,14 +18,17 @@ std::pair<int, int> shown(double first_original, double last_original, int size)
 }  // namespace
 
 at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count) {
-  const bool exact = !frames.frames.front().pixels.empty();
+  const bool exact = frames.read_exact != nullptr;
   at::Tensor batch =
       at::empty({count, 3, frames.height, frames.width}, exact ? at::kFloat : at::kByte);  // [F,3,H,W]
   for (int64_t i = 0; i < count; ++i) {
-    const Frame& frame = frames.frames[static_cast<std::size_t>(first + i)];
-    const void* values = exact ? static_cast<const void*>(frame.pixels.data()) : frame.rgb.data();
+    const auto frame = static_cast<std::size_t>(first + i);
     at::Tensor place = batch[i];  // [3,H,W]
-    std::memcpy(place.data_ptr(), values, place.nbytes());
+    if (exact) {
+      frames.read_exact(frame, {place.data_ptr<float>(), frames.frame_values()});
+    } else {
+      frames.read_rgb(frame, {place.data_ptr<uint8_t>(), frames.frame_values()});
+    }
   }
   return batch;
 }
@@ -48,7 +50,7 @@ std::vector<FrameView> frame_views(const FrameSet& frames) {
         shown(map.network_x(-0.5), map.network_x(frame.original_width - 0.5), frames.width);
     const auto [begin_y, end_y] =
         shown(map.network_y(-0.5), map.network_y(frame.original_height - 0.5), frames.height);
-    views.push_back({frame.rgb.data(), begin_x, end_x, begin_y, end_y});
+    views.push_back({begin_x, end_x, begin_y, end_y});
   }
   return views;
 }

@@ -17,7 +17,7 @@ FrameProvider provide_frames(const FrameSet& frames);
 /// came so.
 at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count);
 
-/// Colours and the part that is not padding, for the scene builder; `frames` must outlive them.
+/// The part of each frame that is not padding.
 std::vector<FrameView> frame_views(const FrameSet& frames);
 
 /// Tells each camera how its frame's pixels map to those of the upright original.

@@ -9,14 +9,16 @@
 #include "app/run/device.h"
 #include "app/run/frame_input.h"
 #include "app/run/model_loader.h"
+#include "app/run/plan_table.h"
+#include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
 #include "app/run/run_network.h"
 #include "app/run/scene_sink.h"
-#include "app/scene/scene_filters.h"
+#include "app/scene/scene_cloud.h"
+#include "io/files/host_storage.h"
 #include "io/files/staged_files.h"
 #include "io/frames/image_writer.h"
 #include "io/scene/cameras_json.h"
-#include "io/scene/ply.h"
 #include "io/scene/tum.h"
 #include "model/memory_plan.h"
 #include "model/vggt.h"
@@ -61,38 +63,46 @@ void warn_of_lost_frames(const FrameSet& frames, const std::vector<Camera>& came
       " frames have no camera (no finite pose, or no field of view above 0) and give no points: " + names);
 }
 
-MemoryPlan memory_for(MemoryRequest request, const FrameSet& frames) {
+MemoryRequest request_for(MemoryRequest request, const FrameSet& frames) {
   request.frames = static_cast<int64_t>(frames.frames.size());
   request.height = frames.height;
   request.width = frames.width;
-  return plan_memory(request);
+  return request;
 }
 
-std::optional<BuiltScene> filtered_scene(const CloudFilters& filters, SceneSink& sink, StageTimes& times,
-                                         const Events& events) {
+/// A scene and its points, where one is made.
+struct FilteredScene {
+  BuiltScene built;
+  SceneCloud cloud;
+};
+
+std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink, StageTimes& times,
+                                            const Events& events) {
   times.restart();
-  std::optional<BuiltScene> scene = sink.scene();
+  SceneBuilder* const builder = sink.builder();
+  if (!builder) return std::nullopt;
+  BuiltScene built = builder->finish();
   times.count("scene");
-  if (!scene) return scene;
   events.check_stop();
-  filter_cloud(*scene, filters);
+  const bool in_memory = plan.outputs.paths.picture.has_value();
+  SceneCloud cloud(*builder, plan.scene.filters, in_memory, built);
   times.count("filters");
-  for (const FilterCount& filter : scene->filters) events.detail(filter_text(filter));
-  if (scene->cloud.points.empty()) events.warn("the cloud has no points");
-  return scene;
+  for (const FilterCount& filter : built.filters) events.detail(filter_text(filter));
+  if (cloud.size() == 0) events.warn("the cloud has no points");
+  return FilteredScene{std::move(built), std::move(cloud)};
 }
 
 /// The scene's files but its report. cameras: none without the camera head.
-void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras, const BuiltScene* scene,
+void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras, const SceneCloud* cloud,
                  StagedFiles& files) {
   const OutputPaths& paths = plan.paths;
   if (!paths.cloud) return;
-  if (scene) files.write(*paths.cloud, [&](const auto& place) { write_ply(place, scene->cloud); });
+  if (cloud) files.write(*paths.cloud, [&](const auto& place) { cloud->write(place); });
   if (paths.picture) {
     const int width = plan.picture_width, height = plan.picture_height;
     std::vector<Camera> drawn;
     for (const FrameCamera& camera : cameras) drawn.push_back(camera.camera);
-    const Picture picture = draw_picture(scene ? scene->cloud : PointCloud(), drawn, width, height);
+    const Picture picture = draw_picture(cloud ? cloud->in_memory() : PointCloud(), drawn, width, height);
     files.write(*paths.picture, [&](const auto& place) { write_image(place, width, height, picture.rgb); });
   }
   if (cameras.empty()) return;
@@ -100,10 +110,13 @@ void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras
   files.write(*paths.trajectory, [&](const auto& place) { write_tum(place, cameras); });
 }
 
-void report_plan(const RunPlan& plan, const FrameSet& frames, Report& report) {
-  const MemoryPlan memory = memory_for(plan.memory, frames);
-  report.predicted_network_bytes = memory.peak_bytes();
-  report.predicted_pinned_bytes = memory.pinned_bytes;
+void report_plan(const RunPlan& plan, const FrameSet& frames, const std::optional<Rates>& rates,
+                 Report& report) {
+  const NetworkPlan network = plan_network(request_for(plan.memory, frames), rates);
+  report.predicted_network_bytes = network.memory.peak_bytes();
+  report.predicted_pinned_bytes = network.memory.pinned_bytes;
+  for (const StageSeconds& stage : network.seconds)
+    report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
   report.options = plan.given;
   report.weights = plan.model.weights.path().string();
   report.device = device_name(plan.model.options.device);
@@ -118,12 +131,12 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, Report& report) {
   report.versions.merge(torch_versions());
 }
 
-void report_scene(const ScenePlan& plan, const BuiltScene& scene, Report& report) {
+void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points, Report& report) {
   report.cloud_source = plan.source == CloudSource::depth ? "depth" : "point head";
   report.filters = scene.filters;
   report.conf_threshold = scene.conf_threshold;
   report.median_depth = scene.median_depth;
-  report.points = static_cast<int64_t>(scene.cloud.points.size());
+  report.points = points;
 }
 
 /// Writes the report with the seconds up to now, and publishes all files.
@@ -159,30 +172,36 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   for (const std::string& note : plan.notes) events.info(note);
   StagedFiles files(plan.outputs.paths.all());
 
+  // Before anything else works on the device.
+  const bool measure = plan.model.autotune && plan.outputs.paths.report;
+  const std::optional<Rates> rates = rates_for(plan.model, measure, events);
   TunedAttention tuned(plan.model.options.device, plan.model.autotune);
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
-  const FrameSet frames = read_frames(plan.frames, events);
+  const auto space = std::make_shared<HostSpace>(plan.storage);
+  FrameOptions frame_options = plan.frames;
+  frame_options.space = space;
+  const FrameSet frames = read_frames(frame_options, events);
   check_frames(plan, frames);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
-  report_plan(plan, frames, result.report);
+  report_plan(plan, frames, rates, result.report);
   const Vggt model = loader.wait(events);
   times.add("weights", loader.seconds());
 
-  SceneSink sink(plan.scene, plan.model, plan.adjust, frames, times, events);
+  SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
   run_network(model, plan.model, frames, sink.sink(), times, events);
   tuned.save();
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
   warn_of_lost_frames(frames, sink.cameras(), events);
-  const std::optional<BuiltScene> scene = filtered_scene(plan.scene.filters, sink, times, events);
-  if (scene) report_scene(plan.scene, *scene, result.report);
+  const std::optional<FilteredScene> scene = filtered_scene(plan, sink, times, events);
+  if (scene) report_scene(plan.scene, scene->built, scene->cloud.size(), result.report);
 
   result.cameras =
-      frame_cameras(frames, sink.cameras(), scene ? scene->mean_confidence : std::vector<double>());
-  write_scene(plan.outputs, result.cameras, scene ? &*scene : nullptr, files);
+      frame_cameras(frames, sink.cameras(), scene ? scene->built.mean_confidence : std::vector<double>());
+  write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, files);
   sink.finish_predictions();
   times.count("write");
   finish(plan, scene.has_value(), times, events, files, result);
@@ -209,13 +228,16 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("precision: " + precision_name(model.precision));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
   if (model.merge) lines.push_back("merging:   " + merge_text(*model.merge));
-  const MemoryPlan memory = memory_for(plan.memory, frames);
+  const PlanComparison plans =
+      compare_plans(request_for(plan.memory, frames), rates_for(plan.model, plan.model.autotune, events));
+  const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
   for (const auto& path : paths.all()) {
     const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
     if (!without_cloud) lines.push_back("output:    " + path.string());
   }
+  for (const std::string& row : plan_rows(plans)) lines.push_back(row);
   return lines;
 }
 

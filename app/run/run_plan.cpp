@@ -76,7 +76,8 @@ RunPlan settle(const Options& options) {
           std::move(outputs),
           std::move(memory),
           std::move(heads.notes),
-          options};
+          options,
+          {}};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "app/run/scene_sink.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/frame_input.h"
@@ -9,17 +9,33 @@
 namespace vggt {
 namespace {
 
+constexpr std::size_t kWaitingChunks = 2;  // of the network's results
+
 at::Tensor fp32(const at::Tensor& values) {
   return values.to(at::kCPU, at::kFloat).contiguous();
 }
 
 }  // namespace
 
-SceneSink::SceneSink(const ScenePlan& scene, const ModelPlan& model, const AdjustPlan& adjust,
-                     const FrameSet& frames, StageTimes& times, const Events& events)
-    : scene_(scene), model_(model), adjust_(adjust), frames_(frames), times_(times), events_(events) {
-  if (scene.source == CloudSource::none) return;
-  builder_.emplace(scene.builder, frames.width, frames.height, frame_views(frames));
+SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::shared_ptr<HostSpace>& space,
+                     StageTimes& times, const Events& events)
+    : scene_(plan.scene),
+      model_(plan.model),
+      adjust_(plan.adjust),
+      frames_(frames),
+      times_(times),
+      events_(events),
+      queue_(kWaitingChunks) {
+  if (scene_.source != CloudSource::none) {
+    builder_.emplace(scene_.builder, frames.width, frames.height, frame_views(frames), frames.read_rgb, space,
+                     FrameWork{plan.frames.threads, [&events] { events.check_stop(); }});
+  }
+  if (!adjust_.wanted || frames.frames.size() > kMostAdjusted) return;
+  if (scene_.source == CloudSource::depth) {
+    adjusted_depth_ = &builder_->maps();
+  } else {
+    adjusted_depth_ = &held_depth_.emplace(space, "depth");
+  }
 }
 
 void SceneSink::save_predictions(const std::filesystem::path& place,
@@ -46,11 +62,13 @@ Sink SceneSink::sink() {
   return sink;
 }
 
-std::optional<BuiltScene> SceneSink::scene() {
-  return builder_ ? std::optional(builder_->finish()) : std::nullopt;
+SceneBuilder* SceneSink::builder() {
+  queue_.finish();
+  return builder_ ? &*builder_ : nullptr;
 }
 
 void SceneSink::finish_predictions() {
+  queue_.finish();
   if (!predictions_) return;
   if (model_.options.heads.camera) {
     save("pose_enc", 0, predicted_.pose_enc);
@@ -62,6 +80,7 @@ void SceneSink::finish_predictions() {
 
 void SceneSink::take_cameras(const CameraPrediction& p) {
   times_.count("camera_head");
+  queue_.finish();
   predicted_ = {fp32(p.pose_enc), fp32(p.extrinsic), fp32(p.intrinsic)};
   read_cameras();
   times_.count("scene");
@@ -82,47 +101,47 @@ void SceneSink::take_depth(const DensePrediction& p) {
   chunk.first_frame = p.first_frame;
   chunk.depth = fp32(p.depth);  // [F,H,W]
   chunk.depth_conf = fp32(p.depth_conf);
-  if (adjust_.wanted && frames_.frames.size() <= kMostAdjusted) {
-    held_.push_back(std::move(chunk));
-  } else {
-    hand_on_depth(chunk);
-  }
+  queue_.add([this, chunk = std::move(chunk)] { keep_depth(chunk); });
   times_.count("scene");
 }
 
-void SceneSink::hand_on_depth(const DensePrediction& chunk) {
-  save("depth", chunk.first_frame, chunk.depth);
-  save("depth_conf", chunk.first_frame, chunk.depth_conf);
-  if (scene_.source == CloudSource::depth) {
-    add(chunk.first_frame, &chunk.depth, nullptr, chunk.depth_conf);
+void SceneSink::keep_depth(const DensePrediction& chunk) {
+  if (scene_.source == CloudSource::depth) add(chunk.first_frame, &chunk.depth, nullptr, chunk.depth_conf);
+  if (!depth_waits()) {
+    save("depth", chunk.first_frame, chunk.depth);
+    save("depth_conf", chunk.first_frame, chunk.depth_conf);
+    return;
+  }
+  if (!held_depth_) return;  // the builder has it
+  const auto pixels = static_cast<std::size_t>(frames_.width) * static_cast<std::size_t>(frames_.height);
+  for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
+    held_depth_->put(static_cast<int>(chunk.first_frame + i),
+                     {chunk.depth[i].const_data_ptr<float>(), pixels},
+                     {chunk.depth_conf[i].const_data_ptr<float>(), pixels});
   }
 }
 
 std::string SceneSink::adjust() {
   times_.restart();
-  MatchInput input;
-  input.width = frames_.width;
-  input.height = frames_.height;
-  input.frames = frame_views(frames_);
-  for (const DensePrediction& chunk : held_) {
-    for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
-      input.depth.push_back(chunk.depth[i].const_data_ptr<float>());
-    }
-  }
+  queue_.finish();
+  const int frames = static_cast<int>(frames_.frames.size());
+  MatchInput input{frames_.width, frames_.height, frame_views(frames_), {}, frames_.read_rgb};
+  std::vector<DenseMaps::Buffer> buffers(depth_waits() ? frames_.frames.size() : 0);
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    input.depth.push_back(adjusted_depth_->values(static_cast<int>(i), buffers[i]).data());
   AdjustedScene adjusted = adjust_scene(input, cameras_, events_);
   if (adjusted.changed) {
     store_cameras(adjusted.cameras, predicted_.pose_enc.data_ptr<float>(),
                   predicted_.extrinsic.data_ptr<float>(), predicted_.intrinsic.data_ptr<float>());
     read_cameras();  // back from fp32: the cloud is made with the numbers that are saved
-    for (DensePrediction& chunk : held_) {
-      for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
-        const std::vector<float>& depth = adjusted.depth[static_cast<std::size_t>(chunk.first_frame + i)];
-        std::ranges::copy(depth, chunk.depth[i].data_ptr<float>());
-      }
-    }
+    for (int i = 0; i < frames; ++i)
+      adjusted_depth_->put_values(i, adjusted.depth[static_cast<std::size_t>(i)]);
   }
-  for (const DensePrediction& chunk : held_) hand_on_depth(chunk);
-  held_.clear();
+  for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
+    DenseMaps::Buffer& buffer = buffers[static_cast<std::size_t>(i)];
+    predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
+    predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
+  }
   times_.count("adjustment");
   if (adjusted.changed || !adjust_.asked) {
     events_.info("cameras and depth " + adjusted.summary);
@@ -135,13 +154,16 @@ std::string SceneSink::adjust() {
 void SceneSink::take_points(const DensePrediction& p) {
   times_.count("point_head");
   const at::Tensor points = fp32(p.world_points), conf = fp32(p.world_points_conf);  // [F,H,W,3], [F,H,W]
-  save("world_points", p.first_frame, points);
-  save("world_points_conf", p.first_frame, conf);
-  if (scene_.source == CloudSource::point_head) add(p.first_frame, nullptr, &points, conf);
+  queue_.add([this, first = p.first_frame, points, conf] {
+    save("world_points", first, points);
+    save("world_points_conf", first, conf);
+    if (scene_.source == CloudSource::point_head) add(first, nullptr, &points, conf);
+  });
   times_.count("scene");
 }
 
 void SceneSink::take_tracks(const TrackPrediction& p) {
+  queue_.finish();
   save("track", 0, fp32(p.track));
   save("track_vis", 0, fp32(p.track_vis));
   save("track_conf", 0, fp32(p.track_conf));

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,7 +8,10 @@
 #include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "app/run/stage_times.h"
+#include "app/run/task_queue.h"
+#include "app/scene/dense_maps.h"
 #include "app/scene/scene_builder.h"
+#include "io/files/host_storage.h"
 #include "io/frames/frames.h"
 #include "io/scene/camera.h"
 #include "io/scene/prediction_writer.h"
@@ -15,11 +19,12 @@
 
 namespace vggt {
 
-/// Takes what the network gives: hands it to the scene builder and to the predictions file, and keeps the
-/// cameras. What the constructor is given by reference must outlive the sink.
+/// Takes what the network gives: hands it to the scene builder and to the predictions file, on a thread of
+/// its own, and keeps the cameras. What that thread throws comes out of a later call. What the constructor is
+/// given by reference must outlive the sink.
 class SceneSink {
  public:
-  SceneSink(const ScenePlan& scene, const ModelPlan& model, const AdjustPlan& adjust, const FrameSet& frames,
+  SceneSink(const RunPlan& plan, const FrameSet& frames, const std::shared_ptr<HostSpace>& space,
             StageTimes& times, const Events& events);
 
   /// Starts the predictions file at `place`, with the images; errors name `final_path`.
@@ -33,19 +38,20 @@ class SceneSink {
 
   /// The cameras, adjusted if an adjustment ran; none without the camera head.
   const std::vector<Camera>& cameras() const { return cameras_; }
-  /// The scene, if one is to be made.
-  std::optional<BuiltScene> scene();
+  /// After the network and the adjustment: the builder of the scene, if one is to be made.
+  SceneBuilder* builder();
   void finish_predictions();
 
  private:
   void take_cameras(const CameraPrediction& p);
   void take_depth(const DensePrediction& p);
-  void hand_on_depth(const DensePrediction& chunk);
+  void keep_depth(const DensePrediction& chunk);
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
+  bool depth_waits() const { return adjusted_depth_ != nullptr; }
 
   const ScenePlan& scene_;
   const ModelPlan& model_;
@@ -55,9 +61,11 @@ class SceneSink {
   const Events& events_;
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
-  std::vector<DensePrediction> held_;  // depth that waits for the adjustment, chunks of frames in order
   std::optional<SceneBuilder> builder_;
+  std::optional<DenseMaps> held_depth_;  // where it is adjusted, but no part of the cloud
+  DenseMaps* adjusted_depth_ = nullptr;  // the maps that the adjustment changes; none where it changes none
   std::optional<PredictionsWriter> predictions_;
+  TaskQueue queue_;  // last, so that its thread ends before what it works on
 };
 
 }  // namespace vggt

@@ -1,28 +1,31 @@
 #include "app/scene/scene_builder.h"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
-#include <span>
+#include <optional>
 #include <stdexcept>
 
-#include "app/scene/median.h"
-
 namespace vggt {
-namespace {
 
-constexpr std::size_t kMinCandidates = 1 << 20;
-constexpr int kBlackBelowSum = 16, kWhiteAbove = 240;
+struct SceneBuilder::Worker {
+  FramePoints maker;
+  DenseMaps::Buffer values, confidence;
+  std::vector<uint8_t> rgb;  // planes [3,H,W]
+  RankSearch<uint64_t>::Tally depths;
+  std::array<int64_t, kDrops> dropped{};
+};
 
-}  // namespace
-
-SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames)
+SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames,
+                           ReadRgb read_rgb, const std::shared_ptr<HostSpace>& space, FrameWork work)
     : options_(options),
       width_(width),
       height_(height),
       frames_(std::move(frames)),
-      top_confidence_(options.conf_percentile / 100, static_cast<int64_t>(frames_.size()) * width * height),
-      prune_at_(kMinCandidates),
-      dropped_(kFilters),
+      read_rgb_(std::move(read_rgb)),
+      work_(std::move(work)),
+      maps_(space, "scene"),
+      first_pass_(search_.tally()),
+      counted_(frames_.size()),
       mean_confidence_(frames_.size()) {}
 
 void SceneBuilder::set_cameras(std::vector<Camera> cameras) {
@@ -31,181 +34,175 @@ void SceneBuilder::set_cameras(std::vector<Camera> cameras) {
   cameras_ = std::move(cameras);
 }
 
+bool SceneBuilder::usable(int frame) const {
+  return cameras_.empty() || cameras_[static_cast<std::size_t>(frame)].valid;
+}
+
+template <class Take>
+void SceneBuilder::each_confidence(int frame, std::span<const float> confidence, Take&& take) const {
+  const FrameView& view = frames_[static_cast<std::size_t>(frame)];
+  for (int y = view.begin_y; y < view.end_y; ++y) {
+    const float* row = confidence.data() + static_cast<std::ptrdiff_t>(y) * width_;
+    for (int x = view.begin_x; x < view.end_x; ++x) {
+      if (std::isfinite(row[x])) take(row[x]);
+    }
+  }
+}
+
 void SceneBuilder::add(const DenseChunk& chunk) {
   if ((chunk.depth == nullptr) == (chunk.points == nullptr) || (chunk.depth && cameras_.empty())) {
     throw std::logic_error("SceneBuilder: a chunk needs either depth (after the cameras) or points");
   }
-  const auto pixels = static_cast<std::ptrdiff_t>(width_) * height_;
-  for (int i = 0; i < chunk.count; ++i) {
-    add_frame(chunk.first + i, chunk.depth ? chunk.depth + i * pixels : nullptr,
-              chunk.points ? chunk.points + 3 * i * pixels : nullptr, chunk.confidence + i * pixels);
-  }
-}
-
-void SceneBuilder::add_frame(int frame, const float* depth, const float* points, const float* confidence) {
-  const int64_t pixels = static_cast<int64_t>(width_) * height_;
-  const bool usable = cameras_.empty() || cameras_[static_cast<std::size_t>(frame)].valid;
-  count_confidence(frame, confidence, usable);
-  pixels_ += pixels;
-  if (!usable) {
-    dropped_[kInvalidFrame] += pixels;
-    return;
-  }
-  const std::vector<double> depths = depth_plane(frame, depth, points);
-  const float lowest =
-      options_.conf_threshold ? static_cast<float>(*options_.conf_threshold) : top_confidence_.lower_bound();
-  for (int y = 0; y < height_; ++y) {
-    for (int x = 0; x < width_; ++x) {
-      const int64_t pixel = static_cast<int64_t>(y) * width_ + x;
-      const Filter filter = judge(frame, x, y, depths, confidence[pixel]);
-      if (filter != kFilters) {
-        ++dropped_[filter];
-      } else if (confidence[pixel] >= lowest) {
-        const Eigen::Vector3f point =
-            points ? Eigen::Vector3f(Eigen::Map<const Eigen::Vector3f>(points + 3 * pixel))
-                   : unproject(frame, x, y, depth[pixel]).cast<float>();
-        candidates_.push_back({point, confidence[pixel], frame * pixels + pixel});
-      }
-    }
-  }
-  if (candidates_.size() >= prune_at_) prune();
-}
-
-void SceneBuilder::count_confidence(int frame, const float* confidence, bool for_percentile) {
-  double sum = 0;
-  int64_t finite = 0;
-  const FrameView& view = frames_[static_cast<std::size_t>(frame)];
-  for (int y = view.begin_y; y < view.end_y; ++y) {
-    for (int x = view.begin_x; x < view.end_x; ++x) {
-      const float value = confidence[static_cast<int64_t>(y) * width_ + x];
-      if (!std::isfinite(value)) continue;
-      if (for_percentile && !options_.conf_threshold) top_confidence_.add(value);
+  const std::size_t pixels = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(chunk.count); ++i) {
+    const int frame = chunk.first + static_cast<int>(i);
+    const std::span<const float> confidence(chunk.confidence + i * pixels, pixels);
+    maps_.put(frame,
+              chunk.depth ? std::span(chunk.depth + i * pixels, pixels)
+                          : std::span(chunk.points + 3 * i * pixels, 3 * pixels),
+              confidence);
+    double sum = 0;
+    int64_t finite = 0;
+    const bool counts = usable(frame) && !options_.conf_threshold;
+    each_confidence(frame, confidence, [&](float value) {
       sum += value;
       ++finite;
-    }
+      if (counts) search_.count(ordered_key(value), first_pass_);
+    });
+    mean_confidence_[static_cast<std::size_t>(frame)] = finite ? sum / static_cast<double>(finite) : 0;
+    counted_[static_cast<std::size_t>(frame)] = counts;
   }
-  mean_confidence_[static_cast<std::size_t>(frame)] = finite ? sum / static_cast<double>(finite) : 0;
 }
 
-std::vector<double> SceneBuilder::depth_plane(int frame, const float* depth, const float* points) const {
-  const std::size_t pixels = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
-  std::vector<double> plane(pixels);
-  if (depth) {
-    std::copy(depth, depth + pixels, plane.begin());
-    return plane;
-  }
-  const Eigen::RowVector4d axis =
-      cameras_.empty() ? Eigen::RowVector4d(0, 0, 1, 0)
-                       : cameras_[static_cast<std::size_t>(frame)].cam_from_world.matrix().row(2);
-  for (std::size_t i = 0; i < pixels; ++i) {
-    const Eigen::Map<const Eigen::Vector3f> point(points + 3 * i);
-    plane[i] = axis.head<3>().dot(point.cast<double>()) + axis[3];
-  }
-  return plane;
-}
-
-SceneBuilder::Filter SceneBuilder::judge(int frame, int x, int y, const std::vector<double>& depth,
-                                         float confidence) const {
-  const FrameView& view = frames_[static_cast<std::size_t>(frame)];
-  if (x < view.begin_x || x >= view.end_x || y < view.begin_y || y >= view.end_y) return kPadding;
-  const int64_t pixel = static_cast<int64_t>(y) * width_ + x;
-  if (!std::isfinite(depth[static_cast<std::size_t>(pixel)]) || !std::isfinite(confidence)) return kNotFinite;
-  if ((options_.mask_black || options_.mask_white) && is_masked(frame, pixel)) return kMask;
-  if (options_.depth_edge > 0 && is_edge(x, y, depth)) return kDepthEdge;
-  return kFilters;
-}
-
-bool SceneBuilder::is_masked(int frame, int64_t pixel) const {
-  const uint8_t* rgb = frames_[static_cast<std::size_t>(frame)].rgb + pixel;
-  const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(width_) * height_;
-  const int r = rgb[0], g = rgb[plane], b = rgb[2 * plane];
-  return (options_.mask_black && r + g + b < kBlackBelowSum) ||
-         (options_.mask_white && r > kWhiteAbove && g > kWhiteAbove && b > kWhiteAbove);
-}
-
-bool SceneBuilder::is_edge(int x, int y, const std::vector<double>& depth) const {
-  const auto at = [&](int column, int row) {
-    return depth[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
-                 static_cast<std::size_t>(column)];
+double SceneBuilder::confidence_quantile() {
+  const int frames = static_cast<int>(frames_.size()), threads = threads_for(work_, frames);
+  using Tally = RankSearch<uint32_t>::Tally;
+  const auto one_pass = [&] {
+    std::vector<Tally> tallies(static_cast<std::size_t>(threads), search_.tally());
+    std::vector<DenseMaps::Buffer> buffers(tallies.size());
+    for_each_frame(work_, frames, [&](int frame, int thread) {
+      if (!usable(frame) || !maps_.has(frame)) return;
+      const auto t = static_cast<std::size_t>(thread);
+      each_confidence(frame, maps_.confidence(frame, buffers[t]),
+                      [&](float value) { search_.count(ordered_key(value), tallies[t]); });
+    });
+    for (std::size_t t = 1; t < tallies.size(); ++t) search_.merge(tallies[t], tallies[0]);
+    return std::move(tallies[0]);
   };
-  double low = at(x, y), high = low;
-  for (int row = std::max(0, y - 1); row <= std::min(height_ - 1, y + 1); ++row) {
-    for (int column = std::max(0, x - 1); column <= std::min(width_ - 1, x + 1); ++column) {
-      const double neighbor = at(column, row);
-      if (!std::isfinite(neighbor)) continue;
-      low = std::min(low, neighbor);
-      high = std::max(high, neighbor);
+  bool same = true;  // an adjustment may have changed which cameras are valid
+  for (int frame = 0; frame < frames; ++frame)
+    same = same && counted_[static_cast<std::size_t>(frame)] == (usable(frame) && maps_.has(frame));
+  Tally tally = same ? std::move(first_pass_) : one_pass();
+  const int64_t count = search_.total(tally);
+  if (count == 0) return 0;
+  const QuantilePlace place(options_.conf_percentile / 100, count);
+  search_.want(place.rank, place.next_too);
+  search_.end_pass(tally);
+  while (!search_.done()) {
+    tally = one_pass();
+    search_.end_pass(tally);
+  }
+  return place.between(number_of(search_.low()), number_of(search_.high()));
+}
+
+std::vector<SceneBuilder::Worker> SceneBuilder::workers(double conf_threshold) const {
+  std::vector<Worker> workers;
+  for (int i = threads_for(work_, static_cast<int>(frames_.size())); i > 0; --i) {
+    workers.push_back({FramePoints(options_, width_, height_, conf_threshold), {}, {}, {}, {}});
+    workers.back().rgb.resize(3 * static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
+  }
+  return workers;
+}
+
+void SceneBuilder::make_points(std::vector<Worker>& workers, bool colored,
+                               const std::function<void(Worker&, int)>& take) const {
+  for_each_frame(work_, static_cast<int>(frames_.size()), [&](int frame, int thread) {
+    if (!maps_.has(frame)) return;
+    const auto f = static_cast<std::size_t>(frame);
+    Worker& worker = workers[static_cast<std::size_t>(thread)];
+    FrameMaps maps{frames_[f], cameras_.empty() ? nullptr : &cameras_[f], {}, {}, {}, worker.rgb};
+    if (usable(frame)) {
+      maps.confidence = maps_.confidence(frame, worker.confidence);
+      const std::span<const float> values = maps_.values(frame, worker.values);
+      (values.size() == maps.confidence.size() ? maps.depth : maps.points) = values;
+      if (colored || options_.mask_black || options_.mask_white) read_rgb_(f, worker.rgb);
     }
-  }
-  return high - low > options_.depth_edge * std::abs(at(x, y));
+    worker.maker.make(maps);
+    take(worker, frame);
+  });
 }
 
-Eigen::Vector3d SceneBuilder::unproject(int frame, int x, int y, double depth) const {
-  const Camera& camera = cameras_[static_cast<std::size_t>(frame)];
-  const Eigen::Vector3d in_camera((x - camera.k(0, 2)) / camera.k(0, 0) * depth,
-                                  (y - camera.k(1, 2)) / camera.k(1, 1) * depth, depth);
-  const Eigen::Matrix3d rotation = camera.cam_from_world.linear();
-  const Eigen::Vector3d translation = camera.cam_from_world.translation();
-  return rotation.transpose() * (in_camera - translation);
-}
+void SceneBuilder::count_points(BuiltScene& scene) {
+  std::vector<Worker> threads = workers(conf_threshold_);
+  RankSearch<uint64_t> search;
+  for (Worker& worker : threads) worker.depths = search.tally();
+  std::vector<int64_t> counts(frames_.size());
+  make_points(threads, false, [&](Worker& worker, int frame) {
+    const FramePoints& made = worker.maker;
+    counts[static_cast<std::size_t>(frame)] = static_cast<int64_t>(made.points().size());
+    for (std::size_t i = 0; i < kDrops; ++i) worker.dropped[i] += made.dropped()[i];
+    for (const Eigen::Vector3f& point : made.points())
+      search.count(ordered_key(made.depth_of(point)), worker.depths);
+  });
+  first_points_.assign(1, 0);
+  for (const int64_t count : counts) first_points_.push_back(first_points_.back() + count);
+  scene.points = first_points_.back();
+  scene.median_depth = scene.points > 0 ? median_depth(search, threads, scene.points) : 0;
 
-double SceneBuilder::depth_of(const Candidate& candidate) const {
-  const Eigen::Vector3d point = candidate.point.cast<double>();
-  if (cameras_.empty()) return point.z();
-  const auto frame = static_cast<std::size_t>(candidate.pixel / (static_cast<int64_t>(width_) * height_));
-  const Eigen::RowVector4d axis = cameras_[frame].cam_from_world.matrix().row(2);
-  return axis.head<3>().dot(point) + axis[3];
-}
-
-void SceneBuilder::prune() {
-  if (!options_.conf_threshold) {
-    const float lowest = top_confidence_.lower_bound();
-    std::erase_if(candidates_, [&](const Candidate& c) { return c.confidence < lowest; });
-  }
-  prune_at_ = std::max(kMinCandidates, candidates_.size() + candidates_.size() / 4);
-}
-
-std::vector<FilterCount> SceneBuilder::filter_counts(std::size_t kept) const {
-  static constexpr const char* kNames[kFilters] = {"frames without a camera", "padding", "not finite",
-                                                   "background", "depth edges"};
-  std::vector<FilterCount> counts;
-  int64_t left = pixels_;
-  for (int filter = 0; filter < kFilters; ++filter) {
-    const int64_t dropped = dropped_[static_cast<std::size_t>(filter)];
-    counts.push_back({kNames[filter], left, left - dropped});
+  static constexpr std::array<const char*, kDrops> kNames = {"frames without a camera", "padding",
+                                                             "not finite", "background", "depth edges"};
+  int64_t left = 0;
+  for (int frame = 0; frame < static_cast<int>(frames_.size()); ++frame)
+    left += maps_.has(frame) ? static_cast<int64_t>(width_) * height_ : 0;
+  for (std::size_t i = 0; i < kDrops; ++i) {
+    int64_t dropped = 0;
+    for (const Worker& worker : threads) dropped += worker.dropped[i];
+    scene.filters.push_back({kNames[i], left, left - dropped});
     left -= dropped;
   }
-  counts.push_back({"confidence", left, static_cast<int64_t>(kept)});
-  return counts;
+  scene.filters.push_back({"confidence", left, scene.points});
+}
+
+double SceneBuilder::median_depth(RankSearch<uint64_t>& search, std::vector<Worker>& threads,
+                                  int64_t points) const {
+  search.want((points - 1) / 2, points % 2 == 0);
+  while (true) {
+    auto tally = search.tally();
+    for (Worker& worker : threads) search.merge(worker.depths, tally);
+    search.end_pass(tally);
+    if (search.done()) break;
+    for (Worker& worker : threads) worker.depths = search.tally();
+    make_points(threads, false, [&](Worker& worker, int) {
+      for (const Eigen::Vector3f& point : worker.maker.points())
+        search.count(ordered_key(worker.maker.depth_of(point)), worker.depths);
+    });
+  }
+  const double low = number_of(search.low());
+  return points % 2 == 1 ? low : (number_of(search.high()) + low) / 2;
 }
 
 BuiltScene SceneBuilder::finish() {
   BuiltScene scene;
-  scene.conf_threshold = options_.conf_threshold ? *options_.conf_threshold : top_confidence_.quantile();
-  std::erase_if(candidates_, [&](const Candidate& c) { return c.confidence < scene.conf_threshold; });
-  // A finite double may become an infinite float, and floats are written.
-  std::erase_if(candidates_, [&](const Candidate& c) {
-    if (c.point.allFinite()) return false;
-    ++dropped_[kNotFinite];
-    return true;
-  });
-  if (!std::ranges::is_sorted(candidates_, {}, &Candidate::pixel))  // the network gives frames in order
-    std::ranges::sort(candidates_, {}, &Candidate::pixel);
-
-  const int64_t plane = static_cast<int64_t>(width_) * height_;
-  std::vector<double> depths;
-  for (const Candidate& candidate : candidates_) {
-    const uint8_t* rgb =
-        frames_[static_cast<std::size_t>(candidate.pixel / plane)].rgb + candidate.pixel % plane;
-    scene.cloud.points.push_back(candidate.point);
-    scene.cloud.colors.emplace_back(rgb[0], rgb[plane], rgb[2 * plane]);
-    depths.push_back(depth_of(candidate));
-  }
-  scene.median_depth = depths.empty() ? 0 : median(std::span(depths));
+  conf_threshold_ = options_.conf_threshold ? *options_.conf_threshold : confidence_quantile();
+  scene.conf_threshold = conf_threshold_;
   scene.mean_confidence = mean_confidence_;
-  scene.filters = filter_counts(candidates_.size());
-  candidates_ = {};
+  count_points(scene);
   return scene;
+}
+
+void SceneBuilder::for_each_frame_points(
+    const std::function<void(int frame, const PointCloud& points)>& take) const {
+  std::vector<Worker> threads = workers(conf_threshold_);
+  const std::size_t plane = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
+  make_points(threads, true, [&](Worker& worker, int frame) {
+    PointCloud cloud;
+    cloud.points = worker.maker.points();
+    for (const int at : worker.maker.pixels()) {
+      const uint8_t* rgb = worker.rgb.data() + at;
+      cloud.colors.emplace_back(rgb[0], rgb[plane], rgb[2 * plane]);
+    }
+    take(frame, cloud);
+  });
 }
 
 }  // namespace vggt

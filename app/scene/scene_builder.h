@@ -1,29 +1,21 @@
 #pragma once
 #include <Eigen/Core>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "app/scene/streaming_quantile.h"
+#include "app/scene/dense_maps.h"
+#include "app/scene/for_each_frame.h"
+#include "app/scene/frame_points.h"
+#include "app/scene/rank_search.h"
+#include "io/frames/frames.h"
 #include "io/scene/camera.h"
 #include "io/scene/point_cloud.h"
 
 namespace vggt {
-
-struct SceneOptions {
-  double conf_percentile = 50;  // % dropped of the pixels that show the image of a frame with a camera
-  std::optional<double> conf_threshold;  // instead of the percentile
-  bool mask_black = false, mask_white = false;
-  double depth_edge = 0;  // greatest spread of depth over 3×3 pixels, as a share of the depth; 0: any
-};
-
-/// What the builder needs of a network input frame: its colours and which of its pixels show the image (the
-/// rest is padding and gives no points).
-struct FrameView {
-  const uint8_t* rgb = nullptr;  // planes [3,H,W]
-  int begin_x = 0, end_x = 0, begin_y = 0, end_y = 0;
-};
 
 /// Consecutive frames of one dense head: depth [count,H,W], or points [count,H,W,3] in world coordinates.
 struct DenseChunk {
@@ -39,59 +31,70 @@ struct FilterCount {
   int64_t before = 0, after = 0;
 };
 
+/// What is known of a scene before its points are made.
 struct BuiltScene {
-  PointCloud cloud;  // ordered by frame, row, column
+  int64_t points = 0;
   double conf_threshold = 0, median_depth = 0;
   std::vector<double> mean_confidence;  // per frame
   std::vector<FilterCount> filters;
 };
 
-/// Turns dense predictions into coloured points, chunk after chunk. Of the pixels, only those are kept that
-/// can still be above the confidence percentile q: at the end (1 - q)·S·H·W points of 24 bytes each and as
-/// many confidences of 4 bytes (StreamingQuantile), on the way up to a quarter more.
+/// Turns dense predictions into coloured points: keeps the maps as they come, and in the end goes through
+/// them several times, frame by frame on several threads. Beside the maps its memory does not grow with the
+/// number of pixels.
 class SceneBuilder {
  public:
-  /// What `frames` point to must outlive the builder. Without cameras (point head only) depth is measured
-  /// along the world's z axis, which is the first camera's.
-  SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames);
+  /// `read_rgb` gives the frames' colours. Without cameras (point head only) depth is measured along the
+  /// world's z axis, which is the first camera's.
+  SceneBuilder(const SceneOptions& options, int width, int height, std::vector<FrameView> frames,
+               ReadRgb read_rgb, const std::shared_ptr<HostSpace>& space = std::make_shared<HostSpace>(),
+               FrameWork work = {});
 
   /// Throws std::logic_error unless there is one camera for each frame.
   void set_cameras(std::vector<Camera> cameras);
   /// Throws std::logic_error for depth without cameras. Chunks may come in any order and size: the result is
   /// the same.
   void add(const DenseChunk& chunk);
+  /// The maps of the frames added so far; depth in them may be replaced before finish().
+  DenseMaps& maps() { return maps_; }
+
+  /// Settles which points the scene has.
   BuiltScene finish();
+  /// Index of each frame's first point among the points of the scene, and their number: [S+1]. After
+  /// finish().
+  std::span<const int64_t> first_points() const { return first_points_; }
+  /// After finish(): makes the points again. take(frame, points) gets each frame's, in their order (row,
+  /// column), on several threads at once and frames in any order.
+  void for_each_frame_points(const std::function<void(int frame, const PointCloud& points)>& take) const;
 
  private:
-  struct Candidate {
-    Eigen::Vector3f point;
-    float confidence;
-    int64_t pixel;  // frame·H·W + row·W + column
-  };
-  enum Filter { kInvalidFrame, kPadding, kNotFinite, kMask, kDepthEdge, kFilters };
+  struct Worker;  // what a thread makes points with
 
-  void add_frame(int frame, const float* depth, const float* points, const float* confidence);
-  std::vector<double> depth_plane(int frame, const float* depth, const float* points) const;
-  /// The mean of a frame's confidence, and its part in the percentile.
-  void count_confidence(int frame, const float* confidence, bool for_percentile);
-  Filter judge(int frame, int x, int y, const std::vector<double>& depth, float confidence) const;
-  bool is_masked(int frame, int64_t pixel) const;
-  bool is_edge(int x, int y, const std::vector<double>& depth) const;
-  Eigen::Vector3d unproject(int frame, int x, int y, double depth) const;
-  double depth_of(const Candidate& candidate) const;
-  void prune();
-  std::vector<FilterCount> filter_counts(std::size_t kept) const;
+  std::vector<Worker> workers(double conf_threshold) const;
+  /// Calls take(worker, frame) after worker.maker made the points of each frame.
+  void make_points(std::vector<Worker>& workers, bool colored,
+                   const std::function<void(Worker& worker, int frame)>& take) const;
+  bool usable(int frame) const;
+  /// Calls take(value) for the confidence of each pixel that shows the image, where it is finite.
+  template <class Take>
+  void each_confidence(int frame, std::span<const float> confidence, Take&& take) const;
+  double confidence_quantile();
+  void count_points(BuiltScene& scene);
+  double median_depth(RankSearch<uint64_t>& search, std::vector<Worker>& workers, int64_t points) const;
 
   SceneOptions options_;
   int width_, height_;
   std::vector<FrameView> frames_;
+  ReadRgb read_rgb_;
+  FrameWork work_;
   std::vector<Camera> cameras_;
-  StreamingQuantile top_confidence_;
-  std::vector<Candidate> candidates_;
-  std::size_t prune_at_;
-  int64_t pixels_ = 0;
-  std::vector<int64_t> dropped_;  // points that each Filter dropped
+  DenseMaps maps_;
+  RankSearch<uint32_t> search_;             // of the confidence's percentile
+  RankSearch<uint32_t>::Tally first_pass_;  // over the frames in counted_
+  std::vector<bool> counted_;
   std::vector<double> mean_confidence_;
+  double conf_threshold_ = 0;
+  std::vector<int64_t> first_points_;
 };
 
 }  // namespace vggt

@@ -1,8 +1,6 @@
 #include "app/scene/scene_filters.h"
 
-#include <algorithm>
-#include <numeric>
-
+#include "app/scene/rank_search.h"
 #include "io/scene/point_filters.h"
 
 namespace vggt {
@@ -18,42 +16,57 @@ uint64_t mixed(uint64_t x) {
 
 }  // namespace
 
-PointCloud choose_points(const PointCloud& cloud, int64_t max_points, int64_t seed) {
-  const auto count = static_cast<std::size_t>(max_points);
-  if (cloud.points.size() <= count) return cloud;
-  const uint64_t mixed_seed = mixed(static_cast<uint64_t>(seed));
-  std::vector<std::size_t> order(cloud.points.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key = [&](std::size_t index) { return mixed(mixed_seed ^ index); };
-  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(count), {}, key);
-  order.resize(count);
-  std::ranges::sort(order);
-  PointCloud chosen;
-  for (const std::size_t index : order) {
-    chosen.points.push_back(cloud.points[index]);
-    chosen.colors.push_back(cloud.colors[index]);
+PointChoice::PointChoice(int64_t count, int64_t max_points, int64_t seed)
+    : seed_(mixed(static_cast<uint64_t>(seed))) {
+  if (count <= max_points) return;
+  RankSearch<uint64_t> search;
+  search.want(max_points - 1, false);
+  while (!search.done()) {
+    auto tally = search.tally();
+    for (int64_t i = 0; i < count; ++i) search.count(key(i), tally);
+    search.end_pass(tally);
   }
-  return chosen;
+  last_key_ = search.low();
 }
 
-void filter_cloud(BuiltScene& scene, const CloudFilters& filters) {
+uint64_t PointChoice::key(int64_t index) const {
+  return mixed(seed_ ^ static_cast<uint64_t>(index));
+}
+
+bool PointChoice::operator()(int64_t index) const {
+  return !last_key_ || key(index) <= *last_key_;
+}
+
+PointCloud choose_points(const PointCloud& cloud, int64_t max_points, int64_t seed) {
+  const PointChoice chosen(static_cast<int64_t>(cloud.points.size()), max_points, seed);
+  if (chosen.all()) return cloud;
+  PointCloud result;
+  for (std::size_t i = 0; i < cloud.points.size(); ++i) {
+    if (!chosen(static_cast<int64_t>(i))) continue;
+    result.points.push_back(cloud.points[i]);
+    result.colors.push_back(cloud.colors[i]);
+  }
+  return result;
+}
+
+void filter_cloud(PointCloud& cloud, const CloudFilters& filters, BuiltScene& scene) {
   const auto apply = [&](const char* name, auto&& filter) {
-    const auto before = static_cast<int64_t>(scene.cloud.points.size());
-    if (before > 0) scene.cloud = filter(scene.cloud);
-    scene.filters.push_back({name, before, static_cast<int64_t>(scene.cloud.points.size())});
+    const auto before = static_cast<int64_t>(cloud.points.size());
+    if (before > 0) cloud = filter(cloud);
+    scene.filters.push_back({name, before, static_cast<int64_t>(cloud.points.size())});
   };
   const double voxel_size = filters.voxel * scene.median_depth;
   if (filters.voxel > 0 && voxel_size > 0) {
-    apply("voxel", [&](const PointCloud& cloud) { return voxel_downsample(cloud, voxel_size); });
+    apply("voxel", [&](const PointCloud& all) { return voxel_downsample(all, voxel_size); });
   }
   if (filters.outliers) {
-    apply("outliers", [&](const PointCloud& cloud) {
-      return remove_outliers(cloud, filters.outliers->neighbors, filters.outliers->std_ratio);
+    apply("outliers", [&](const PointCloud& all) {
+      return remove_outliers(all, filters.outliers->neighbors, filters.outliers->std_ratio);
     });
   }
   if (filters.max_points > 0) {
     apply("max points",
-          [&](const PointCloud& cloud) { return choose_points(cloud, filters.max_points, filters.seed); });
+          [&](const PointCloud& all) { return choose_points(all, filters.max_points, filters.seed); });
   }
 }
 

@@ -21,10 +21,25 @@ struct CloudFilters {
   int64_t seed = 0;
 };
 
-/// At most `max_points` points, in their order. The choice depends on the seed and each point's index only.
+/// A choice of at most `max_points` of `count` points. It depends on the seed and each point's index only,
+/// and takes no memory.
+class PointChoice {
+ public:
+  PointChoice(int64_t count, int64_t max_points, int64_t seed);
+  bool operator()(int64_t index) const;
+  bool all() const { return !last_key_; }
+
+ private:
+  uint64_t key(int64_t index) const;
+
+  uint64_t seed_;                     // mixed
+  std::optional<uint64_t> last_key_;  // of the chosen points; nothing: all are chosen
+};
+
+/// At most `max_points` points, in their order.
 PointCloud choose_points(const PointCloud& cloud, int64_t max_points, int64_t seed);
 
 /// Applies voxels, outliers and choice, in this order; what each left is added to scene.filters.
-void filter_cloud(BuiltScene& scene, const CloudFilters& filters);
+void filter_cloud(PointCloud& cloud, const CloudFilters& filters, BuiltScene& scene);
 
 }  // namespace vggt

@@ -41,41 +41,39 @@ bool is_text(const fs::path& path) {
   return std::find(start.begin(), start.end(), '\0') == start.end();
 }
 
-std::vector<ImageEntry> images_of_folder(const fs::path& folder) {
+ImageList images_of_folder(const fs::path& folder) {
   std::error_code error;
-  std::vector<ImageEntry> entries;
+  ImageList list{folder, folder, {}, {}};
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;  // a link that leads nowhere stays in: reading it gives the warning
     if (name.starts_with('.') || at->is_directory(ignored) || at->is_fifo(ignored)) continue;
-    if (has_extension(name, kImageExtensions)) entries.push_back({at->path(), name, at->path().string()});
+    if (has_extension(name, kImageExtensions)) list.names.push_back(name);
   }
   if (error) fail_to_read(folder, error);
-  std::sort(entries.begin(), entries.end(),
-            [](const ImageEntry& a, const ImageEntry& b) { return natural_less(a.name, b.name); });
-  if (entries.empty()) {
+  std::sort(list.names.begin(), list.names.end(), natural_less);
+  if (list.names.empty()) {
     throw std::invalid_argument(folder.string() + ": no images in this folder (jpg, png, webp, tiff, bmp)");
   }
-  return entries;
+  return list;
 }
 
-std::vector<ImageEntry> images_of_list(const fs::path& path) {
+ImageList images_of_list(const fs::path& path) {
   constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  std::istringstream list(read_text_file(path, kMaxBytes, "a list of images"));
-  std::vector<ImageEntry> entries;
+  std::istringstream text_of_list(read_text_file(path, kMaxBytes, "a list of images"));
+  ImageList list{path, path.parent_path(), {}, {}};
   std::string line;
-  for (int number = 1; std::getline(list, line); ++number) {
+  for (int number = 1; std::getline(text_of_list, line); ++number) {
     std::string_view text = line;
     if (number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
     text = trimmed(text);
     if (text.empty() || text.starts_with('#')) continue;
-    const std::string name(text);
-    entries.push_back(
-        {path.parent_path() / name, name, path.string() + ":" + std::to_string(number) + ": " + name});
+    list.names.emplace_back(text);
+    list.lines.push_back(number);
   }
-  if (entries.empty()) throw std::invalid_argument(path.string() + ": lists no images");
-  return entries;
+  if (list.names.empty()) throw std::invalid_argument(path.string() + ": lists no images");
+  return list;
 }
 
 }  // namespace
@@ -97,10 +95,15 @@ SourceKind kind_of_source(const fs::path& source) {
                               ": not a folder, an image, a video, a list of paths or a .safetensors file");
 }
 
-std::vector<ImageEntry> find_images(const fs::path& source, SourceKind kind) {
+std::string ImageList::where(std::size_t i) const {
+  if (lines.empty()) return path(i).string();
+  return source.string() + ":" + std::to_string(lines[i]) + ": " + names[i];
+}
+
+ImageList find_images(const fs::path& source, SourceKind kind) {
   if (kind == SourceKind::folder) return images_of_folder(source);
   if (kind == SourceKind::list) return images_of_list(source);
-  return {{source, source.filename().string(), source.string()}};
+  return {source, source.parent_path(), {source.filename().string()}, {}};
 }
 
 bool natural_less(std::string_view a, std::string_view b) {

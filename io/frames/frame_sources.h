@@ -14,16 +14,21 @@ enum class SourceKind { folder, image, list, video, tensor_file };
 /// extension, is a list. Throws std::invalid_argument if it does not exist or is none of these.
 SourceKind kind_of_source(const std::filesystem::path& source);
 
-/// An entry of a folder or a list that should be an image; nobody has looked into the file yet.
-struct ImageEntry {
-  std::filesystem::path path;
-  std::string name;   // in a folder the file name, in a list as the list spells it
-  std::string where;  // for messages: the path, or the list, its line and the name
+/// Images that a folder or a list names; nobody has looked into the files yet. Of each, only the name is
+/// held: there may be very many.
+struct ImageList {
+  std::filesystem::path source, folder;  // names are relative to the folder
+  std::vector<std::string> names;        // in a folder the file names, in a list as the list spells them
+  std::vector<int> lines;                // of a list, from 1
+
+  std::filesystem::path path(std::size_t i) const { return folder / names[i]; }
+  /// For messages: the path, or the list, its line and the name.
+  std::string where(std::size_t i) const;
 };
 
 /// The images of a folder (in natural order), of a list (in its order), or the one image file.
 /// Throws std::invalid_argument if there are none, std::system_error if the folder or list cannot be read.
-std::vector<ImageEntry> find_images(const std::filesystem::path& source, SourceKind kind);
+ImageList find_images(const std::filesystem::path& source, SourceKind kind);
 
 /// Whether a comes before b in an order where digits compare as numbers: 2 before 10.
 bool natural_less(std::string_view a, std::string_view b);

@@ -1,10 +1,10 @@
 #include "io/frames/frame_workers.h"
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -15,26 +15,30 @@
 namespace vggt {
 namespace {
 
-FrameResult run_task(const FrameTask& task, const FrameOptions& options) try {
+FrameResult run_task(const FrameTask& task, const FrameOptions& options, FittedImage& fitted) try {
   FrameResult result;
   std::optional<DecodingBudget::Lease> lease;
   const DecodedImage image = task.decode(lease);
-  result.image = fit_image(image, options.fit, options.width, options.patch_size);
+  fitted = fit_image(image, options.fit, options.width, options.patch_size);
+  result.width = fitted.width;
+  result.height = fitted.height;
+  result.frame.map = fitted.map;
   result.frame.file = task.file;
   result.frame.time_s = task.time_s;
   result.frame.original_width = image.pixels.cols;
   result.frame.original_height = image.pixels.rows;
   return result;
 } catch (const std::invalid_argument& error) {
-  return {{}, {}, task.where + ": " + error.what()};
+  return {{}, 0, 0, task.where + ": " + error.what()};
 } catch (const std::system_error& error) {
   if (fault_of(error.code()) != SystemFault::input) throw;  // the frame is not to blame
-  return {{}, {}, task.where + ": cannot be read: " + error.code().message()};
+  return {{}, 0, 0, task.where + ": cannot be read: " + error.code().message()};
 }
 
 class Workers {
  public:
-  Workers(const FrameOptions& options, const NextTask& next) : options_(options), next_(next) {
+  Workers(const FrameOptions& options, const NextTask& next, PieceStore& pixels)
+      : options_(options), next_(next), pixels_(pixels) {
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
     running_ = options.threads > 0 ? options.threads : static_cast<int>(cores);
     for (int i = running_; i > 0; --i) threads_.emplace_back([this] { work(); });
@@ -55,12 +59,12 @@ class Workers {
   std::vector<FrameResult> take_results() {
     const std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(error_);
-    return {std::make_move_iterator(results_.begin()), std::make_move_iterator(results_.end())};
+    return std::move(results_);
   }
 
  private:
   // One thread at a time, as next_ may decode a video.
-  std::optional<FrameTask> take_task(FrameResult*& slot) {
+  std::optional<FrameTask> take_task(std::size_t& number) {
     const std::lock_guard taking(taking_);
     {
       const std::lock_guard lock(mutex_);
@@ -68,19 +72,24 @@ class Workers {
     }
     std::optional<FrameTask> task = next_();
     const std::lock_guard lock(mutex_);
-    if (task) slot = &results_.emplace_back();
+    if (task) {
+      number = results_.size();
+      results_.emplace_back();
+    }
     return task;
   }
 
   void work() {
     std::exception_ptr error;
     try {
-      FrameResult* slot = nullptr;
-      while (const std::optional<FrameTask> task = take_task(slot)) {
-        FrameResult result = run_task(*task, options_);
+      std::size_t number = 0;
+      while (const std::optional<FrameTask> task = take_task(number)) {
+        FittedImage image;
+        FrameResult result = run_task(*task, options_, image);
+        if (result.problem.empty()) pixels_.put(number, std::as_bytes(std::span(image.rgb)));
         const std::lock_guard lock(mutex_);
         if (options_.strict && !result.problem.empty()) stopped_ = true;
-        *slot = std::move(result);
+        results_[number] = std::move(result);
         ++done_;
         changed_.notify_all();
       }
@@ -98,9 +107,10 @@ class Workers {
 
   const FrameOptions& options_;
   const NextTask& next_;
+  PieceStore& pixels_;
   std::mutex taking_, mutex_;
   std::condition_variable changed_;
-  std::deque<FrameResult> results_;  // a deque, because its elements stay where they are
+  std::vector<FrameResult> results_;
   std::exception_ptr error_;
   int done_ = 0, running_ = 0;
   bool stopped_ = false;
@@ -110,8 +120,8 @@ class Workers {
 }  // namespace
 
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
-                                         const std::function<void(int done)>& progress) {
-  Workers workers(options, next);
+                                         PieceStore& pixels, const std::function<void(int done)>& progress) {
+  Workers workers(options, next, pixels);
   for (int seen = 0, done = 0; (done = workers.wait_for_more(seen)) > seen; seen = done) {
     if (progress) progress(done);
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "io/files/piece_store.h"
 #include "io/frames/decoding_budget.h"
 #include "io/frames/preprocess.h"
 
@@ -22,18 +23,19 @@ struct FrameTask {
 
 /// The result of a task: a frame at network size, or the reason why there is none.
 struct FrameResult {
-  Frame frame;  // its map and rgb are still in `image`
-  FittedImage image;
-  std::string problem;  // one line; empty if all is well
+  Frame frame;
+  int width = 0, height = 0;  // before it is padded to the size of the others
+  std::string problem;        // one line; empty if all is well
 };
 
 /// Gives the next task, or nothing after the last. One thread at a time calls it.
 using NextTask = std::function<std::optional<FrameTask>()>;
 
-/// Runs tasks on several threads. Results come in the order of the tasks, whatever the threads do. With
-/// `strict`, no task is begun after one failed. progress(done) is called from the calling thread; an
-/// exception out of it stops the threads and passes through, as one out of `next` does.
+/// Runs tasks on several threads. Results come in the order of the tasks, whatever the threads do; the pixels
+/// of the i-th, planes [3,height,width], become piece i of `pixels`. With `strict`, no task is begun after
+/// one failed. progress(done) is called from the calling thread; an exception out of it stops the threads and
+/// passes through, as one out of `next` does.
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
-                                         const std::function<void(int done)>& progress);
+                                         PieceStore& pixels, const std::function<void(int done)>& progress);
 
 }  // namespace vggt

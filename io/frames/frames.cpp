@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 
@@ -37,23 +38,23 @@ void check_options(const FrameOptions& options, SourceKind kind) {
           std::string(options.fps ? "fps" : "stride") + ": " + options.source.string() + " is not a video");
 }
 
-std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, const Progress& progress) {
-  const std::vector<ImageEntry> entries = find_images(options.source, kind);
-  const std::vector<std::size_t> chosen = choose_evenly(entries.size(), options.max_frames);
+std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, PieceStore& pixels,
+                                     const Progress& progress) {
+  const ImageList images = find_images(options.source, kind);
+  const std::vector<std::size_t> chosen = choose_evenly(images.names.size(), options.max_frames);
   DecodingBudget budget(options.memory_budget_bytes);
   std::size_t position = 0;
   const NextTask next = [&]() -> std::optional<FrameTask> {
     if (position == chosen.size()) return std::nullopt;
     const std::size_t index = chosen[position++];
-    const ImageEntry& entry = entries[index];
-    const auto decode = [&](std::optional<DecodingBudget::Lease>& lease) {
-      const ImageFile file(entry.path);
+    const auto decode = [&, index](std::optional<DecodingBudget::Lease>& lease) {
+      const ImageFile file(images.path(index));
       lease.emplace(budget, file.decoding_bytes());
       return file.decode();
     };
-    return FrameTask{entry.name, static_cast<double>(index), entry.where, decode};
+    return FrameTask{images.names[index], static_cast<double>(index), images.where(index), decode};
   };
-  return run_frame_tasks(options, next, [&](int done) {
+  return run_frame_tasks(options, next, pixels, [&](int done) {
     if (progress) progress(done, static_cast<int>(chosen.size()));
   });
 }
@@ -109,14 +110,14 @@ class VideoTasks {
   std::size_t wanted_ = 0, taken_ = 0;
 };
 
-std::vector<FrameResult> load_video(const FrameOptions& options, const Progress& progress,
+std::vector<FrameResult> load_video(const FrameOptions& options, PieceStore& pixels, const Progress& progress,
                                     std::string& missing_part) {
   std::optional<std::vector<std::size_t>> chosen;
   if (options.max_frames) chosen = choose_video_frames(options, progress, missing_part);
   const int total = chosen ? static_cast<int>(chosen->size()) : 0;
   VideoTasks tasks(options, std::move(chosen));
   std::vector<FrameResult> results = run_frame_tasks(
-      options, [&] { return tasks.next(); },
+      options, [&] { return tasks.next(); }, pixels,
       [&](int done) {
         if (progress) progress(done, total);
       });
@@ -124,16 +125,32 @@ std::vector<FrameResult> load_video(const FrameOptions& options, const Progress&
   return results;
 }
 
+// Reads the colours of the frames with these results from the pieces of these numbers, and pads them.
+ReadRgb padded_pixels(std::shared_ptr<const PieceStore> pixels, std::vector<std::size_t> pieces,
+                      std::vector<Padding> paddings) {
+  return [pixels = std::move(pixels), pieces = std::move(pieces), paddings = std::move(paddings)](
+             std::size_t frame, std::span<uint8_t> rgb) {
+    std::vector<std::byte> buffer;
+    const std::span<const std::byte> stored = pixels->get(pieces.at(frame), buffer);
+    if (stored.size() == rgb.size()) {
+      std::memcpy(rgb.data(), stored.data(), rgb.size());
+    } else {
+      paddings[frame].fill(reinterpret_cast<const uint8_t*>(stored.data()), rgb.data());
+    }
+  };
+}
+
 // The frames that were loaded, padded to one size; the problems of the others become warnings.
-FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results) {
+FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results,
+                  std::shared_ptr<const PieceStore> pixels) {
   FrameSet set;
   for (const FrameResult& result : results) {
     if (!result.problem.empty()) {
       if (options.strict) throw std::invalid_argument(result.problem);
       set.warnings.push_back(result.problem);
     }
-    set.width = std::max(set.width, result.image.width);
-    set.height = std::max(set.height, result.image.height);
+    set.width = std::max(set.width, result.width);
+    set.height = std::max(set.height, result.height);
   }
   if (set.warnings.size() == results.size()) {
     const std::string source = options.source.string();
@@ -142,13 +159,19 @@ FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results)
     throw std::invalid_argument(source + ": none of the " + std::to_string(results.size()) +
                                 " frames can be used; the first: " + set.warnings.front());
   }
-  for (FrameResult& result : results) {
+  std::vector<std::size_t> pieces;
+  std::vector<Padding> paddings;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    FrameResult& result = results[i];
     if (!result.problem.empty()) continue;
-    pad_to(result.image, set.width, set.height);
-    result.frame.map = result.image.map;
-    result.frame.rgb = std::move(result.image.rgb);
+    const Padding padding{result.width, result.height, set.width, set.height};
+    result.frame.map.pad_x += padding.left();
+    result.frame.map.pad_y += padding.top();
     set.frames.push_back(std::move(result.frame));
+    pieces.push_back(i);
+    paddings.push_back(padding);
   }
+  set.read_rgb = padded_pixels(std::move(pixels), std::move(pieces), std::move(paddings));
   return set;
 }
 
@@ -159,8 +182,12 @@ FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   check_options(options, kind);
   if (kind == SourceKind::tensor_file) return load_tensor_frames(options, progress);
   std::string missing_part;
-  FrameSet set = assemble(options, kind == SourceKind::video ? load_video(options, progress, missing_part)
-                                                             : load_images(options, kind, progress));
+  const auto pixels =
+      std::make_shared<PieceStore>(options.space ? options.space : std::make_shared<HostSpace>(), "frames");
+  std::vector<FrameResult> results = kind == SourceKind::video
+                                         ? load_video(options, *pixels, progress, missing_part)
+                                         : load_images(options, kind, *pixels, progress);
+  FrameSet set = assemble(options, std::move(results), pixels);
   if (!missing_part.empty()) set.warnings.push_back(missing_part);
   return set;
 }

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "io/files/host_storage.h"
 #include "io/frames/pixel_map.h"
 
 namespace vggt {
@@ -25,6 +28,7 @@ struct FrameOptions {
   bool strict = false;                          // an unreadable image is an error, not a warning
   int threads = 0;                              // decoding threads; 0: one per core
   std::size_t memory_budget_bytes = 1UL << 30;  // of source images being decoded; one always fits
+  std::shared_ptr<HostSpace> space;             // for the frames' pixels; none: they are held in memory
 };
 
 /// One preprocessed frame, of the width and height of its FrameSet.
@@ -33,15 +37,31 @@ struct Frame {
   double time_s = 0;  // time in the video, else the index in the sequence, skipped frames counted
   int original_width = 0, original_height = 0;  // pixels of the upright source image
   PixelMap map;
-  std::vector<uint8_t> rgb;   // planes [3,H,W]
-  std::vector<float> pixels;  // planes [3,H,W] in [0,1], only from .safetensors, where rgb is these rounded
 };
 
-/// Frames of one size.
+/// Reads the colours of a frame: planes [3,H,W]. May be called from several threads. Throws std::system_error
+/// if they cannot be read.
+using ReadRgb = std::function<void(std::size_t frame, std::span<uint8_t> rgb)>;
+
+/// Frames of one size. Their pixels lie in memory, in a scratch folder, or in their .safetensors file.
 struct FrameSet {
   int width = 0, height = 0;          // network pixels, multiples of patch_size
   std::vector<Frame> frames;          // at least one
   std::vector<std::string> warnings;  // of skipped files and of a video that ends early, one line each
+  ReadRgb read_rgb;
+  /// Reads a frame as planes [3,H,W] of floats in [0,1]. Only from .safetensors, where rgb is these rounded;
+  /// else empty. Throws as read_rgb.
+  std::function<void(std::size_t frame, std::span<float> values)> read_exact;
+
+  std::size_t frame_values() const {
+    return 3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
+  }
+  /// The colours of a frame: planes [3,H,W].
+  std::vector<uint8_t> rgb(std::size_t frame) const {
+    std::vector<uint8_t> rgb(frame_values());
+    read_rgb(frame, rgb);
+    return rgb;
+  }
 };
 
 /// Finds, decodes and preprocesses frames on several threads, whose number changes neither order nor pixels.

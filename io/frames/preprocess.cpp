@@ -110,25 +110,27 @@ FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_s
   result.map.pad_y = -static_cast<double>(target.first_row);
   result.rgb = resize_bicubic(
       w, h, [&](int y, uint8_t* rgb) { rgb_row(image, y, rgb); }, target);
-  if (fit == Fit::pad) pad_to(result, width, width);
+  if (fit == Fit::pad) {
+    const Padding padding{result.width, result.height, width, width};
+    std::vector<uint8_t> padded(std::size_t{3} * width * width);
+    padding.fill(result.rgb.data(), padded.data());
+    result.rgb = std::move(padded);
+    result.width = result.height = width;
+    result.map.pad_x += padding.left();
+    result.map.pad_y += padding.top();
+  }
   return result;
 }
 
-void pad_to(FittedImage& image, int width, int height) {
-  if (width == image.width && height == image.height) return;
-  const int left = (width - image.width) / 2, top = (height - image.height) / 2;
-  std::vector<uint8_t> padded(std::size_t{3} * width * height, kWhite);
+void Padding::fill(const uint8_t* planes, uint8_t* padded) const {
+  const auto from = static_cast<std::size_t>(width), to = static_cast<std::size_t>(padded_width);
+  std::fill_n(padded, 3 * to * static_cast<std::size_t>(padded_height), kWhite);
   for (int c = 0; c < 3; ++c) {
-    for (int y = 0; y < image.height; ++y) {
-      std::copy_n(image.rgb.data() + (std::size_t(c) * image.height + y) * image.width, image.width,
-                  padded.data() + (std::size_t(c) * height + top + y) * width + left);
+    for (int y = 0; y < height; ++y) {
+      std::copy_n(planes + static_cast<std::size_t>(c * height + y) * from, width,
+                  padded + static_cast<std::size_t>(c * padded_height + top() + y) * to + left());
     }
   }
-  image.rgb = std::move(padded);
-  image.width = width;
-  image.height = height;
-  image.map.pad_x += left;
-  image.map.pad_y += top;
 }
 
 }  // namespace vggt

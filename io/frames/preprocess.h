@@ -31,7 +31,13 @@ struct FittedImage {
 /// Throws std::invalid_argument if a side would round to 0.
 FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_size);
 
-/// Centres the image on white, at a size that is no smaller.
-void pad_to(FittedImage& image, int width, int height);
+/// Centres an image, planes [3,height,width], on white: planes [3,padded_height,padded_width], a size that is
+/// no smaller.
+struct Padding {
+  int width = 0, height = 0, padded_width = 0, padded_height = 0;
+  int left() const { return (padded_width - width) / 2; }
+  int top() const { return (padded_height - height) / 2; }
+  void fill(const uint8_t* planes, uint8_t* padded) const;
+};
 
 }  // namespace vggt

@@ -4,13 +4,11 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <ostream>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "io/files/atomic_file.h"
 #include "io/files/byte_reader.h"
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
@@ -18,8 +16,6 @@
 
 namespace vggt {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "PLY files are written little-endian");
 
 enum class Encoding { ascii, little_endian, big_endian };
 
@@ -217,27 +213,6 @@ std::vector<Eigen::Vector3d> parse(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-
-void write_ply(const std::filesystem::path& path, const PointCloud& cloud) {
-  if (cloud.points.size() != cloud.colors.size()) {
-    fail(path.string() + ": " + std::to_string(cloud.points.size()) + " points but " +
-         std::to_string(cloud.colors.size()) + " colors");
-  }
-  for (std::size_t i = 0; i < cloud.points.size(); ++i) {
-    if (!cloud.points[i].allFinite()) fail(path.string() + ": point " + std::to_string(i) + " is not finite");
-  }
-  write_atomically(path, [&](std::ostream& out) {
-    out << "ply\nformat binary_little_endian 1.0\nelement vertex " << cloud.points.size()
-        << "\nproperty float x\nproperty float y\nproperty float z\n"
-           "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n";
-    std::array<char, 15> vertex;
-    for (std::size_t i = 0; i < cloud.points.size(); ++i) {
-      std::memcpy(vertex.data(), cloud.points[i].data(), 12);
-      std::memcpy(vertex.data() + 12, cloud.colors[i].data(), 3);
-      out.write(vertex.data(), vertex.size());
-    }
-  });
-}
 
 std::vector<Eigen::Vector3d> read_ply_points(const std::filesystem::path& path) {
   const InputFile file(path);

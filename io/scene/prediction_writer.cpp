@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "io/files/write_at.h"
 #include "io/tensors/safetensors.h"
 
 namespace vggt {
@@ -86,15 +87,8 @@ void PredictionsWriter::close() {
 }
 
 void PredictionsWriter::write_at(uint64_t offset, const void* data, std::size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = pwrite(descriptor_, from, bytes, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail(written < 0 ? errno : ENOSPC);
-    from += written;
-    offset += static_cast<uint64_t>(written);
-    bytes -= static_cast<std::size_t>(written);
-  }
+  const int error = vggt::write_at(descriptor_, offset, {static_cast<const std::byte*>(data), bytes});
+  if (error != 0) fail(error);
 }
 
 void PredictionsWriter::fail(int error) const {

@@ -69,9 +69,11 @@ struct Scene {
   }
 
   MatchInput input() const {
-    MatchInput input{kWidth, kHeight, {}, {}};
+    MatchInput input{kWidth, kHeight, {}, {}, [this](std::size_t f, std::span<uint8_t> colors) {
+                       std::ranges::copy(rgb[f], colors.begin());
+                     }};
     for (std::size_t f = 0; f < cameras.size(); ++f) {
-      input.frames.push_back({rgb[f].data(), 0, kWidth, 0, kHeight});
+      input.frames.push_back({0, kWidth, 0, kHeight});
       input.depth.push_back(depth[f].data());
     }
     return input;
@@ -253,7 +255,7 @@ TEST(AdjustScene, PixelsOfTheOriginalAreSquareAndThePrincipalPointIsItsMiddle) {
 
 TEST(AdjustScene, TooManyFramesAreLeftAsTheyAre) {
   const Scene scene;
-  const MatchInput without_depth{kWidth, kHeight, std::vector<FrameView>(kMostAdjusted + 1), {}};
+  const MatchInput without_depth{kWidth, kHeight, std::vector<FrameView>(kMostAdjusted + 1), {}, {}};
   const AdjustedScene result =
       adjust_scene(without_depth, std::vector<Camera>(kMostAdjusted + 1, scene.cameras[0]), {});
   EXPECT_FALSE(result.changed);

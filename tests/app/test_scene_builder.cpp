@@ -11,6 +11,7 @@
 
 #include "app/scene/predicted_cameras.h"
 #include "app/scene/scene_builder.h"
+#include "app/scene/scene_cloud.h"
 #include "tests/support/percentile.h"
 
 namespace vggt {
@@ -20,6 +21,18 @@ using test::percentile;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// A scene and its points.
+struct Built : BuiltScene {
+  PointCloud cloud;
+};
+
+Built built(SceneBuilder& builder) {
+  Built result{builder.finish(), {}};
+  result.cloud = SceneCloud(builder, {}, true, result).in_memory();
+  EXPECT_EQ(result.cloud.points.size(), static_cast<std::size_t>(result.points));
+  return result;
+}
 
 /// A few frames of random depth, confidence and colour, with cameras that look different ways.
 struct Sample {
@@ -60,18 +73,27 @@ struct Sample {
 
   std::vector<FrameView> frame_views() const {
     std::vector<FrameView> views;
-    for (int f = 0; f < frames; ++f) views.push_back({rgb.data() + 3 * plane() * f, 0, width, 0, height});
+    for (int f = 0; f < frames; ++f) views.push_back({0, width, 0, height});
     return views;
   }
   std::vector<Camera> cameras() const {
     return cameras_from(pose.data(), extrinsic.data(), intrinsic.data(), frames, width, height);
   }
 
-  BuiltScene build(const SceneOptions& options, int chunk = 1000) const {
-    SceneBuilder builder(options, width, height, frame_views());
-    builder.set_cameras(cameras());
-    for (int first = 0; first < frames; first += chunk) add(builder, first, std::min(chunk, frames - first));
-    return builder.finish();
+  ReadRgb read_rgb() const {
+    return [this](std::size_t f, std::span<uint8_t> to) {
+      std::copy_n(rgb.begin() + static_cast<std::ptrdiff_t>(3 * plane() * f), to.size(), to.begin());
+    };
+  }
+  SceneBuilder builder(const SceneOptions& options, const HostStorage& storage = {}) const {
+    return {options, width, height, frame_views(), read_rgb(), std::make_shared<HostSpace>(storage)};
+  }
+
+  Built build(const SceneOptions& options, int chunk = 1000) const {
+    SceneBuilder started = builder(options);
+    started.set_cameras(cameras());
+    for (int first = 0; first < frames; first += chunk) add(started, first, std::min(chunk, frames - first));
+    return built(started);
   }
   void add(SceneBuilder& builder, int first, int count) const {
     builder.add({first, count, depth.data() + plane() * first, nullptr, confidence.data() + plane() * first});
@@ -96,7 +118,7 @@ TEST(SceneBuilder, KeepsWhatIsAtOrAboveThePercentileOfAllFrames) {
     options.conf_percentile = percent;
     const double threshold = percentile(sample.confidence, percent);
     const auto expected = std::ranges::count_if(sample.confidence, [&](float c) { return c >= threshold; });
-    const BuiltScene scene = sample.build(options);
+    const Built scene = sample.build(options);
     EXPECT_EQ(scene.conf_threshold, threshold);
     EXPECT_EQ(static_cast<int64_t>(scene.cloud.points.size()), expected) << percent;
     EXPECT_EQ(scene.cloud.points.size(), scene.cloud.colors.size());
@@ -110,7 +132,7 @@ TEST(SceneBuilder, PrunesToTheSameSceneOnLongInput) {
   options.conf_percentile = 90;
   const double threshold = percentile(sample.confidence, 90);
   const auto expected = std::ranges::count_if(sample.confidence, [&](float c) { return c >= threshold; });
-  const BuiltScene scene = sample.build(options, 1);
+  const Built scene = sample.build(options, 1);
   EXPECT_EQ(scene.conf_threshold, threshold);
   EXPECT_EQ(static_cast<int64_t>(scene.cloud.points.size()), expected);
 }
@@ -126,22 +148,22 @@ TEST(SceneBuilder, ThresholdReplacesThePercentile) {
 
 TEST(SceneBuilder, ChunksDoNotMatter) {
   const Sample sample(6, 7, 9, 6);
-  const BuiltScene whole = sample.build({});
+  const Built whole = sample.build({});
   for (const int chunk : {1, 2, 4, 5}) {
-    const BuiltScene scene = sample.build({}, chunk);
+    const Built scene = sample.build({}, chunk);
     EXPECT_EQ(scene.cloud.points, whole.cloud.points) << chunk;
     EXPECT_EQ(scene.cloud.colors, whole.cloud.colors) << chunk;
     EXPECT_EQ(scene.median_depth, whole.median_depth);
   }
-  SceneBuilder backwards({}, sample.width, sample.height, sample.frame_views());
+  SceneBuilder backwards = sample.builder({});
   backwards.set_cameras(sample.cameras());
   for (int f = 5; f >= 0; --f) sample.add(backwards, f, 1);
-  EXPECT_EQ(backwards.finish().cloud.points, whole.cloud.points);
+  EXPECT_EQ(built(backwards).cloud.points, whole.cloud.points);
 }
 
 TEST(SceneBuilder, PointsProjectBackToTheirPixels) {
   Sample sample(3, 6, 8, 7);
-  const BuiltScene scene = sample.build(keep_all());
+  const Built scene = sample.build(keep_all());
   ASSERT_EQ(scene.cloud.points.size(), sample.depth.size());
   const std::vector<Camera> cameras = sample.cameras();
   for (std::size_t i = 0; i < scene.cloud.points.size(); ++i) {
@@ -206,10 +228,10 @@ TEST(SceneBuilder, PaddingGivesNoPoints) {
   const Sample sample(1, 6, 6, 11);
   std::vector<FrameView> views = sample.frame_views();
   views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
-  SceneBuilder builder(keep_all(), 6, 6, views);
+  SceneBuilder builder(keep_all(), 6, 6, views, sample.read_rgb());
   builder.set_cameras(sample.cameras());
   sample.add(builder, 0, 1);
-  EXPECT_EQ(builder.finish().cloud.points.size(), 8u);
+  EXPECT_EQ(built(builder).cloud.points.size(), 8u);
 }
 
 // However much padding there is, and however sure the network is of it, the share dropped is of the image.
@@ -220,10 +242,10 @@ TEST(SceneBuilder, PaddingHasNoPartInConfidence) {
     std::vector<FrameView> views = sample.frame_views();
     views[0].begin_x = 1, views[0].end_x = 5, views[0].begin_y = 2, views[0].end_y = 4;
     for (int i = 0; i < 8; ++i) sample.confidence_at(0, 2 + i / 4, 1 + i % 4) = static_cast<float>(i + 1);
-    SceneBuilder builder(SceneOptions(), 6, 6, views);
+    SceneBuilder builder(SceneOptions(), 6, 6, views, sample.read_rgb());
     builder.set_cameras(sample.cameras());
     sample.add(builder, 0, 1);
-    const BuiltScene scene = builder.finish();
+    const Built scene = built(builder);
     EXPECT_EQ(scene.cloud.points.size(), 4u);
     EXPECT_DOUBLE_EQ(scene.conf_threshold, 4.5);
     EXPECT_DOUBLE_EQ(scene.mean_confidence[0], 4.5);
@@ -242,7 +264,7 @@ TEST(SceneBuilder, OnlyFinitePointsComeOut) {
   for (const double percent : {0.0, 50.0}) {
     SceneOptions options;
     options.conf_percentile = percent;
-    const BuiltScene scene = sample.build(options);
+    const Built scene = sample.build(options);
     for (const auto& point : scene.cloud.points) EXPECT_TRUE(point.allFinite());
     EXPECT_TRUE(std::isfinite(scene.conf_threshold) && std::isfinite(scene.median_depth));
     for (const double mean : scene.mean_confidence) EXPECT_TRUE(std::isfinite(mean));
@@ -265,7 +287,7 @@ TEST(SceneBuilder, FramesWithoutACameraGiveNoPoints) {
     EXPECT_FALSE(cameras[f].valid) << f;
     EXPECT_TRUE(cameras[f].k.allFinite() && cameras[f].cam_from_world.matrix().allFinite());
   }
-  const BuiltScene scene = sample.build(keep_all());
+  const Built scene = sample.build(keep_all());
   EXPECT_EQ(scene.cloud.points.size(), 12u);
   EXPECT_EQ(after(scene, "frames without a camera"), 12);
 }
@@ -277,7 +299,7 @@ TEST(SceneBuilder, FramesWithoutACameraHaveNoPartInThePercentile) {
   std::vector<float> with_camera = sample.confidence;
   const auto begin = with_camera.begin() + static_cast<std::ptrdiff_t>(sample.plane());
   with_camera.erase(begin, begin + static_cast<std::ptrdiff_t>(sample.plane()));
-  const BuiltScene scene = sample.build({});
+  const Built scene = sample.build({});
   EXPECT_EQ(scene.conf_threshold, percentile(with_camera, 50));
   EXPECT_GE(scene.cloud.points.size(), sample.plane());
   EXPECT_DOUBLE_EQ(scene.mean_confidence[1], 100);
@@ -288,10 +310,10 @@ TEST(SceneBuilder, TakesThePointHeadAsItIs) {
   std::vector<float> points(3 * sample.depth.size());
   std::iota(points.begin(), points.end(), 1.f);
   for (const bool with_cameras : {true, false}) {
-    SceneBuilder builder(keep_all(), 5, 4, sample.frame_views());
+    SceneBuilder builder = sample.builder(keep_all());
     if (with_cameras) builder.set_cameras(sample.cameras());
     builder.add({0, 2, nullptr, points.data(), sample.confidence.data()});
-    const BuiltScene scene = builder.finish();
+    const Built scene = built(builder);
     ASSERT_EQ(scene.cloud.points.size(), 40u);
     EXPECT_EQ(scene.cloud.points[39], Eigen::Vector3f(118, 119, 120));
     // Along the first camera: between z of points 19 and 20 of 40.
@@ -299,14 +321,14 @@ TEST(SceneBuilder, TakesThePointHeadAsItIs) {
       EXPECT_EQ(scene.median_depth, 61.5);
     }
   }
-  SceneBuilder builder(keep_all(), 5, 4, sample.frame_views());
+  SceneBuilder builder = sample.builder(keep_all());
   EXPECT_THROW(sample.add(builder, 0, 1), std::logic_error);
 }
 
 TEST(SceneBuilder, MeanConfidenceIsPerFrame) {
   Sample sample(2, 2, 2, 15);
   sample.confidence = {1, 2, 3, 4, 2, 2, kNan, 5};
-  const BuiltScene scene = sample.build({});
+  const Built scene = sample.build({});
   EXPECT_DOUBLE_EQ(scene.mean_confidence[0], 2.5);
   EXPECT_DOUBLE_EQ(scene.mean_confidence[1], 3);
 }

@@ -47,20 +47,20 @@ TEST(ChoosePoints, IsSeededAndKeepsOrder) {
 
 TEST(FilterCloud, AppliesAndCountsInOrder) {
   BuiltScene scene;
-  scene.cloud = line_of(1000);
-  scene.cloud.points.emplace_back(500.f, 4000.f, 0.f);  // far from all others
-  scene.cloud.colors.emplace_back(0, 0, 0);
+  PointCloud cloud = line_of(1000);
+  cloud.points.emplace_back(500.f, 4000.f, 0.f);  // far from all others
+  cloud.colors.emplace_back(0, 0, 0);
   scene.median_depth = 100;
   CloudFilters filters;
   filters.voxel = 0.02;  // side 2: two points to a voxel
   filters.outliers = OutlierFilter{5, 2};
   filters.max_points = 100;
-  filter_cloud(scene, filters);
+  filter_cloud(cloud, filters, scene);
   EXPECT_NEAR(static_cast<double>(left_by(scene, "voxel")), 501, 2);
   EXPECT_LT(left_by(scene, "outliers"), left_by(scene, "voxel"));
   EXPECT_EQ(left_by(scene, "max points"), 100);
-  ASSERT_EQ(scene.cloud.points.size(), 100u);
-  for (const auto& point : scene.cloud.points) EXPECT_EQ(point.y(), 0);
+  ASSERT_EQ(cloud.points.size(), 100u);
+  for (const auto& point : cloud.points) EXPECT_EQ(point.y(), 0);
 }
 
 }  // namespace

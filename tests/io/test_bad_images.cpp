@@ -159,7 +159,7 @@ TEST(BadImages, ExtremeShapesThatRun) {
   EXPECT_EQ(set.height, 56);
   // The 56 rows are from the middle of 1,120,000.
   EXPECT_EQ(set.frames[1].map.pad_y, -(1120000 - 56) / 2);
-  EXPECT_EQ(set.frames[1].rgb, Bytes(3 * 56 * 56, 50));
+  EXPECT_EQ(set.rgb(1), Bytes(3 * 56 * 56, 50));
   EXPECT_EQ(set.frames[2].map.pad_y, 21);
 }
 

@@ -33,7 +33,8 @@ std::vector<FrameResult> run_with(const std::function<void()>& fail, bool strict
     ++next;
     return task;
   };
-  return run_frame_tasks(options, tasks, {});
+  PieceStore pixels(std::make_shared<HostSpace>(), "frames");
+  return run_frame_tasks(options, tasks, pixels, {});
 }
 
 std::function<void()> system_error(int code) {

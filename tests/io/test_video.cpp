@@ -48,9 +48,10 @@ FrameOptions small_options(const std::filesystem::path& source) {
 // The numbers that the pixels of the frames show.
 std::vector<int> numbers_by_pixels(const FrameSet& set) {
   std::vector<int> numbers;
-  for (const Frame& frame : set.frames) {
+  for (std::size_t i = 0; i < set.frames.size(); ++i) {
     int& number = numbers.emplace_back(0);
-    const uint8_t* row = frame.rgb.data() + set.height / 2 * set.width;
+    const std::vector<uint8_t> rgb = set.rgb(i);
+    const uint8_t* row = rgb.data() + set.height / 2 * set.width;
     for (int bit = 0; bit < kBits; ++bit)
       number |= (row[(2 * bit + 1) * set.width / (2 * kBits)] > 127) << bit;
   }
@@ -175,7 +176,8 @@ TEST(VideoFile, TurnedAsItsTrackSays) {
   EXPECT_EQ(frame.original_height, 160);
   // A quarter turn clockwise: red, which grew to the right, grows downwards; green, which grew downwards,
   // grows to the left.
-  const auto mean = [&](int c, int x, int y) { return int{frame.rgb[(c * set.height + y) * set.width + x]}; };
+  const std::vector<uint8_t> rgb = set.rgb(0);
+  const auto mean = [&](int c, int x, int y) { return int{rgb[(c * set.height + y) * set.width + x]}; };
   EXPECT_GT(mean(0, 28, set.height - 4), mean(0, 28, 4) + 60);
   EXPECT_GT(mean(1, 4, set.height / 2), mean(1, 51, set.height / 2) + 60);
 }

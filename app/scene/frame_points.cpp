@@ -1,0 +1,116 @@
+#include "app/scene/frame_points.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vggt {
+namespace {
+
+constexpr int kBlackBelowSum = 16, kWhiteAbove = 240;
+
+}  // namespace
+
+FramePoints::FramePoints(const SceneOptions& options, int width, int height, double conf_threshold)
+    : options_(options), width_(width), height_(height), conf_threshold_(conf_threshold) {}
+
+void FramePoints::make(const FrameMaps& frame) {
+  points_.clear();
+  pixels_.clear();
+  dropped_ = {};
+  if (frame.camera && !frame.camera->valid) {
+    dropped_[static_cast<std::size_t>(Drop::invalid_frame)] = static_cast<int64_t>(width_) * height_;
+    return;
+  }
+  read_depth(frame);
+  for (int y = 0; y < height_; ++y) {
+    for (int x = 0; x < width_; ++x) {
+      const auto pixel =
+          static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
+      std::optional<Drop> drop = judge(frame, x, y);
+      if (!drop && frame.confidence[pixel] < conf_threshold_) continue;
+      if (!drop) {
+        const Eigen::Vector3f point =
+            frame.points.empty()
+                ? unproject(x, y, frame.depth[pixel])
+                : Eigen::Vector3f(Eigen::Map<const Eigen::Vector3f>(&frame.points[3 * pixel]));
+        if (point.allFinite()) {
+          points_.push_back(point);
+          pixels_.push_back(static_cast<int>(pixel));
+        } else {  // a finite double may become an infinite float, and floats are written
+          drop = Drop::not_finite;
+        }
+      }
+      if (drop) ++dropped_[static_cast<std::size_t>(*drop)];
+    }
+  }
+}
+
+double FramePoints::depth_of(const Eigen::Vector3f& point) const {
+  return axis_.head<3>().dot(point.cast<double>()) + axis_[3];
+}
+
+void FramePoints::read_depth(const FrameMaps& frame) {
+  axis_ = Eigen::RowVector4d(0, 0, 1, 0);
+  if (frame.camera) {
+    const Camera& camera = *frame.camera;
+    axis_ = camera.cam_from_world.matrix().row(2);
+    rotation_ = camera.cam_from_world.linear();
+    translation_ = camera.cam_from_world.translation();
+    across_.resize(static_cast<std::size_t>(width_));
+    down_.resize(static_cast<std::size_t>(height_));
+    for (int x = 0; x < width_; ++x)
+      across_[static_cast<std::size_t>(x)] = (x - camera.k(0, 2)) / camera.k(0, 0);
+    for (int y = 0; y < height_; ++y)
+      down_[static_cast<std::size_t>(y)] = (y - camera.k(1, 2)) / camera.k(1, 1);
+  }
+  depth_.resize(frame.confidence.size());
+  if (frame.points.empty()) {
+    std::ranges::copy(frame.depth, depth_.begin());
+    return;
+  }
+  for (std::size_t i = 0; i < depth_.size(); ++i)
+    depth_[i] = depth_of(Eigen::Map<const Eigen::Vector3f>(&frame.points[3 * i]));
+}
+
+std::optional<Drop> FramePoints::judge(const FrameMaps& frame, int x, int y) const {
+  const FrameView& view = frame.view;
+  if (x < view.begin_x || x >= view.end_x || y < view.begin_y || y >= view.end_y) return Drop::padding;
+  const auto pixel =
+      static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
+  if (!std::isfinite(depth_[pixel]) || !std::isfinite(frame.confidence[pixel])) return Drop::not_finite;
+  if ((options_.mask_black || options_.mask_white) && is_masked(frame, pixel)) return Drop::mask;
+  if (options_.depth_edge > 0 && is_edge(x, y)) return Drop::depth_edge;
+  return std::nullopt;
+}
+
+bool FramePoints::is_masked(const FrameMaps& frame, std::size_t pixel) const {
+  const std::size_t plane = frame.confidence.size();
+  const int r = frame.rgb[pixel], g = frame.rgb[plane + pixel], b = frame.rgb[2 * plane + pixel];
+  return (options_.mask_black && r + g + b < kBlackBelowSum) ||
+         (options_.mask_white && r > kWhiteAbove && g > kWhiteAbove && b > kWhiteAbove);
+}
+
+bool FramePoints::is_edge(int x, int y) const {
+  const auto at = [&](int column, int row) {
+    return depth_[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
+                  static_cast<std::size_t>(column)];
+  };
+  double low = at(x, y), high = low;
+  for (int row = std::max(0, y - 1); row <= std::min(height_ - 1, y + 1); ++row) {
+    for (int column = std::max(0, x - 1); column <= std::min(width_ - 1, x + 1); ++column) {
+      const double neighbor = at(column, row);
+      if (!std::isfinite(neighbor)) continue;
+      low = std::min(low, neighbor);
+      high = std::max(high, neighbor);
+    }
+  }
+  return high - low > options_.depth_edge * std::abs(at(x, y));
+}
+
+Eigen::Vector3f FramePoints::unproject(int x, int y, double depth) const {
+  const Eigen::Vector3d in_camera(across_[static_cast<std::size_t>(x)] * depth,
+                                  down_[static_cast<std::size_t>(y)] * depth, depth);
+  return (rotation_.transpose() * (in_camera - translation_)).cast<float>();
+}
+
+}  // namespace vggt

@@ -1,0 +1,72 @@
+#pragma once
+#include <Eigen/Core>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+struct SceneOptions {
+  double conf_percentile = 50;  // % dropped of the pixels that show the image of a frame with a camera
+  std::optional<double> conf_threshold;  // instead of the percentile
+  bool mask_black = false, mask_white = false;
+  double depth_edge = 0;  // greatest spread of depth over 3×3 pixels, as a share of the depth; 0: any
+};
+
+/// Which pixels of a network input frame show the image; the rest is padding and gives no points.
+struct FrameView {
+  int begin_x = 0, end_x = 0, begin_y = 0, end_y = 0;
+};
+
+/// One frame for FramePoints: its view and camera, and its maps.
+struct FrameMaps {
+  FrameView view;
+  const Camera* camera = nullptr;        // none: the world's z axis is the camera's
+  std::span<const float> depth, points;  // [H,W] or [H,W,3]; the other is empty
+  std::span<const float> confidence;     // [H,W]
+  std::span<const uint8_t> rgb;          // planes [3,H,W]; only where masks look at it
+};
+
+/// Why a pixel gives no point: the first of these that holds.
+enum class Drop { invalid_frame, padding, not_finite, mask, depth_edge };
+constexpr std::size_t kDrops = 5;
+
+/// Makes the points of one frame after the other; each thread has its own.
+class FramePoints {
+ public:
+  FramePoints(const SceneOptions& options, int width, int height, double conf_threshold);
+
+  /// The points of the pixels that nothing drops and that are at least as confident as the threshold.
+  void make(const FrameMaps& frame);
+
+  const std::vector<Eigen::Vector3f>& points() const { return points_; }
+  const std::vector<int>& pixels() const { return pixels_; }               // row·W + column of each point
+  const std::array<int64_t, kDrops>& dropped() const { return dropped_; }  // of this frame
+  /// The depth of a point: along the camera's axis.
+  double depth_of(const Eigen::Vector3f& point) const;
+
+ private:
+  void read_depth(const FrameMaps& frame);
+  std::optional<Drop> judge(const FrameMaps& frame, int x, int y) const;
+  bool is_masked(const FrameMaps& frame, std::size_t pixel) const;
+  bool is_edge(int x, int y) const;
+  Eigen::Vector3f unproject(int x, int y, double depth) const;
+
+  SceneOptions options_;
+  int width_, height_;
+  double conf_threshold_;
+  std::vector<double> depth_;  // [H,W] along the camera's axis
+  Eigen::RowVector4d axis_;
+  Eigen::Matrix3d rotation_;  // of cam_from_world
+  Eigen::Vector3d translation_;
+  std::vector<double> across_, down_;  // of each column and row, at depth 1
+  std::vector<Eigen::Vector3f> points_;
+  std::vector<int> pixels_;
+  std::array<int64_t, kDrops> dropped_{};
+};
+
+}  // namespace vggt

@@ -1,0 +1,64 @@
+#include "app/scene/scene_cloud.h"
+
+#include <algorithm>
+
+#include "io/scene/ply.h"
+
+namespace vggt {
+
+SceneCloud::SceneCloud(const SceneBuilder& builder, const CloudFilters& filters, bool in_memory,
+                       BuiltScene& scene)
+    : builder_(builder), choice_(scene.points, scene.points, filters.seed) {
+  const bool whole = filters.voxel > 0 || filters.outliers;
+  const bool choose = !whole && filters.max_points > 0;
+  if (choose) choice_ = PointChoice(scene.points, filters.max_points, filters.seed);
+  const std::span<const int64_t> first = builder.first_points();
+  first_chosen_.assign(first.begin(), first.end());
+  if (!choice_.all()) {
+    int64_t chosen = 0;
+    for (std::size_t frame = 0; frame + 1 < first.size(); ++frame) {
+      for (int64_t i = first[frame]; i < first[frame + 1]; ++i) chosen += choice_(i);
+      first_chosen_[frame + 1] = chosen;
+    }
+  }
+  size_ = first_chosen_.back();
+  if (choose) scene.filters.push_back({"max points", scene.points, size_});
+  if (whole || in_memory) held_ = all_parts();
+  if (!whole) return;
+  filter_cloud(*held_, filters, scene);
+  size_ = static_cast<int64_t>(held_->points.size());
+}
+
+void SceneCloud::each_part(const std::function<void(int64_t, const PointCloud&)>& take) const {
+  builder_.for_each_frame_points([&](int frame, const PointCloud& points) {
+    const auto f = static_cast<std::size_t>(frame);
+    if (choice_.all()) return take(first_chosen_[f], points);
+    PointCloud chosen;
+    for (std::size_t i = 0; i < points.points.size(); ++i) {
+      if (!choice_(builder_.first_points()[f] + static_cast<int64_t>(i))) continue;
+      chosen.points.push_back(points.points[i]);
+      chosen.colors.push_back(points.colors[i]);
+    }
+    take(first_chosen_[f], chosen);
+  });
+}
+
+PointCloud SceneCloud::all_parts() const {
+  PointCloud cloud;
+  cloud.points.resize(static_cast<std::size_t>(size_));
+  cloud.colors.resize(static_cast<std::size_t>(size_));
+  each_part([&](int64_t first, const PointCloud& points) {
+    std::ranges::copy(points.points, cloud.points.begin() + first);
+    std::ranges::copy(points.colors, cloud.colors.begin() + first);
+  });
+  return cloud;
+}
+
+void SceneCloud::write(const std::filesystem::path& path) const {
+  if (held_) return write_ply(path, *held_);
+  PlyWriter writer(path, size_);
+  each_part([&](int64_t first, const PointCloud& points) { writer.write(first, points); });
+  writer.close();
+}
+
+}  // namespace vggt

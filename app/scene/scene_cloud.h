@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "app/scene/scene_builder.h"
+#include "app/scene/scene_filters.h"
+#include "io/scene/point_cloud.h"
+
+namespace vggt {
+
+/// What the filters leave of a scene's points. They are held in memory only where voxels, outliers or the
+/// caller need all of them at once; else they are made again, frame by frame, when they are written.
+class SceneCloud {
+ public:
+  /// The builder has finished and outlives the cloud. What each filter left is added to scene.filters.
+  SceneCloud(const SceneBuilder& builder, const CloudFilters& filters, bool in_memory, BuiltScene& scene);
+
+  int64_t size() const { return size_; }
+  /// The points, if the constructor was asked for them.
+  const PointCloud& in_memory() const { return held_.value(); }
+  /// Writes a PLY; throws as PlyWriter, and what the builder's check_stop throws.
+  void write(const std::filesystem::path& path) const;
+
+ private:
+  /// Calls take(first, points) with parts of the chosen points, from several threads and in any order;
+  /// `first` is the number of a part's first point.
+  void each_part(const std::function<void(int64_t first, const PointCloud& points)>& take) const;
+  PointCloud all_parts() const;
+
+  const SceneBuilder& builder_;
+  PointChoice choice_;
+  std::vector<int64_t> first_chosen_;  // of each frame, and their number: [S+1]
+  int64_t size_ = 0;
+  std::optional<PointCloud> held_;
+};
+
+}  // namespace vggt
