@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/attention.h"
+#include "model/layers/row_passes.h"
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
@@ -33,10 +34,13 @@ Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
 }
 
 void Block::project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const {
-  at::Tensor flat = out.view({rows.size(0), product.bias.size(0)});
-  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
-    at::Tensor part = flat.narrow(0, first, count);
-    product.write(part, norm1_(rows.narrow(0, first, count)));
+  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
+  at::Tensor flat = out.view({R, product.bias.size(0)});
+  const at::Tensor memory = at::empty({most, spec_.dim}, rows.options().dtype(operand_type()));
+  in_pieces(R, most, [&](int64_t first, int64_t count) {
+    at::Tensor normed = memory.narrow(0, 0, count), part = flat.narrow(0, first, count);
+    norm_rows(normed, rows.narrow(0, first, count), norm1_);
+    product.write(part, normed);
   });
 }
 
@@ -82,11 +86,20 @@ at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
   return out.transpose(1, 2).reshape({R, spec_.dim});  // [B·N,C]
 }
 
+void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& memory) const {
+  add_norm_rows_(memory, rows, projected, norm2_);
+  mlp_.forward_(memory);
+  add_rows_(rows, {memory, ls2_});
+}
+
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
-    at::Tensor part = rows.narrow(0, first, count);  // [count,C]
-    part.addcmul_(proj_(mixed.narrow(0, first, count)), ls1_);
-    part.addcmul_(mlp_(norm2_(part)), ls2_);
+  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
+  const at::Tensor memory = at::empty({most, spec_.dim}, mixed.options());
+  in_pieces(R, most, [&](int64_t first, int64_t count) {
+    at::Tensor part = rows.narrow(0, first, count);     // [count,C]
+    at::Tensor projected = memory.narrow(0, 0, count);  // [count,C]
+    proj_.write(projected, mixed.narrow(0, first, count));
+    add_and_mlp_(part, {projected, ls1_}, projected);
   });
 }
 
@@ -97,12 +110,9 @@ at::ScalarType Block::metric_type() const {
 }
 
 void Block::metric_into(at::Tensor& metric, const at::Tensor& rows) const {
-  constexpr double kTiny = 1e-12;  // a token of zeros stays one
   in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
-    const at::Tensor normed = norm1_(rows.narrow(0, first, count));         // [count,C]
-    const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);  // [count,1]
     at::Tensor part = metric.narrow(0, first, count);
-    at::div_out(part, normed, length);
+    unit_norm_rows(part, rows.narrow(0, first, count), norm1_);
   });
 }
 
@@ -122,10 +132,12 @@ at::Tensor Block::project_out(const at::Tensor& mixed) const {
 }
 
 void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, const at::Tensor& row_of) const {
-  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
-    at::Tensor part = rows.narrow(0, first, count);  // [count,C]
-    part.addcmul_(projected.index_select(0, row_of.narrow(0, first, count)), ls1_);
-    part.addcmul_(mlp_(norm2_(part)), ls2_);
+  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
+  const at::Tensor memory = at::empty({most, spec_.dim}, projected.options());
+  in_pieces(R, most, [&](int64_t first, int64_t count) {
+    at::Tensor part = rows.narrow(0, first, count), normed = memory.narrow(0, 0, count);  // [count,C]
+    const at::Tensor from = row_of.narrow(0, first, count);
+    add_and_mlp_(part, {projected, ls1_, &from}, normed);
   });
 }
 

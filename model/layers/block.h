@@ -6,6 +6,7 @@
 #include "model/layers/layer_norm.h"
 #include "model/layers/mlp.h"
 #include "model/layers/rope.h"
+#include "model/layers/row_passes.h"
 
 namespace vggt {
 
@@ -69,6 +70,8 @@ class Block {
   };
 
   void project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const;
+  /// finish_() from the projection on. memory [R,C], operand type: may be the projection's.
+  void add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& memory) const;
   void norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const;
 
   BlockSpec spec_;

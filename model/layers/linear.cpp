@@ -1,6 +1,8 @@
 #include "model/layers/linear.h"
 
 #include <ATen/Context.h>
+
+#include "model/layers/row_passes.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #endif
@@ -67,8 +69,15 @@ void Linear::write(at::Tensor& y, const at::Tensor& rows) const {
 at::Tensor Linear::of_gelu_(at::Tensor& x) const {
   if (parts.memory.defined()) return linear_split(x, parts, bias, true);
   check_tf32_setting(x, tf32);
-  at::gelu_(x);
+  gelu_rows_(x);
   return at::linear(x, weight, bias);
+}
+
+void Linear::write_of_gelu_(at::Tensor& y, at::Tensor& x) const {
+  if (parts.memory.defined()) return linear_split_out(y, x, parts, bias, true);
+  check_tf32_setting(x, tf32);
+  gelu_rows_(x);
+  at::addmm_out(y, bias, x, weight.t());
 }
 
 }  // namespace vggt

@@ -33,6 +33,8 @@ struct Linear {
   void write(at::Tensor& y, const at::Tensor& rows) const;
   /// The same of GELU(x), exact GELU: x of the weights' type, which may be overwritten with GELU(x).
   at::Tensor of_gelu_(at::Tensor& x) const;
+  /// of_gelu_() of x [M,in] into y [M,out], contiguous, of the weights' type.
+  void write_of_gelu_(at::Tensor& y, at::Tensor& x) const;
 
  private:
   void split(bool few_rows);

@@ -16,6 +16,11 @@ struct Mlp {
     at::Tensor hidden = fc1(x);
     return fc2.of_gelu_(hidden);
   }
+  /// The same of x [M,in], contiguous, of the weights' type, in place: out is in.
+  void forward_(at::Tensor& x) const {
+    at::Tensor hidden = fc1(x);  // [M,hidden]
+    fc2.write_of_gelu_(x, hidden);
+  }
 };
 
 }  // namespace vggt

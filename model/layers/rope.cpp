@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/layers/rope_params.h"
+#include "model/layers/row_passes.h"
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -71,21 +72,6 @@ NormRopeParams<T> make_params(const at::Tensor& x, const at::Tensor& weight, con
           static_cast<T>(eps)};
 }
 
-#ifdef VGGT_CUDA
-NormRopeType kernel_type(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return NormRopeType::fp32;
-    case at::kBFloat16:
-      return NormRopeType::bf16;
-    case at::kHalf:
-      return NormRopeType::fp16;
-    default:
-      TORCH_CHECK(false, "norm_rope_: expected fp32, bf16 or fp16, got ", type);
-  }
-}
-#endif
-
 }  // namespace
 
 Rope::Rope(int64_t rows, int64_t columns, int64_t special_tokens, int64_t head_dim, double base,
@@ -124,7 +110,7 @@ void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   if (is_double) {
     norm_rope_cuda(x.mutable_data_ptr(), make_params<double>(x, weight, bias, eps, rope), stream);
   } else {
-    norm_rope_cuda(kernel_type(x.scalar_type()), x.mutable_data_ptr(),
+    norm_rope_cuda(operand_type(x.scalar_type()), x.mutable_data_ptr(),
                    make_params<float>(x, weight, bias, eps, rope), stream);
   }
 #else

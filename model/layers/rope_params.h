@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "model/layers/operand_type.h"
+
 namespace vggt {
 
 /// What the kernels of norm_rope_ need; free of torch so that CUDA files compile fast.
@@ -15,11 +17,9 @@ struct NormRopeParams {
   State eps;
 };
 
-enum class NormRopeType { fp32, bf16, fp16 };
-
 /// x [T,A,D] on the current CUDA device, contiguous but for its tokens; stream is a cudaStream_t. Throws
 /// std::runtime_error on launch failure.
-void norm_rope_cuda(NormRopeType type, void* x, const NormRopeParams<float>& params, void* stream);
+void norm_rope_cuda(OperandType type, void* x, const NormRopeParams<float>& params, void* stream);
 void norm_rope_cuda(void* x, const NormRopeParams<double>& params, void* stream);
 
 }  // namespace vggt

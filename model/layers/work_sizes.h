@@ -8,9 +8,10 @@ namespace vggt {
 /// Elements of one call of LayerNorm. LibTorch 2.11's CUDA kernel goes wrong from 2^32 on (pytorch#181555).
 inline constexpr int64_t kNormElements = int64_t{1} << 31;
 
-/// Rows of tokens that a block's norms and products take at once: all of them would need norms in fp32 and a
-/// hidden layer four times as wide as the tokens. Products of this many rows run at full speed.
-inline constexpr int64_t kBlockRows = 65536;
+/// Rows of tokens that a block's norms and products take at once: all of them would need a hidden layer four
+/// times as wide as the tokens. Products of this many rows run at full speed: 132 tiles of 128 rows, as many
+/// as an H100 or H200 has multiprocessors, so that no product ends in a wave of few tiles.
+inline constexpr int64_t kBlockRows = 132 * 128;
 
 /// The same for blocks of any width: no tensor of one call, the hidden layer included, passes kNormElements.
 constexpr int64_t block_rows(int64_t dim) {

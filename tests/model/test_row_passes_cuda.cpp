@@ -1,0 +1,216 @@
+// The row-wise passes of a block on a GPU, held to float64 and to LibTorch's operations.
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tuple>
+
+#include "model/layers/rope.h"
+#include "model/layers/row_passes.h"
+
+namespace vggt {
+namespace {
+
+// A step of a number's own type: what one rounding may cost, whichever side does it.
+double step_of(at::ScalarType type) {
+  return type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-11 : 0x1p-24;
+}
+
+double error_of(const at::Tensor& y, const at::Tensor& exact) {
+  return ((y.to(at::kDouble) - exact).norm() / exact.norm().clamp_min(1e-300)).item<double>();
+}
+
+LayerNorm make_norm(int64_t columns, double eps = 1e-6) {
+  Binder names(nullptr, {at::kFloat, at::kFloat}, at::kCUDA);
+  LayerNorm norm(names, "norm", columns, eps);
+  norm.weight = 1 + 0.3 * at::randn({columns}, at::device(at::kCUDA).dtype(at::kFloat));
+  norm.bias = 0.3 * at::randn({columns}, at::device(at::kCUDA).dtype(at::kFloat));
+  return norm;
+}
+
+at::Tensor exact_norm(const at::Tensor& rows, const LayerNorm& norm) {
+  return at::layer_norm(rows.to(at::kDouble), norm.weight.sizes(), norm.weight.to(at::kDouble),
+                        norm.bias.to(at::kDouble), norm.eps);
+}
+
+class RowPassesCuda : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {
+ protected:
+  void SetUp() override {
+    if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+    at::manual_seed(11);
+    at::globalContext().setAllowTF32CuBLAS(false);
+  }
+
+  static at::ScalarType type() { return std::get<0>(GetParam()); }
+  static int64_t columns() { return std::get<1>(GetParam()); }
+  static at::Tensor normal(int64_t rows) {
+    return at::randn({rows, columns()}, at::device(at::kCUDA).dtype(at::kFloat));
+  }
+  /// Room with sentinels before and behind.
+  static at::Tensor room(int64_t rows) {
+    return at::full({rows + 16, columns()}, 77, at::device(at::kCUDA).dtype(type()));
+  }
+  static void expect_sentinels(const at::Tensor& room) {
+    EXPECT_TRUE((room.narrow(0, 0, 8) == 77).all().item<bool>());
+    EXPECT_TRUE((room.narrow(0, room.size(0) - 8, 8) == 77).all().item<bool>());
+  }
+  /// At most twice LibTorch's error at this precision, plus a rounding.
+  static void expect_near(const at::Tensor& y, const at::Tensor& libtorch, const at::Tensor& exact) {
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+    EXPECT_LE(error_of(y, exact), 2 * error_of(libtorch.to(type()), exact) + 0x1p-24);
+  }
+};
+
+TEST_P(RowPassesCuda, NormsAreLayerNorms) {
+  const LayerNorm norm = make_norm(columns());
+  for (int64_t rows : {1, 7, 8, 9, 1041}) {
+    for (double shift : {0.0, 30.0}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows, shifted by " << shift);
+      const at::Tensor x = normal(rows) * at::rand({rows, 1}, at::device(at::kCUDA)) * 4 + shift;
+      at::Tensor memory = room(rows), y = memory.narrow(0, 8, rows);
+      norm_rows(y, x, norm);
+      expect_near(y, norm(x), exact_norm(x, norm));
+      expect_sentinels(memory);
+    }
+  }
+}
+
+TEST_P(RowPassesCuda, UnitNormsHaveUnitLength) {
+  const LayerNorm norm = make_norm(columns());
+  const at::Tensor x = normal(333) * 3 + 1;
+  at::Tensor memory = room(333), y = memory.narrow(0, 8, 333);
+  unit_norm_rows(y, x, norm);
+  const at::Tensor exact = exact_norm(x, norm), same = norm(x);
+  expect_near(y, same / same.norm(2, {1}, true), exact / exact.norm(2, {1}, true));
+  expect_sentinels(memory);
+  LayerNorm zero = norm;
+  zero.bias = at::zeros_like(norm.bias);
+  unit_norm_rows(y, at::ones_like(x), zero);
+  EXPECT_TRUE((y == 0).all().item<bool>());
+}
+
+TEST_P(RowPassesCuda, AdditionsAndTheNormBehindThem) {
+  const LayerNorm norm = make_norm(columns());
+  const at::Tensor gamma = normal(1)[0] * 0.1;
+  const at::Tensor row_of = at::randint(100, {517}, at::device(at::kCUDA).dtype(at::kLong));
+  for (bool merged : {false, true}) {
+    SCOPED_TRACE(merged ? "merged" : "one to one");
+    const at::Tensor before = normal(517), values = normal(merged ? 100 : 517).to(type());
+    const at::Tensor added = merged ? values.index_select(0, row_of) : values;
+    const at::Tensor sum = before.to(at::kDouble) + added.to(at::kDouble) * gamma.to(at::kDouble);
+    const at::Tensor same = before.addcmul(added, gamma);
+    at::Tensor all = at::cat({normal(8), before, normal(8)}), guards = all.clone();
+    at::Tensor rows = all.narrow(0, 8, 517), memory = room(517), y = memory.narrow(0, 8, 517);
+    add_norm_rows_(y, rows, {values, gamma, merged ? &row_of : nullptr}, norm);
+    EXPECT_LE(error_of(rows, sum), 2 * error_of(same, sum) + 0x1p-24);
+    expect_near(y, norm(same), exact_norm(rows, norm));
+    expect_sentinels(memory);
+    EXPECT_TRUE(at::equal(all.narrow(0, 0, 8), guards.narrow(0, 0, 8)));
+    EXPECT_TRUE(at::equal(all.narrow(0, 525, 8), guards.narrow(0, 525, 8)));
+    at::Tensor again = before.clone();
+    add_rows_(again, {values, gamma, merged ? &row_of : nullptr});
+    EXPECT_TRUE(at::equal(again, rows));
+    if (merged) continue;
+    at::Tensor in_place = values.clone(), third = before.clone();
+    add_norm_rows_(in_place, third, {in_place, gamma}, norm);
+    EXPECT_TRUE(at::equal(in_place, y));
+  }
+}
+
+TEST_P(RowPassesCuda, WhatIsNotFiniteStaysInItsRow) {
+  const LayerNorm norm = make_norm(columns());
+  at::Tensor x = normal(64);
+  x[3][0] = NAN;
+  x[40][columns() - 1] = INFINITY;
+  at::Tensor y = at::empty(x.sizes(), x.options().dtype(type()));
+  norm_rows(y, x, norm);
+  const at::Tensor finite = y.isfinite().all(1).cpu();
+  for (int64_t row = 0; row < 64; ++row) EXPECT_EQ(finite[row].item<bool>(), row != 3 && row != 40) << row;
+}
+
+TEST_P(RowPassesCuda, GeluIsExact) {
+  for (int64_t rows : {1, 5, 1041}) {
+    const at::Tensor x = (normal(rows) * 3).to(type());
+    at::Tensor y = x.clone();
+    gelu_rows_(y);
+    const at::Tensor exact = at::gelu(x.to(at::kDouble));
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+    EXPECT_LE(error_of(y, exact), 2 * error_of(at::gelu(x), exact) + 0x1p-24);
+    // Where GELU is tiny an error counts by the step of the type, as LibTorch's own does.
+    const at::Tensor wrong = (y.to(at::kDouble) - exact).abs() > step_of(type()) * exact.abs() + 1e-6;
+    EXPECT_FALSE(wrong.any().item<bool>());
+  }
+}
+
+TEST_P(RowPassesCuda, GeluOfWhatIsLargeOrNotFinite) {
+  const at::Tensor values =
+      at::tensor({-1e4, -60.0, -9.0, -6.5, -0.0, 0.0, 6.5, 9.0, 60.0, 1e4}, at::kDouble);
+  at::Tensor x = values.repeat({8}).to(at::kCUDA).to(type());
+  gelu_rows_(x);
+  const at::Tensor wrong =
+      (x.to(at::kDouble).cpu() - at::gelu(values.repeat({8}).to(type()).to(at::kDouble))).abs();
+  EXPECT_LE((wrong / values.repeat({8}).abs().clamp_min(1)).max().item<double>(), step_of(type()));
+  at::Tensor special = at::tensor({NAN, INFINITY}, at::kDouble).repeat({8}).to(at::kCUDA).to(type());
+  gelu_rows_(special);
+  EXPECT_TRUE(special.cpu().to(at::kDouble).view({8, 2}).select(1, 0).isnan().all().item<bool>());
+  EXPECT_TRUE(special.cpu().to(at::kDouble).view({8, 2}).select(1, 1).isposinf().all().item<bool>());
+}
+
+// 1027 is no multiple of 4, 9000 more than the kernels take: LibTorch's operations then.
+INSTANTIATE_TEST_SUITE_P(TypesAndWidths, RowPassesCuda,
+                         testing::Combine(testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
+                                          testing::Values(4, 32, 384, 768, 1020, 1024, 1028, 1027, 2048, 4096,
+                                                          4100, 9000)));
+
+struct HeadShape {
+  at::ScalarType type;
+  int64_t heads, dim;
+};
+
+class NormRopeCuda : public testing::TestWithParam<HeadShape> {};
+
+TEST_P(NormRopeCuda, IsTheCpusInFloat64) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  at::manual_seed(12);
+  const auto [type, A, D] = GetParam();
+  const int64_t rows = 3, columns = 5, special = 5, P = special + rows * columns, T = 7 * P;
+  const auto state = type == at::kDouble ? at::kDouble : at::kFloat;
+  const at::TensorOptions gpu = at::device(at::kCUDA).dtype(state);
+  const Rope rope(rows, columns, special, D, 100, gpu);
+  Rope exact_rope = rope;
+  exact_rope.cosine = rope.cosine.cpu().to(at::kDouble);
+  exact_rope.sine = rope.sine.cpu().to(at::kDouble);
+  const at::Tensor weight = 1 + 0.3 * at::randn({D}, gpu), bias = 0.3 * at::randn({D}, gpu);
+  const at::Tensor before = (at::randn({T, 3, A, D}, gpu) * 2 + 0.5).to(type);
+  for (int64_t part : {0, 1}) {
+    at::Tensor qkv = before.clone(), alone = before.select(1, part).contiguous();
+    norm_rope_(qkv.select(1, part), weight, bias, 1e-5, rope);
+    norm_rope_(alone, weight, bias, 1e-5, rope);
+    at::Tensor exact = before.select(1, part).cpu().to(at::kDouble).contiguous();
+    norm_rope_(exact, weight.cpu().to(at::kDouble), bias.cpu().to(at::kDouble), 1e-5, exact_rope);
+    const at::Tensor got = qkv.select(1, part).cpu();
+    EXPECT_TRUE(at::equal(alone.cpu(), got));
+    const double bound = type == at::kDouble  ? 1e-13
+                         : type == at::kFloat ? 1e-6
+                                              : error_of(exact.to(type), exact);
+    EXPECT_LE(error_of(got, exact), 1.1 * bound);
+    for (int64_t other = 0; other < 3; ++other) {
+      if (other == part) continue;
+      EXPECT_TRUE(at::equal(qkv.select(1, other), before.select(1, other))) << other;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TypesAndHeads, NormRopeCuda,
+                         testing::Values(HeadShape{at::kBFloat16, 16, 64}, HeadShape{at::kBFloat16, 6, 64},
+                                         HeadShape{at::kBFloat16, 3, 32}, HeadShape{at::kBFloat16, 5, 128},
+                                         HeadShape{at::kBFloat16, 2, 256}, HeadShape{at::kBFloat16, 2, 24},
+                                         HeadShape{at::kHalf, 16, 64}, HeadShape{at::kHalf, 1, 64},
+                                         HeadShape{at::kFloat, 16, 64}, HeadShape{at::kFloat, 3, 16},
+                                         HeadShape{at::kFloat, 7, 32}, HeadShape{at::kFloat, 3, 128},
+                                         HeadShape{at::kFloat, 4, 12}, HeadShape{at::kDouble, 3, 64},
+                                         HeadShape{at::kDouble, 4, 16}));
+
+}  // namespace
+}  // namespace vggt
