@@ -1,9 +1,12 @@
 #include "model/memory_plan.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <numeric>
 #include <set>
+#include <stdexcept>
+#include <string_view>
 
 #include "model/heads/head_constants.h"
 #include "model/layers/work_sizes.h"
@@ -18,8 +21,16 @@ constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{2
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;
+// Tokens of a kept layer that are projected for the dense heads at once.
+constexpr int64_t kKeepRows = 16384;
 
 using Terms = std::vector<MemoryTerm>;
+
+std::string gigabytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
 
 int64_t sum(const Terms& terms) {
   return std::accumulate(terms.begin(), terms.end(), int64_t{0},
@@ -99,65 +110,181 @@ Terms block_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t o
                    {"its parts", parts(4 * dim)}}});
 }
 
+/// Bytes of the weights whose names begin so, in the types that they are used in.
+int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view prefix) {
+  int64_t bytes = 0;
+  for (const auto& [name, shape] : r.tensors) {
+    if (!name.starts_with(prefix)) continue;
+    const int64_t values =
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
+    const bool operand = name.starts_with("aggregator.") && name.ends_with(".weight") && shape.size() > 1;
+    bytes += values * (operand ? z.operand : z.state);
+  }
+  return bytes;
+}
+
+/// What best_destinations() holds for `sources` sources of a piece.
+int64_t match_bytes(const MemoryRequest&, const Sizes& z, int64_t sources, int64_t destinations) {
+  return std::min(std::min(sources, std::max<int64_t>(1, kMatchScores / destinations)) * destinations,
+                  kMatchScores) *
+         z.state;
+}
+
+int64_t dense_heads(const MemoryRequest& r) {
+  return int64_t{r.heads.depth} + int64_t{r.heads.points} + int64_t{r.heads.tracks && r.query_points > 0};
+}
+
+/// Bytes that the dense heads keep of the layers below `layer`.
+int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer) {
+  int64_t channels = 0;
+  for (size_t level = 0; level < 4; ++level) {
+    if (r.config.intermediate_layers[level] < layer) channels += r.config.dpt_out_channels[level];
+  }
+  return dense_heads(r) * z.S * z.rows * z.columns * channels * z.state;
+}
+
+/// Layers that some head reads.
+std::set<int64_t> kept_layers(const MemoryRequest& r) {
+  std::set<int64_t> kept;
+  if (r.heads.depth || r.heads.points || r.heads.tracks)
+    kept.insert(r.config.intermediate_layers.begin(), r.config.intermediate_layers.end());
+  if (r.heads.camera) kept.insert(r.config.depth - 1);
+  return kept;
+}
+
+/// What the trunk's stages hold throughout: the residual, its copy in a layer that is kept, the heads' maps.
+/// On the device, or the buffers of pieces that pass through it.
+Terms held_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int64_t maps_below, bool keeps) {
+  constexpr int64_t kBuffers = 3;
+  const int64_t frame = z.P * z.C * z.state, piece = std::max(s.embed_frames, s.pass_frames);
+  const bool resident = s.residual == Place::device;
+  Terms terms = {
+      {resident ? "residual" : "pieces of the residual", resident ? z.S * frame : kBuffers * piece * frame}};
+  if (keeps)
+    terms.push_back({resident ? "first half of a layer" : "pieces of a layer's first half",
+                     resident ? z.S * frame : (kBuffers + 1) * s.pass_frames * frame});
+  if (r.heads.camera) terms.push_back({"camera tokens", z.S * 2 * z.C * z.state});
+  if (dense_heads(r) > 0 && maps_below > 0 && s.maps == Place::device)
+    terms.push_back({"heads' maps", map_bytes(r, z, maps_below)});
+  return terms;
+}
+
+/// One piece of a kept layer on its way to the heads.
+Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t tokens = std::min(s.keep_frames, z.S) * z.P * z.state;
+  if (dense_heads(r) == 0) return {{"both halves of a piece", 2 * tokens * z.C}};
+  const int64_t widest =
+      *std::max_element(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end());
+  return {{"both halves of a piece", 2 * tokens * z.C},
+          {"their norm", 4 * tokens * z.C},
+          {"their projection", (s.maps == Place::device ? 1 : 3) * tokens * widest}};
+}
+
+/// Attention's steps of a global block over `rows` rows: q, k, v and what comes out.
+Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t N = z.S * z.P, piece = s.pass_frames * z.P;
+  const Terms project = block_terms(r, piece, z.C, z.operand, false);
+  if (s.qkv != Place::device) {
+    return largest({joined({{"pieces of q, k, v", 2 * piece * 3 * z.C * z.operand}}, project),
+                    {{"streamed attention", s.attention_bytes}}});
+  }
+  const MemoryTerm qkv{"q, k, v", N * 3 * z.C * z.operand};
+  return largest(
+      {{qkv, {"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * (z.state + z.operand)}},
+       {qkv,
+        {"attention's output", N * z.C * z.operand},
+        {"parts of q, k, v", N * z.C * attention_part_bytes(r, z.operand)}}});
+}
+
 /// The same of a global block that merges tokens.
-Terms merged_block_terms(const MemoryRequest& r, const Sizes& z, const MergeCounts& counts) {
+Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, const MergeCounts& counts) {
   const int64_t N = counts.tokens, M = counts.most_rows(), d = counts.destinations;
-  const int64_t rows = std::min(N, block_rows(z.C)), of_rows = rows * z.C;
-  const int64_t sources = std::min(N - d, std::max<int64_t>(1, kMatchScores / d));  // at a time
-  const auto parts = [&](int64_t in) { return product_part_bytes(r, z.operand, rows, in); };
+  const bool streams = s.qkv != Place::device;
+  const int64_t piece = std::min(N, s.pass_frames * z.P), rows = std::min(piece, block_rows(z.C));
   const int64_t score_operand = r.gpu ? z.operand : z.state;
-  const MemoryTerm metric{"metric", N * z.C * score_operand},
-      norm{"norm of a piece of rows", of_rows * z.state},
-      cast{"its cast", z.operand < z.state ? of_rows * z.operand : 0},
-      hidden{"hidden layer of a piece of rows", 4 * of_rows * z.operand},
-      beside{"its input's cast or its output", of_rows * z.operand};
   const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
-      qkv{"q, k, v", N * 3 * z.C * z.operand}, merged{"merged q, k, v", M * 3 * z.C * z.operand},
-      mixed{"attention's output", M * z.C * z.operand}, projected{"its projection", mixed.bytes};
-  return largest({{metric,
-                   {"destinations' metric", d * z.C * score_operand},
-                   {"sources' metric", sources * z.C * score_operand},
-                   {"scores", sources * std::min(d, kMatchScores) * z.state}},
-                  {plan, qkv, norm, cast, {"its parts", parts(z.C)}},
-                  {plan, qkv, merged},
-                  {plan, merged, mixed, {"parts of q, k, v", M * z.C * attention_part_bytes(r, z.operand)}},
-                  {plan, mixed, projected, {"its parts", parts(z.C)}},
-                  {plan, projected, norm, hidden, beside, {"its parts", parts(4 * z.C)}}});
+      values{"q, k or v", N * z.C * z.operand},
+      merged{"merged q, k, v", streams ? 0 : M * 3 * z.C * z.operand},
+      norm{"norm of a piece of rows", rows * z.C * (z.state + z.operand)},
+      mixed{"attention's output", M * z.C * z.operand};
+  return largest({{{"destinations' metric", d * z.C * score_operand},
+                   {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
+                   {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
+                  {plan, values, merged, norm, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
+                  {plan, values, merged, {"their means", M * z.C * z.operand + 8 * (N + M)}},
+                  {plan, merged, mixed,
+                   streams ? MemoryTerm{"streamed attention", s.attention_bytes}
+                           : MemoryTerm{"parts of q, k, v", M * z.C * attention_part_bytes(r, z.operand)}},
+                  {plan, mixed, {"its projection", mixed.bytes}}});
 }
 
-Terms kept_terms(const Sizes& z, int64_t layers) {
-  return {{"kept layers", layers * z.S * z.P * 2 * z.C * z.state}};
+/// The finishing half of a block on one piece of frames.
+Terms finish_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t rows = std::min(s.pass_frames * z.P, block_rows(z.C)), of_rows = rows * z.C;
+  const int64_t cast = z.operand < z.state ? of_rows * z.operand : 0;
+  return {{"norm of a piece of rows", of_rows * z.state},
+          {"hidden layer of a piece of rows", 4 * of_rows * z.operand},
+          {"its input's cast or its output", std::max(cast, of_rows * z.operand)},
+          {"its parts", product_part_bytes(r, z.operand, rows, 4 * z.C)}};
 }
 
-StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, int64_t frames) {
-  const int64_t tokens = frames * z.P, pixels = frames * 3 * z.H * z.W;
-  const Terms chunk = {{"residual", z.S * z.P * z.C * z.state},
-                       {"frames of a chunk", 2 * pixels * z.state},
-                       {"patches of a chunk", frames * z.rows * z.columns * z.C * (z.operand + z.state)},
-                       {"tokens of a chunk", tokens * z.C * z.state}};
-  return {"patch_embed", joined(chunk, block_terms(r, tokens, z.C, z.operand, false))};
+/// Buffers of maps that come back from elsewhere to a dense head.
+Terms pieces_of_maps(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  constexpr int64_t kBuffers = 3;
+  if (s.maps == Place::device) return {};
+  const int64_t channels =
+      std::accumulate(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end(), int64_t{0});
+  return {{"pieces of its maps",
+           kBuffers * std::max(s.keep_frames, s.dense_frames) * z.rows * z.columns * channels * z.state}};
 }
 
-StageMemory block_stage(const char* stage, const Sizes& z, int64_t kept_layers, const Terms& block) {
-  const Terms tokens = joined({{"residual", z.S * z.P * z.C * z.state}}, kept_terms(z, kept_layers));
-  return {stage, joined(tokens, block)};
+StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t frames = s.embed_frames, tokens = frames * z.P, pixels = frames * 3 * z.H * z.W;
+  Terms terms = held_terms(r, z, s, 0, false);
+  terms = joined(terms, {{"frames of a chunk", 2 * pixels * z.state},
+                         {"patches of a chunk", frames * z.rows * z.columns * z.C * (z.operand + z.state)},
+                         {"tokens of a chunk", tokens * z.C * z.state}});
+  return {"patch_embed", joined(terms, block_terms(r, tokens, z.C, z.operand, false)), {}};
 }
 
-/// The larger of the kinds of global blocks that run, up to block `last`.
-Terms global_block_terms(const MemoryRequest& r, const Sizes& z, const Terms& exact, int64_t last) {
-  if (!r.merge || r.merge->start > last) return exact;
-  const MergeCounts counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
-  if (counts.most_merged == 0) return exact;
-  const Terms merged = merged_block_terms(r, z, counts);
-  return r.merge->start == 0 ? merged : largest({exact, merged});
+/// Stages "frame_block" and "global_block", each at its worst layer.
+void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s, MemoryPlan& plan) {
+  const std::set<int64_t> kept = kept_layers(r);
+  const int64_t last = kept.empty() ? 0 : *kept.rbegin();
+  std::optional<MergeCounts> counts;
+  if (r.merge) counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  Terms frame, global;
+  for (int64_t layer = 0; layer <= last; ++layer) {
+    const bool keeps = kept.contains(layer),
+               merges = counts && counts->most_merged > 0 && layer >= r.merge->start;
+    const Terms held = held_terms(r, z, s, layer, keeps), after = held_terms(r, z, s, layer + 1, keeps);
+    frame = largest({frame, joined(held, block_terms(r, s.pass_frames * z.P, z.C, z.operand, false))});
+    global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
+    const int64_t mixed = merges                   ? counts->most_rows()
+                          : s.qkv == Place::device ? z.S * z.P
+                                                   : 3 * s.pass_frames * z.P;
+    Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
+    finish =
+        joined(finish, keeps ? largest({finish_terms(r, z, s), keep_terms(r, z, s)}) : finish_terms(r, z, s));
+    global = largest({global, finish});
+  }
+  plan.stages.push_back({"frame_block", frame, {}});
+  plan.stages.push_back({"global_block", global, {}});
 }
 
-StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, int64_t kept_layers) {
+/// What the heads that come later keep while a head runs.
+Terms waiting_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int64_t heads_done) {
+  if (s.maps != Place::device || dense_heads(r) == 0) return {};
+  return {{"heads' maps", map_bytes(r, z, r.config.depth) / dense_heads(r) * (dense_heads(r) - heads_done)}};
+}
+
+StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
-  constexpr int64_t kVectors = 10;
-  const Terms head = {{"vectors of all frames", kVectors * z.S * 2 * z.C * z.state}};
-  return {"camera_head",
-          joined(joined(kept_terms(z, kept_layers), head), block_terms(r, z.S, 2 * z.C, z.state, true))};
+  constexpr int64_t kVectors = 11;
+  Terms head = {{"vectors of all frames", kVectors * z.S * 2 * z.C * z.state}};
+  if (s.stream_weights) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
+  head = joined(head, block_terms(r, z.S, 2 * z.C, z.state, true));
+  return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};
 }
 
 /// What a dense head holds for a chunk of frames. outputs: its channels; 0 for the tracker's feature
@@ -195,22 +322,25 @@ int64_t pyramid_frame_bytes(const MemoryRequest& r, const Sizes& z) {
   return pixels * r.config.track_features * z.state;
 }
 
-TrackSizes track_sizes(const MemoryRequest& r, const Sizes& z) {
+TrackSizes track_sizes(const MemoryRequest& r, const Sizes& z, int64_t scale) {
   TrackSizes sizes;
-  sizes.device_bytes = r.gpu ? kTrackDeviceBytes : std::numeric_limits<int64_t>::max();
-  sizes.host_frames = std::max<int64_t>(1, kTrackHostBytes / std::max<int64_t>(1, pyramid_frame_bytes(r, z)));
-  sizes.correlation_elements = kCorrelationElements;
+  sizes.device_bytes = r.gpu ? kTrackDeviceBytes / scale : std::numeric_limits<int64_t>::max();
+  sizes.host_frames =
+      std::max<int64_t>(1, kTrackHostBytes / scale / std::max<int64_t>(1, pyramid_frame_bytes(r, z)));
+  sizes.correlation_elements = kCorrelationElements / scale;
   return sizes;
 }
 
-StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan, int64_t on_device,
-                        int64_t kept_layers) {
+StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan, int64_t on_device) {
   const int64_t Q = r.query_points, frame = pyramid_frame_bytes(r, z), hidden = r.config.track_hidden;
   const MemoryTerm maps{"feature maps on the device", on_device * frame};
-  const Terms extract = joined(joined(kept_terms(z, kept_layers), {maps}),
-                               dense_terms(r, z, plan.dense_frames, r.config.track_features, 0));
+  const Schedule& s = plan.schedule;
+  const Terms held = joined(waiting_terms(r, z, s, dense_heads(r) - 1), pieces_of_maps(r, z, s));
+  const Terms extract =
+      joined(joined(held, {maps}), dense_terms(r, z, s.dense_frames, r.config.track_features, 0));
   const int64_t frame_volume = Q * (z.H / kTrackStride) * (z.W / kTrackStride);  // correlations of one frame
-  const int64_t volume = std::min(z.S * frame_volume, std::max(kCorrelationElements, frame_volume));
+  const int64_t volume =
+      std::min(z.S * frame_volume, std::max(plan.track.correlation_elements, frame_volume));
   const int64_t from_host = std::min(plan.track.host_frames, z.S - on_device);
   const MemoryTerm correlation{"correlations of all frames",
                                z.S * Q * r.config.track_corr_levels * kCorrelationWindow * z.state};
@@ -226,45 +356,183 @@ StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan
                         correlation,
                         {"update transformer", kTensors * tokens * hidden * z.state},
                         {"its parts", product_part_bytes(r, z.state, tokens, 4 * hidden)}};
-  return {"track_head", largest({extract, correlate, update})};
+  return {"track_head", largest({extract, correlate, update}), {}};
 }
 
-int64_t count_weight_bytes(const MemoryRequest& r, const Sizes& z) {
+/// What a plan is made from: smaller steps take less memory and more time.
+struct Choice {
+  Place residual, maps, qkv;
+  bool stream_weights;
+  int64_t scale;  // by which pieces are smaller than they like to be
+};
+
+/// Tokens, or merged rows, of a global block's attention.
+int64_t attended_rows(const MemoryRequest& r, const Sizes& z) {
+  if (!r.merge || r.merge->start > 0) return z.S * z.P;
+  const MergeCounts counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  return counts.most_merged > 0 ? counts.most_rows() : z.S * z.P;
+}
+
+Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
+  const int64_t largest_map = 4 * z.H * z.W * (r.config.dpt_features / 2);  // bytes in fp32
+  const int64_t embed = (r.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / choice.scale / z.P;
+  const int64_t dense =
+      (r.gpu ? kDenseBytesCuda : kDenseBytesCpu) / choice.scale / std::max<int64_t>(1, 4 * largest_map);
+  const auto chunk = [&](int64_t by_size, int64_t asked) {
+    return std::clamp<int64_t>(asked > 0 ? asked : by_size, 1, z.S);
+  };
+  Schedule s;
+  s.embed_frames = chunk(embed, r.frames_per_chunk);
+  s.dense_frames = chunk(dense, r.frames_per_chunk);
+  s.pass_frames = chunk(kBlockRows / choice.scale / z.P, 0);
+  s.keep_frames = chunk(kKeepRows / choice.scale / z.P, 0);
+  s.residual = choice.residual;
+  s.maps = choice.maps;
+  s.qkv = choice.qkv;
+  s.stream_weights = choice.stream_weights;
+  if (r.budget.scratch) s.scratch = *r.budget.scratch;
+  return s;
+}
+
+/// Bytes of weights that stay on the device for the whole run.
+int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  if (!s.stream_weights) return part_bytes(r, z, "");
+  // Two blocks of each stack, one of them on its way; the dense heads; what is neither block nor head.
+  const int64_t vit = part_bytes(r, z, "aggregator.patch_embed.blocks."),
+                frame = part_bytes(r, z, "aggregator.frame_blocks."),
+                global = part_bytes(r, z, "aggregator.global_blocks.");
+  const int64_t slots = std::max(2 * vit / std::max<int64_t>(1, r.config.vit_depth),
+                                 2 * (frame + global) / std::max<int64_t>(1, r.config.depth));
+  return slots + part_bytes(r, z, "") - vit - frame - global - part_bytes(r, z, "camera_head.");
+}
+
+/// Bytes in one of the places outside the device.
+int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   int64_t bytes = 0;
-  for (const auto& [name, shape] : r.tensors) {
-    const int64_t values =
-        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
-    const bool operand = name.starts_with("aggregator.") && name.ends_with(".weight") && shape.size() > 1;
-    bytes += values * (operand ? z.operand : z.state);
-  }
+  if (s.residual == place) bytes += 2 * z.S * z.P * z.C * z.state;
+  if (s.maps == place) bytes += map_bytes(r, z, r.config.depth);
+  if (s.qkv == place) bytes += z.S * z.P * 4 * z.C * z.operand;
+  if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
   return bytes;
 }
 
-void plan_stages(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
+void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan);
+
+MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
+  MemoryPlan plan;
+  plan.schedule = schedule_of(r, z, choice);
+  Schedule& s = plan.schedule;
+  plan.track = track_sizes(r, z, choice.scale);
+  plan.weight_bytes = resident_weights(r, z, s);
+  if (s.qkv != Place::device) {
+    // Attention takes what the others leave it, within what serves it.
+    const int64_t held = plan.weight_bytes + sum(held_terms(r, z, s, r.config.depth, true));
+    const int64_t most = z.S * z.P * 5 * z.C * z.operand;
+    s.attention_bytes = std::clamp<int64_t>(r.budget.device - held, 0, most);
+    try {
+      plan.stream = choose_stream(
+          {attended_rows(r, z), r.config.num_heads, z.C / r.config.num_heads, z.operand}, s.attention_bytes);
+      s.attention_bytes = plan.stream.plan.device_bytes;
+    } catch (const std::invalid_argument&) {
+      s.attention_bytes = MemoryBudget::kUnlimited / 4;  // so that the plan does not fit
+    }
+  }
   const Heads& heads = r.heads;
-  std::set<int64_t> kept;
-  if (heads.depth || heads.points || heads.tracks)
-    kept.insert(r.config.intermediate_layers.begin(), r.config.intermediate_layers.end());
-  if (heads.camera) kept.insert(r.config.depth - 1);
-  const auto layers = static_cast<int64_t>(kept.size());
-  plan.stages.push_back(patch_embed_stage(r, z, plan.embed_frames));
-  const Terms block = block_terms(r, z.S * z.P, z.C, z.operand, false);
-  plan.stages.push_back(block_stage("frame_block", z, std::max<int64_t>(0, layers - 1), block));
-  const int64_t last = kept.empty() ? 0 : *kept.rbegin();
-  plan.stages.push_back(block_stage("global_block", z, layers, global_block_terms(r, z, block, last)));
-  if (heads.camera) plan.stages.push_back(camera_stage(r, z, layers));
+  plan.stages.push_back(patch_embed_stage(r, z, s));
+  trunk_stages(r, z, s, plan);
+  if (heads.camera) plan.stages.push_back(camera_stage(r, z, s));
+  int64_t done = 0;
   const auto dense = [&](const char* stage, int64_t outputs) {
+    const Terms waiting = joined(waiting_terms(r, z, s, done++), pieces_of_maps(r, z, s));
     plan.stages.push_back(
-        {stage, joined(kept_terms(z, layers),
-                       dense_terms(r, z, plan.dense_frames, r.config.dpt_features, outputs))});
+        {stage, joined(waiting, dense_terms(r, z, s.dense_frames, r.config.dpt_features, outputs)), {}});
   };
   if (heads.depth) dense("depth_head", 2);
   if (heads.points) dense("point_head", 4);
-  if (!heads.tracks || r.query_points == 0) return;
-  const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
-  const int64_t on_device = std::min(z.S, plan.track.device_bytes / frame);
-  plan.pinned_bytes = (z.S - on_device) * frame;
-  plan.stages.push_back(track_stage(r, z, plan, on_device, layers));
+  if (heads.tracks && r.query_points > 0) {
+    const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
+    const int64_t on_device = std::min(z.S, plan.track.device_bytes / frame);
+    plan.pinned_bytes = (z.S - on_device) * frame;
+    plan.stages.push_back(track_stage(r, z, plan, on_device));
+  }
+  plan.host_bytes = bytes_in(Place::host, r, z, s) + plan.pinned_bytes;
+  plan.scratch_bytes = bytes_in(Place::file, r, z, s);
+  plan_traffic(r, z, plan);
+  return plan;
+}
+
+/// Plans from the fastest to the smallest.
+std::vector<Choice> choices(const MemoryRequest& r) {
+  constexpr Place device = Place::device, host = Place::host;
+  std::vector<Choice> all;
+  const auto with_weights = [&](bool streamed) {
+    for (const int64_t scale : {1, 4}) {
+      all.push_back({device, device, device, streamed, scale});
+      all.push_back({device, host, device, streamed, scale});
+      all.push_back({host, host, device, streamed, scale});
+    }
+  };
+  with_weights(false);
+  if (r.weights_on_host) with_weights(true);
+  for (const bool streamed : {false, true}) {
+    if (streamed && !r.weights_on_host) continue;
+    for (const int64_t scale : {1, 4, 16, 64, 1024}) all.push_back({host, host, host, streamed, scale});
+  }
+  return all;
+}
+
+/// Moves what lies on the host to files, what is asked for least first, until the host's budget is kept. The
+/// CPU has no other host: all of it goes.
+Choice within_host(const MemoryRequest& r, const Sizes& z, Choice choice) {
+  const auto host = [&] { return bytes_in(Place::host, r, z, schedule_of(r, z, choice)); };
+  for (Place Choice::*place : {&Choice::maps, &Choice::residual, &Choice::qkv}) {
+    if (r.budget.scratch && (!r.gpu || host() > r.budget.host) && choice.*place == Place::host)
+      choice.*place = Place::file;
+  }
+  return choice;
+}
+
+void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
+  const Schedule& s = plan.schedule;
+  const std::set<int64_t> kept = kept_layers(r);
+  const int64_t layers = kept.empty() ? 1 : *kept.rbegin() + 1;
+  const int64_t residual = z.S * z.P * z.C * z.state, maps = map_bytes(r, z, r.config.depth);
+  const bool merges =
+      r.merge && merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge).most_merged > 0;
+  const auto count = [](Traffic& t, Place place, int64_t in, int64_t out) {
+    if (place == Place::device) return;
+    t.to_device += in;
+    t.to_host += out;
+    if (place != Place::file) return;
+    t.from_scratch += in;
+    t.to_scratch += out;
+  };
+  for (StageMemory& stage : plan.stages) {
+    Traffic& t = stage.traffic;
+    if (stage.stage == "patch_embed") {
+      t.to_device += z.S * 3 * z.H * z.W;
+      count(t, s.residual, 0, residual);
+    } else if (stage.stage == "frame_block") {
+      count(t, s.residual, layers * residual, (layers + static_cast<int64_t>(kept.size())) * residual);
+    } else if (stage.stage == "global_block") {
+      const int64_t reads = merges ? 6 : 2;  // metric twice, q, k, v, and the end
+      count(t, s.residual, (layers * reads + static_cast<int64_t>(kept.size())) * residual,
+            layers * residual);
+      count(t, s.maps, 0, maps);
+      const int64_t qkv = z.S * z.P * 3 * z.C * z.operand;
+      count(t, s.qkv, layers * (qkv + qkv / 3), layers * (qkv + qkv / 3));
+    } else if (stage.stage.ends_with("_head") && stage.stage != "camera_head") {
+      count(t, s.maps, maps / std::max<int64_t>(1, dense_heads(r)), 0);
+    }
+    if (s.stream_weights && stage.stage == "patch_embed")
+      t.to_device +=
+          (z.S + s.embed_frames - 1) / s.embed_frames * part_bytes(r, z, "aggregator.patch_embed.blocks.");
+    if (s.stream_weights && stage.stage == "frame_block")
+      t.to_device += part_bytes(r, z, "aggregator.frame_blocks.");
+    if (s.stream_weights && stage.stage == "global_block")
+      t.to_device += part_bytes(r, z, "aggregator.global_blocks.");
+    if (s.stream_weights && stage.stage == "camera_head") t.to_device += part_bytes(r, z, "camera_head.");
+  }
 }
 
 }  // namespace
@@ -286,23 +554,53 @@ int64_t MemoryPlan::peak_bytes(const std::string& stage) const {
   return 0;
 }
 
-MemoryPlan plan_memory(const MemoryRequest& request) {
-  const Sizes z(request);
-  const int64_t largest_map = 4 * z.H * z.W * (request.config.dpt_features / 2);  // bytes in fp32
-  const int64_t embed = (request.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / z.P;
-  const int64_t dense =
-      (request.gpu ? kDenseBytesCuda : kDenseBytesCpu) / std::max<int64_t>(1, 4 * largest_map);
-  const auto chunk = [&](int64_t by_size) {
-    const int64_t frames = request.frames_per_chunk > 0 ? request.frames_per_chunk : by_size;
-    return std::clamp<int64_t>(frames, 1, z.S);
+std::string plan_text(const MemoryPlan& plan) {
+  const Schedule& s = plan.schedule;
+  std::string text = gigabytes(plan.peak_bytes()) + " of the device";
+  if (plan.host_bytes > 0) text += ", " + gigabytes(plan.host_bytes) + " of the host";
+  if (plan.scratch_bytes > 0) text += ", " + gigabytes(plan.scratch_bytes) + " of files";
+  const auto add = [&](const char* what, Place place) {
+    if (place != Place::device)
+      text += std::string("; ") + what + (place == Place::host ? " on the host" : " in files");
   };
-  MemoryPlan plan;
-  plan.embed_frames = chunk(embed);
-  plan.dense_frames = chunk(dense);
-  plan.track = track_sizes(request, z);
-  plan.weight_bytes = count_weight_bytes(request, z);
-  plan_stages(request, z, plan);
-  return plan;
+  add("the heads' maps", s.maps);
+  add("the residual stream", s.residual);
+  add("q, k and v", s.qkv);
+  if (s.stream_weights) text += "; weights streamed";
+  return text + "; " + std::to_string(s.pass_frames) + " frames at a time";
+}
+
+std::string budget_refusal(const MemoryRequest& request, const MemoryPlan& smallest) {
+  const MemoryBudget& budget = request.budget;
+  const int64_t device = smallest.peak_bytes(), host = smallest.host_bytes + (request.gpu ? 0 : device);
+  if (request.gpu && device > budget.device)
+    return "memory: " + std::to_string(request.frames) + " frames need at least " + gigabytes(device) +
+           " of the GPU for tensors, and " + gigabytes(std::max<int64_t>(0, budget.device)) +
+           " are free for them";
+  return "memory: " + std::to_string(request.frames) + " frames need at least " + gigabytes(host) +
+         " of the host's memory, and the budget leaves " + gigabytes(std::max<int64_t>(0, budget.host)) +
+         (budget.scratch ? "" : "; --scratch lets files take a part");
+}
+
+int64_t weight_bytes(const MemoryRequest& request) {
+  return part_bytes(request, Sizes(request), "");
+}
+
+MemoryPlan plan_memory(const MemoryRequest& request, int at_least) {
+  const Sizes z(request);
+  const MemoryBudget& budget = request.budget;
+  std::optional<MemoryPlan> smallest;
+  int passed_over = 0;
+  for (const Choice& choice : choices(request)) {
+    if (!request.gpu && choice.stream_weights) continue;
+    MemoryPlan plan = plan_with(request, z, within_host(request, z, choice));
+    plan.fits = request.gpu ? plan.peak_bytes() <= budget.device && plan.host_bytes <= budget.host
+                            : plan.peak_bytes() + plan.host_bytes <= budget.host;
+    if (plan.fits && passed_over++ >= at_least) return plan;
+    if (!smallest || plan.peak_bytes() < smallest->peak_bytes()) smallest = std::move(plan);
+  }
+  smallest->fits = false;
+  return *smallest;
 }
 
 }  // namespace vggt

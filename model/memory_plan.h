@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "attention/cuda/cuda_plan.h"
+#include "attention/stream/stream_plan.h"
 #include "attention/variant.h"
 #include "model/config.h"
 #include "model/heads/track_sizes.h"
 #include "model/merge_options.h"
 #include "model/precision.h"
+#include "model/schedule.h"
 
 // How much memory a run takes and in what pieces it works: arithmetic alone, without tensors or devices.
 namespace vggt {
@@ -25,6 +27,8 @@ struct MemoryRequest {
   int64_t query_points = 0;
   int64_t frames_per_chunk = 0;  // of the patch embedder and the dense heads; 0: by size
   std::optional<MergeOptions> merge = {};
+  bool weights_on_host = false;  // as in ModelOptions: they may then be streamed
+  MemoryBudget budget = {};
 };
 
 struct MemoryTerm {
@@ -48,21 +52,35 @@ struct StageMemory {
 };
 
 struct MemoryPlan {
-  int64_t embed_frames = 1;  // that the patch embedder takes at once
-  int64_t dense_frames = 1;  // that a dense head takes at once, and the tracker's feature extractor
+  Schedule schedule;
   TrackSizes track;
+  StreamChoice stream = {};  // where q, k and v lie outside the device
 
-  int64_t weight_bytes = 0;
-  int64_t pinned_bytes = 0;         // host memory that the tracker pins; not on the device
+  int64_t weight_bytes = 0;   // on the device during the whole run
+  int64_t host_bytes = 0;     // of the network's own tensors and weights, at most, those pinned included
+  int64_t pinned_bytes = 0;   // of them what the tracker pins
+  int64_t scratch_bytes = 0;  // of files, at most
   std::vector<StageMemory> stages;  // those that run, in their order
+  bool fits = true;                 // in the budget; else it is the smallest plan
 
   /// Bytes allocated on the device at the worst moment of the run, or of one stage; weights included.
   int64_t peak_bytes() const;
   int64_t peak_bytes(const std::string& stage) const;
 };
 
-/// Chunk sizes and predicted bytes of a run. Counts tensors: not what LibTorch's allocator keeps in reserve,
-/// the CUDA context, or what the CPU's kernels and cuDNN take for themselves.
-MemoryPlan plan_memory(const MemoryRequest& request);
+/// How a run works and the bytes that it takes: of the plans that fit the budget the fastest, else the
+/// smallest. Counts tensors: not what LibTorch's allocator keeps in reserve, the CUDA context, or what the
+/// CPU's kernels and cuDNN take for themselves. at_least: passes over so many plans, for a run that ran out
+/// of memory with the one before.
+MemoryPlan plan_memory(const MemoryRequest& request, int at_least = 0);
+
+/// A plan in a few words: where things lie, and the peaks.
+std::string plan_text(const MemoryPlan& plan);
+
+/// One line for a plan that does not fit its budget: what is lacking, and what would do.
+std::string budget_refusal(const MemoryRequest& request, const MemoryPlan& smallest);
+
+/// Bytes of all weights of these heads, in the types that they are used in.
+int64_t weight_bytes(const MemoryRequest& request);
 
 }  // namespace vggt

@@ -7,6 +7,7 @@
 #include "model/config.h"
 #include "model/merge_options.h"
 #include "model/precision.h"
+#include "model/schedule.h"
 
 namespace vggt {
 
@@ -25,6 +26,8 @@ struct ModelOptions {
   AttentionVariant attention = AttentionVariant::automatic;
   AttentionTuner* tuner = nullptr;         // as in AttentionOptions; it must outlive the model
   std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
+  bool weights_on_host = false;            // of blocks and heads, until a run needs them
+  MemoryBudget budget = {};                // that runs keep, by plan_memory()
 };
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this

@@ -3,10 +3,16 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #ifdef VGGT_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+
 #include "attention/cuda/cuda.h"
 #endif
 #include "model/heads/camera_head.h"
@@ -14,6 +20,8 @@
 #include "model/heads/track_head.h"
 #include "model/layers/linear.h"
 #include "model/trunk/aggregator.h"
+#include "model/trunk/frame_tensor.h"
+#include "model/trunk/trunk_run.h"
 
 namespace vggt {
 namespace {
@@ -81,47 +89,10 @@ DptSpec point_spec(const Config& config) {
   return {"point_head", config.dpt_features, 4, 1, true};
 }
 
-}  // namespace
-
-struct Vggt::Network {
-  Network(Binder& bind, const Config& config_, const ModelOptions& options_)
-      : config(config_), options(options_) {
-    const Heads& heads = options.heads;
-    const ComputeKind trunk = aggregator_kind(options.precision), exact = head_kind(options.precision);
-    const int64_t head_dim = config.embed_dim / std::min(config.num_heads, config.vit_num_heads),
-                  camera_head_dim = 2 * config.embed_dim / config.camera_num_heads;
-    bind.set_kind(trunk);
-    aggregator.emplace(bind, config, attention_options(options, trunk.operand, head_dim));
-    ComputeKind of_camera = exact;
-    of_camera.few_rows = true;  // one a frame
-    bind.set_kind(of_camera);
-    if (heads.camera)
-      camera_head.emplace(bind, config, attention_options(options, exact.operand, camera_head_dim));
-    bind.set_kind(exact);
-    if (heads.depth) depth_head.emplace(bind, config, depth_spec(config));
-    if (heads.points) point_head.emplace(bind, config, point_spec(config));
-    if (heads.tracks) track_head.emplace(bind, config);
-  }
-
-  std::vector<int64_t> picks() const;
-  void check_process() const;
-  std::array<at::Tensor, 4> slice(const TokenStore& store, int64_t first, int64_t count) const;
-  void run_camera(const TokenStore& store, const FrameProvider& frames, const Sink& sink,
-                  const Observer& observer) const;
-  void run_dense(const DptHead& head, bool is_depth, const TokenStore& store, const FrameProvider& frames,
-                 int64_t chunk, const Sink& sink, const Observer& observer) const;
-  void run_tracks(TokenStore& store, const FrameProvider& frames, const at::Tensor& query_points,
-                  const MemoryPlan& plan, const Sink& sink, const Observer& observer) const;
-
-  Config config;
-  ModelOptions options;
-  std::optional<Aggregator> aggregator;
-  std::optional<CameraHead> camera_head;
-  std::optional<DptHead> depth_head, point_head;
-  std::optional<TrackHead> track_head;
-};
-
-namespace {
+/// Channels of the widest head of the trunk's attention.
+int64_t widest_head(const Config& config) {
+  return config.embed_dim / std::min(config.num_heads, config.vit_num_heads);
+}
 
 at::Tensor to_cpu(const at::Tensor& x) {
   return x.to(at::kCPU).contiguous();
@@ -129,13 +100,57 @@ at::Tensor to_cpu(const at::Tensor& x) {
 
 }  // namespace
 
-std::vector<int64_t> Vggt::Network::picks() const {
-  std::vector<int64_t> picks;
-  if (depth_head || point_head || track_head) {
-    picks.assign(config.intermediate_layers.begin(), config.intermediate_layers.end());
-  }
-  if (camera_head) picks.push_back(config.depth - 1);
-  return picks;
+struct Vggt::Network {
+  Network(Binder& bind, const Config& config, const ModelOptions& options);
+
+  std::set<int64_t> kept_layers() const;
+  void check_process() const;
+  template <class Part>
+  void bind_part(Binder& bind, bool wanted, std::optional<HeldPart<Part>>& part,
+                 std::function<Part(Binder&)> make);
+
+  Config config;
+  ModelOptions options;
+  std::optional<Aggregator> aggregator;
+  std::optional<HeldPart<CameraHead>> camera_head;
+  std::optional<HeldPart<DptHead>> depth_head, point_head;
+  std::optional<HeldPart<TrackHead>> track_head;
+};
+
+template <class Part>
+void Vggt::Network::bind_part(Binder& bind, bool wanted, std::optional<HeldPart<Part>>& part,
+                              std::function<Part(Binder&)> make) {
+  if (wanted) part.emplace(bind, std::move(make));
+}
+
+Vggt::Network::Network(Binder& bind, const Config& config_, const ModelOptions& options_)
+    : config(config_), options(options_) {
+  const Heads& heads = options.heads;
+  const ComputeKind trunk = aggregator_kind(options.precision), exact = head_kind(options.precision);
+  bind.set_kind(trunk);
+  aggregator.emplace(bind, config, attention_options(options, trunk.operand, widest_head(config)));
+  ComputeKind of_camera = exact;
+  of_camera.few_rows = true;  // one a frame
+  bind.set_kind(of_camera);
+  const AttentionOptions of_frames =
+      attention_options(options, exact.operand, 2 * config.embed_dim / config.camera_num_heads);
+  bind_part<CameraHead>(bind, heads.camera, camera_head,
+                        [c = config, of_frames](Binder& b) { return CameraHead(b, c, of_frames); });
+  bind.set_kind(exact);
+  bind_part<DptHead>(bind, heads.depth, depth_head,
+                     [c = config](Binder& b) { return DptHead(b, c, depth_spec(c)); });
+  bind_part<DptHead>(bind, heads.points, point_head,
+                     [c = config](Binder& b) { return DptHead(b, c, point_spec(c)); });
+  bind_part<TrackHead>(bind, heads.tracks, track_head, [c = config](Binder& b) { return TrackHead(b, c); });
+}
+
+/// Layers that some head reads.
+std::set<int64_t> Vggt::Network::kept_layers() const {
+  std::set<int64_t> layers;
+  if (depth_head || point_head || track_head)
+    layers.insert(config.intermediate_layers.begin(), config.intermediate_layers.end());
+  if (camera_head) layers.insert(config.depth - 1);
+  return layers;
 }
 
 /// Throws now what the heads would throw after the trunk has run.
@@ -145,55 +160,245 @@ void Vggt::Network::check_process() const {
   check_tf32_setting(none, options.precision == Precision::tf32);
 }
 
-/// Frames [first, first + count) of the four layers that the dense heads read, each [count,P,2C].
-std::array<at::Tensor, 4> Vggt::Network::slice(const TokenStore& store, int64_t first, int64_t count) const {
-  std::array<at::Tensor, 4> tokens;
-  for (size_t i = 0; i < 4; ++i) tokens[i] = store.slice(config.intermediate_layers[i], first, count);
-  return tokens;
+namespace {
+
+/// What a dense head has projected of the layers that it reads, of all frames.
+class PatchMaps {
+ public:
+  PatchMaps(const DptHead& head, const std::string& name, const MemoryRequest& sizes, const Config& config,
+            const Schedule& schedule, const at::TensorOptions& options)
+      : head_(head),
+        name_(name),
+        frames_(sizes.frames),
+        patches_((sizes.height / config.patch_size) * (sizes.width / config.patch_size)),
+        layers_(config.intermediate_layers),
+        schedule_(&schedule),
+        options_(options) {}
+
+  /// tokens [F,P,2C] of a layer that is kept.
+  void add(int64_t layer, int64_t first, const at::Tensor& tokens) {
+    for (size_t level = 0; level < 4; ++level) {
+      if (layers_[level] != layer) continue;
+      if (!maps_[level].defined()) allocate(level);
+      maps_[level].give(first, head_.project(level, tokens));
+    }
+  }
+  /// After the schedule has changed.
+  void move() {
+    for (size_t level = 0; level < 4; ++level) maps_[level].move_to(schedule_->maps, piece(), file(level));
+  }
+  /// [F,p,channels] each.
+  std::array<at::Tensor, 4> take(int64_t first, int64_t count) {
+    std::array<at::Tensor, 4> patches;
+    for (size_t level = 0; level < 4; ++level) patches[level] = maps_[level].take(first, count);
+    return patches;
+  }
+
+ private:
+  void allocate(size_t level) {
+    maps_[level] = FrameTensor({frames_, patches_, head_.channels(level)}, options_, schedule_->maps, piece(),
+                               file(level));
+  }
+  int64_t piece() const { return std::max(schedule_->keep_frames, schedule_->dense_frames); }
+  std::filesystem::path file(size_t level) const {
+    return schedule_->scratch / (name_ + std::to_string(level));
+  }
+
+  const DptHead& head_;
+  std::string name_;
+  int64_t frames_, patches_;
+  std::array<int64_t, 4> layers_;
+  const Schedule* schedule_;
+  at::TensorOptions options_;
+  std::array<FrameTensor, 4> maps_;  // [S,p,channels], each from its layer on
+};
+
+}  // namespace
+
+/// One run of the network. Each stage may be called again after it ran out of memory, and goes on where it
+/// stood.
+class Vggt::Run {
+ public:
+  Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request, const Sink& sink,
+      const Observer& observer);
+
+  void trunk();
+  void camera();
+  void depth() { dense(depth_, depth_maps_, "depth_head", true); }
+  void points() { dense(points_, point_maps_, "point_head", false); }
+  void tracks(const at::Tensor& query_points);
+
+  const MemoryPlan& plan() const { return plan_; }
+  /// Whether an exception came out of the sink, which takes every prediction once.
+  bool sink_failed() const { return sink_failed_; }
+  /// Takes the next plan that needs less memory in this stage; false where there is none.
+  bool take_less(const std::string& stage);
+
+ private:
+  template <class Call>
+  void hand_out(const Call& call) {
+    sink_failed_ = true;
+    call();
+    sink_failed_ = false;
+  }
+  void keep(int64_t layer, int64_t first, const at::Tensor& tokens);
+  void dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<PatchMaps>& maps, const char* stage,
+             bool is_depth);
+  std::array<PatchMaps*, 3> all_maps() const {
+    return {depth_maps_.get(), point_maps_.get(), track_maps_.get()};
+  }
+
+  const Network& net_;
+  const FrameProvider& frames_;
+  const MemoryRequest& request_;
+  MemoryPlan plan_;
+  int plans_passed_ = 0;
+  const Sink& sink_;
+  const Observer& observer_;
+  const std::set<int64_t> kept_;
+  const KeepTokens keep_;
+  std::shared_ptr<const DptHead> depth_, points_;
+  std::shared_ptr<const TrackHead> tracks_;
+  at::Tensor camera_tokens_;  // [S,2C]
+  std::unique_ptr<PatchMaps> depth_maps_, point_maps_, track_maps_;
+  std::optional<TrunkRun> trunk_;
+  bool sink_failed_ = false;
+  int64_t dense_done_ = 0;  // frames of the dense head that runs
+};
+
+Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request,
+               const Sink& sink, const Observer& observer)
+    : net_(net),
+      frames_(frames),
+      request_(request),
+      plan_(plan_memory(request)),
+      sink_(sink),
+      observer_(observer),
+      kept_(net.kept_layers()),
+      keep_([this](int64_t layer, int64_t first, const at::Tensor& tokens) { keep(layer, first, tokens); }) {
+  if (!plan_.fits) throw std::invalid_argument(budget_refusal(request, plan_));
 }
 
-void Vggt::Network::run_camera(const TokenStore& store, const FrameProvider& frames, const Sink& sink,
-                               const Observer& observer) const {
-  const at::Tensor tokens = store.camera_tokens(config.depth - 1);         // [S,2C]
-  const at::Tensor pose = to_cpu(camera_head->forward(tokens, observer));  // [S,9]
-  const CameraMatrices matrices = camera_matrices(pose, frames.height, frames.width);
-  if (sink.cameras) sink.cameras({pose, matrices.extrinsic, matrices.intrinsic});
+void Vggt::Run::keep(int64_t layer, int64_t first, const at::Tensor& tokens) {
+  if (camera_tokens_.defined() && layer == net_.config.depth - 1)
+    camera_tokens_.narrow(0, first, tokens.size(0)).copy_(tokens.select(1, 0));
+  for (PatchMaps* maps : all_maps()) {
+    if (maps) maps->add(layer, first, tokens);
+  }
 }
 
-void Vggt::Network::run_dense(const DptHead& head, bool is_depth, const TokenStore& store,
-                              const FrameProvider& frames, int64_t chunk, const Sink& sink,
-                              const Observer& observer) const {
-  const int64_t S = frames.frames;
-  const std::string stage = is_depth ? "depth_head" : "point_head";
-  for (int64_t first = 0; first < S; first += chunk) {
-    report_progress(observer, stage, first, S);
-    const int64_t count = std::min(chunk, S - first);
-    const at::Tensor raw = head.forward(slice(store, first, count), frames.height, frames.width);
+bool Vggt::Run::take_less(const std::string& stage) {
+  const auto bytes = [&](const MemoryPlan& plan) {
+    if (stage != "aggregator") return plan.peak_bytes(stage);
+    return std::max(plan.peak_bytes("frame_block"), plan.peak_bytes("global_block"));
+  };
+  for (int next = plans_passed_ + 1;; ++next) {
+    MemoryPlan plan = plan_memory(request_, next);
+    if (!plan.fits) return false;
+    if (bytes(plan) >= bytes(plan_)) continue;
+    plan_ = std::move(plan);
+    plans_passed_ = next;
+    break;
+  }
+  if (trunk_) trunk_->change(plan_.schedule);
+  for (PatchMaps* maps : all_maps()) {
+    if (maps) maps->move();
+  }
+  return true;
+}
+
+void Vggt::Run::trunk() {
+  const auto options =
+      at::TensorOptions().device(net_.options.device).dtype(head_kind(net_.options.precision).state);
+  const auto maps = [&](std::unique_ptr<PatchMaps>& place, const DptHead& head, const char* name) {
+    if (!place)
+      place = std::make_unique<PatchMaps>(head, name, request_, net_.config, plan_.schedule, options);
+  };
+  if (net_.camera_head && !camera_tokens_.defined())
+    camera_tokens_ = at::empty({frames_.frames, 2 * net_.config.embed_dim}, options);
+  if (net_.depth_head && !depth_) depth_ = net_.depth_head->open();
+  if (net_.point_head && !points_) points_ = net_.point_head->open();
+  if (net_.track_head && request_.query_points > 0 && !tracks_) tracks_ = net_.track_head->open();
+  if (depth_) maps(depth_maps_, *depth_, "depth");
+  if (points_) maps(point_maps_, *points_, "points");
+  if (tracks_) maps(track_maps_, tracks_->feature_extractor(), "tracks");
+  if (!trunk_)
+    trunk_.emplace(*net_.aggregator, frames_, kept_, net_.options.merge, keep_, plan_.schedule, observer_);
+  trunk_->run();
+  trunk_.reset();
+}
+
+void Vggt::Run::camera() {
+  if (!camera_tokens_.defined()) return;
+  const at::Tensor pose = to_cpu(net_.camera_head->open()->forward(camera_tokens_, observer_));  // [S,9]
+  const CameraMatrices matrices = camera_matrices(pose, frames_.height, frames_.width);
+  if (sink_.cameras) hand_out([&] { sink_.cameras({pose, matrices.extrinsic, matrices.intrinsic}); });
+}
+
+/// Lets go of the head and what it reads.
+void Vggt::Run::dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<PatchMaps>& maps,
+                      const char* stage, bool is_depth) {
+  if (!head) return;
+  const int64_t S = frames_.frames;
+  while (dense_done_ < S) {
+    report_progress(observer_, stage, dense_done_, S);
+    const int64_t count = std::min(plan_.schedule.dense_frames, S - dense_done_);
+    const at::Tensor raw = head->forward(maps->take(dense_done_, count), frames_.height, frames_.width);
     const DenseOutput output = is_depth ? activate_depth(raw) : activate_points(raw);
     DensePrediction prediction;
-    prediction.first_frame = first;
+    prediction.first_frame = dense_done_;
     (is_depth ? prediction.depth : prediction.world_points) = to_cpu(output.values);
     (is_depth ? prediction.depth_conf : prediction.world_points_conf) = to_cpu(output.confidence);
-    const auto& take = is_depth ? sink.depth : sink.points;
-    if (take) take(prediction);
+    const auto& take = is_depth ? sink_.depth : sink_.points;
+    if (take) hand_out([&] { take(prediction); });
+    dense_done_ += count;
   }
-  report_progress(observer, stage, S, S);
+  dense_done_ = 0;
+  maps.reset();
+  head.reset();
+  report_progress(observer_, stage, S, S);
 }
 
-/// Empties the store: the tracker is the last to read it.
-void Vggt::Network::run_tracks(TokenStore& store, const FrameProvider& frames, const at::Tensor& query_points,
-                               const MemoryPlan& plan, const Sink& sink, const Observer& observer) const {
-  const int64_t S = frames.frames;
-  FeaturePyramid pyramid = track_head->make_pyramid(S, plan.track);
-  for (int64_t first = 0; first < S; first += plan.dense_frames) {
-    report_progress(observer, "track_head", 0, TrackHead::kIterations);  // where an observer may stop the run
-    const int64_t count = std::min(plan.dense_frames, S - first);
-    track_head->add_frames(pyramid, first, slice(store, first, count), frames.height, frames.width);
+void Vggt::Run::tracks(const at::Tensor& query_points) {
+  if (!tracks_) return;
+  const int64_t S = frames_.frames;
+  FeaturePyramid pyramid = tracks_->make_pyramid(S, plan_.track);
+  for (int64_t first = 0; first < S; first += plan_.schedule.dense_frames) {
+    report_progress(observer_, "track_head", 0,
+                    TrackHead::kIterations);  // where an observer may stop the run
+    const int64_t count = std::min(plan_.schedule.dense_frames, S - first);
+    tracks_->add_frames(pyramid, first, track_maps_->take(first, count), frames_.height, frames_.width);
   }
-  store.release();
-  const TrackHead::Tracks tracks = track_head->forward(pyramid, query_points, plan.track, observer);
-  if (sink.tracks) sink.tracks({to_cpu(tracks.track), to_cpu(tracks.vis), to_cpu(tracks.conf)});
+  const TrackHead::Tracks tracks = tracks_->forward(pyramid, query_points, plan_.track, observer_);
+  const TrackPrediction prediction{to_cpu(tracks.track), to_cpu(tracks.vis), to_cpu(tracks.conf)};
+  if (sink_.tracks) hand_out([&] { sink_.tracks(prediction); });
 }
+
+namespace {
+
+/// Whether an exception means that memory ran out, of the device or of the host.
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error))
+    return true;
+  const std::string_view text = error.what();
+  // What LibTorch's CPU allocator and CUDA's libraries say.
+  constexpr std::array kTexts = {"DefaultCPUAllocator: can't allocate memory",
+                                 "DefaultCPUAllocator: not enough memory",
+                                 "CUDA out of memory",
+                                 "CUBLAS_STATUS_ALLOC_FAILED",
+                                 "CUDNN_STATUS_ALLOC_FAILED",
+                                 "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"};
+  return std::ranges::any_of(kTexts, [&](const char* t) { return text.find(t) != text.npos; });
+}
+
+/// Memory that LibTorch keeps for later goes back to the device.
+void free_reserve([[maybe_unused]] at::Device device) {
+#ifdef VGGT_CUDA
+  if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
+#endif
+}
+
+}  // namespace
 
 Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions& options) {
   check_model_options(config, options);
@@ -209,7 +414,7 @@ Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions&
   need(wanted.tracks, present.tracks, "tracks");
   if (wanted == Heads{}) throw std::invalid_argument("no head is on: nothing to compute");
   const c10::InferenceMode guard;
-  Binder bind(&source, aggregator_kind(options.precision), options.device);
+  Binder bind(&source, aggregator_kind(options.precision), options.device, options.weights_on_host);
   network_ = std::make_unique<Network>(bind, config, options);
 }
 
@@ -233,10 +438,11 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   TORCH_CHECK(!query_points.defined() || (query_points.dim() == 2 && query_points.size(1) == 2),
               "query_points: expected [Q,2], got ", query_points.sizes());
   const bool with_tracks = net.track_head && query_points.defined() && query_points.size(0) > 0;
-  if (with_tracks && std::min(frames.height, frames.width) < net.track_head->min_frame_side()) {
-    throw std::invalid_argument("the tracker needs frames of at least " +
-                                std::to_string(net.track_head->min_frame_side()) + " pixels a side, got " +
-                                std::to_string(frames.width) + "x" + std::to_string(frames.height));
+  const int64_t min_side = TrackHead::min_frame_side(net.config);
+  if (with_tracks && std::min(frames.height, frames.width) < min_side) {
+    throw std::invalid_argument("the tracker needs frames of at least " + std::to_string(min_side) +
+                                " pixels a side, got " + std::to_string(frames.width) + "x" +
+                                std::to_string(frames.height));
   }
   const c10::InferenceMode guard;
   net.check_process();
@@ -245,13 +451,26 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   request.height = frames.height;
   request.width = frames.width;
   request.query_points = with_tracks ? query_points.size(0) : 0;
-  const MemoryPlan plan = plan_memory(request);
-  TokenStore store =
-      net.aggregator->forward(frames, net.picks(), plan.embed_frames, net.options.merge, observer);
-  if (net.camera_head) net.run_camera(store, frames, sink, observer);
-  if (net.depth_head) net.run_dense(*net.depth_head, true, store, frames, plan.dense_frames, sink, observer);
-  if (net.point_head) net.run_dense(*net.point_head, false, store, frames, plan.dense_frames, sink, observer);
-  if (with_tracks) net.run_tracks(store, frames, query_points, plan, sink, observer);
+  Run run(net, frames, request, sink, observer);
+  const auto stage = [&](const char* name, const auto& work) {
+    for (;;) {
+      try {
+        return work();
+      } catch (const std::exception& error) {
+        if (run.sink_failed() || !is_out_of_memory(error)) throw;
+        free_reserve(net.options.device);
+        if (!run.take_less(name)) throw;
+      }
+      free_reserve(net.options.device);
+      report_warning(observer, name,
+                     std::string(name) + ": out of memory; going on with a plan of " + plan_text(run.plan()));
+    }
+  };
+  stage("aggregator", [&] { run.trunk(); });
+  stage("camera_head", [&] { run.camera(); });
+  stage("depth_head", [&] { run.depth(); });
+  stage("point_head", [&] { run.points(); });
+  stage("track_head", [&] { run.tracks(query_points); });
 }
 
 MemoryRequest memory_request(const Config& config, const ModelOptions& options) {
@@ -263,6 +482,8 @@ MemoryRequest memory_request(const Config& config, const ModelOptions& options) 
   request.attention = options.attention;
   request.frames_per_chunk = options.frames_per_chunk;
   request.merge = options.merge;
+  request.weights_on_host = options.weights_on_host;
+  request.budget = options.budget;
 #ifdef VGGT_CUDA
   if (options.device.is_cuda()) request.gpu = cuda_device(numbered(options.device));
 #endif

@@ -33,6 +33,7 @@ class Vggt {
 
  private:
   struct Network;
+  class Run;
   friend TensorShapes expected_tensors(const Config& config, const Heads& heads);
   std::unique_ptr<Network> network_;
 };

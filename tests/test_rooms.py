@@ -11,7 +11,7 @@ from pathlib import Path
 
 FLOOR = {
     "attention": "attention_types.h packed_offsets.h params.h reference.h result.h state.h variant.h",
-    "model": "config.h frame_provider.h merge_options.h model_options.h observer.h precision.h predictions.h",
+    "model": "config.h frame_provider.h merge_options.h model_options.h observer.h precision.h predictions.h schedule.h",
 }
 
 ROOMS = {
@@ -33,9 +33,10 @@ ROOMS = {
     "model:floor": "attention:floor",
     "model/state": "model:floor",
     "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",
-    "model/trunk": "model:floor model/state model/layers attention:floor",
+    "model/trunk": "io/files model:floor model/state model/layers attention:floor attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
-    "model": "model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda",
+    "model": "model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda "
+             "attention/stream",
     "app/events": "",
     "app/options": "io/files",
     "app/scene": "io/files io/scene io/frames",

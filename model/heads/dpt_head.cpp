@@ -111,17 +111,22 @@ DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
                     spec.outputs > 0 ? spec.features / 2 : spec.features, 3, 1, 1),
       output_conv2_(make_output_conv2(bind, spec)) {}
 
-at::Tensor DptHead::reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const {
-  const int64_t F = tokens.size(0), rows = height / patch_size_, columns = width / patch_size_;
+at::Tensor DptHead::project(size_t level, const at::Tensor& tokens) const {
   const Conv2d& project = projects_[level];
-  const at::Tensor patches = norm_(tokens.narrow(1, special_tokens_, rows * columns));  // [F,rows·columns,2C]
+  const at::Tensor patches = norm_(tokens.narrow(1, special_tokens_, tokens.size(1) - special_tokens_));
   const at::Tensor operand = patches.to(project.weight.scalar_type());
   check_tf32_setting(operand, tf32_products_);
-  at::Tensor x = at::linear(operand, project.weight.flatten(1), project.bias)
-                     .view({F, rows, columns, -1})
+  return at::linear(operand, project.weight.flatten(1), project.bias);
+}
+
+at::Tensor DptHead::reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width) const {
+  const int64_t rows = height / patch_size_, columns = width / patch_size_;
+  at::Tensor x = patches.view({patches.size(0), rows, columns, -1})
                      .permute({0, 3, 1, 2});  // [F,c,rows,columns], channels last
-  if (spec_.position_embedding)
+  if (spec_.position_embedding) {
+    x = x.clone();  // the patches stay as they are
     add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
+  }
   if (level == 0) x = up4_(x);
   if (level == 1) x = up2_(x);
   if (level == 3) x = down_(x);
@@ -136,9 +141,9 @@ at::Tensor DptHead::fuse(const std::array<at::Tensor, 4>& maps) const {
   return output_conv1_(x);
 }
 
-at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& tokens, int64_t height, int64_t width) const {
+at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width) const {
   std::array<at::Tensor, 4> maps;
-  for (size_t level = 0; level < 4; ++level) maps[level] = reassemble(level, tokens[level], height, width);
+  for (size_t level = 0; level < 4; ++level) maps[level] = reassemble(level, patches[level], height, width);
   at::Tensor x = resize(fuse(maps), height / spec_.down_ratio, width / spec_.down_ratio);
   if (spec_.position_embedding)
     add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));

@@ -23,9 +23,13 @@ class DptHead {
  public:
   DptHead(Binder& bind, const Config& config, const DptSpec& spec);
 
-  /// Tokens of F frames from the four picked layers [F,P,2C] and the frames' size in pixels ->
+  /// What the head reads of a picked layer (level 0 to 3): tokens [F,P,2C] -> patches [F,p,channels(level)].
+  at::Tensor project(size_t level, const at::Tensor& tokens) const;
+  int64_t channels(size_t level) const { return projects_[level].weight.size(0); }
+
+  /// Projected patches of F frames from the four layers, and the frames' size in pixels ->
   /// [F,outputs,H,W], or [F,features,H/down_ratio,W/down_ratio]; not activated.
-  at::Tensor forward(const std::array<at::Tensor, 4>& tokens, int64_t height, int64_t width) const;
+  at::Tensor forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width) const;
 
  private:
   struct ResidualUnit {
@@ -41,7 +45,7 @@ class DptHead {
     at::Tensor operator()(at::Tensor x, const at::Tensor& skip, int64_t rows, int64_t columns) const;
   };
 
-  at::Tensor reassemble(size_t level, const at::Tensor& tokens, int64_t height, int64_t width) const;
+  at::Tensor reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width) const;
   at::Tensor fuse(const std::array<at::Tensor, 4>& maps) const;
 
   DptSpec spec_;

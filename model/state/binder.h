@@ -30,8 +30,9 @@ struct ComputeKind {
 /// Without a source it only records: the parts then hold undefined tensors.
 class Binder {
  public:
-  Binder(const TensorSource* source, const ComputeKind& kind, at::Device device)
-      : source_(source), kind_(kind), device_(device) {}
+  /// on_host: the weights of parts that can wait on the host (HeldPart) stay there until they are needed.
+  Binder(const TensorSource* source, const ComputeKind& kind, at::Device device, bool on_host = false)
+      : source_(source), kind_(kind), device_(device), on_host_(on_host) {}
 
   /// A tensor that enters a matrix product or convolution.
   at::Tensor operand(const std::string& name, std::vector<int64_t> shape) {
@@ -49,6 +50,9 @@ class Binder {
   void set_kind(const ComputeKind& kind) { kind_ = kind; }
   const ComputeKind& kind() const { return kind_; }
   const TensorShapes& taken() const { return taken_; }
+  const TensorSource* source() const { return source_; }
+  at::Device device() const { return device_; }
+  bool on_host() const { return on_host_ && source_ != nullptr; }
 
  private:
   at::Tensor take(const std::string& name, std::vector<int64_t> shape, at::ScalarType type);
@@ -56,6 +60,7 @@ class Binder {
   const TensorSource* source_;
   ComputeKind kind_;
   at::Device device_;
+  bool on_host_;
   TensorShapes taken_;
 };
 

@@ -8,11 +8,12 @@ namespace {
 constexpr double kEps = 1e-6;  // of all norms of DINOv2
 const std::string kName = "aggregator.patch_embed";
 
-std::vector<Block> make_blocks(Binder& bind, const Config& config, const AttentionOptions& attention) {
-  std::vector<Block> blocks;
+HeldBlocks make_blocks(Binder& bind, const Config& config, const AttentionOptions& attention) {
+  HeldBlocks blocks;
   for (int64_t i = 0; i < config.vit_depth; ++i) {
-    blocks.emplace_back(bind, kName + ".blocks." + std::to_string(i),
-                        BlockSpec{config.embed_dim, config.vit_num_heads, kEps, false, attention});
+    blocks.emplace_back(bind, [=, name = kName + ".blocks." + std::to_string(i)](Binder& from) {
+      return Block(from, name, BlockSpec{config.embed_dim, config.vit_num_heads, kEps, false, attention});
+    });
   }
   return blocks;
 }
@@ -49,7 +50,7 @@ at::Tensor PatchEmbed::position_embedding(int64_t rows, int64_t columns) const {
   return resized.permute({0, 2, 3, 1}).reshape({1, rows * columns, -1});
 }
 
-at::Tensor PatchEmbed::forward(const at::Tensor& images) const {
+at::Tensor PatchEmbed::forward(const at::Tensor& images, BlockCursor& blocks) const {
   const int64_t F = images.size(0), rows = images.size(2) / patch_size_,
                 columns = images.size(3) / patch_size_;
   const at::Tensor colours = (images - mean_) / std_;  // [F,3,H,W]
@@ -62,7 +63,7 @@ at::Tensor PatchEmbed::forward(const at::Tensor& images) const {
   if (register_tokens_.defined()) parts.push_back(register_tokens_.expand({F, -1, -1}));  // [F,R,C]
   parts.push_back(patches);
   at::Tensor tokens = at::cat(parts, 1);  // [F,1 + R + rows·columns,C]
-  for (const Block& block : blocks_) block.forward_(tokens);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) blocks.at(i).forward_(tokens);
   const int64_t special = tokens.size(1) - rows * columns;
   return norm_(tokens.narrow(1, special, rows * columns));
 }

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "model/config.h"
-#include "model/layers/block.h"
+#include "model/trunk/block_cursor.h"
 
 namespace vggt {
 
@@ -14,7 +14,9 @@ class PatchEmbed {
   PatchEmbed(Binder& bind, const Config& config, const AttentionOptions& attention);
 
   /// images [F,3,H,W] in [0,1], state type -> normalised patch tokens [F,(H/14)(W/14),C], state type.
-  at::Tensor forward(const at::Tensor& images) const;
+  /// blocks: a cursor over blocks().
+  at::Tensor forward(const at::Tensor& images, BlockCursor& blocks) const;
+  const HeldBlocks& blocks() const { return blocks_; }
 
  private:
   at::Tensor position_embedding(int64_t rows, int64_t columns) const;  // [1,rows·columns,C]
@@ -26,7 +28,7 @@ class PatchEmbed {
   at::Tensor pos_embed_;                // [1,1 + grid·grid,C]
   at::Tensor proj_weight_, proj_bias_;  // [C,3,14,14], [C]
   bool tf32_convolutions_;
-  std::vector<Block> blocks_;
+  HeldBlocks blocks_;
   LayerNorm norm_;
 };
 

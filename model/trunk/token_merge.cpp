@@ -3,9 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <vector>
-
-#include "model/trunk/token_match.h"
 
 namespace vggt {
 namespace {
@@ -45,9 +42,7 @@ struct Merging {
   at::Tensor destinations;  // [m] the place of each one's destination among the layout's
 };
 
-Merging choose(const MergeLayout& layout, const at::Tensor& metric) {
-  const TokenMatches matches = best_destinations(metric.index_select(0, layout.sources),
-                                                 metric.index_select(0, layout.destinations));
+Merging choose(const MergeLayout& layout, const TokenMatches& matches) {
   const int64_t s = layout.sources.size(0), m = std::min(layout.most_merged, s);
   if (m == s) return {layout.sources.narrow(0, 0, 0), layout.sources, matches.best};
   const at::Tensor order = std::get<1>(matches.score.sort(/*stable=*/true, 0, /*descending=*/true));  // [s]
@@ -63,8 +58,14 @@ MergeLayout merge_layout(int64_t frames, int64_t rows, int64_t columns, int64_t 
                          const MergeOptions& options, at::Device device) {
   const MergeCounts counts = merge_counts(frames, rows, columns, special, options);
   const std::vector<char> is_destination = mark_destinations(frames, rows, columns, special, options.seed);
-  std::vector<int64_t> destinations, sources, protected_tokens;
+  const int64_t of_frame = special + rows * columns;
+  std::vector<int64_t> destinations, sources, protected_tokens, sources_before, destinations_before;
+  const auto begin_frame = [&] {
+    sources_before.push_back(static_cast<int64_t>(sources.size()));
+    destinations_before.push_back(static_cast<int64_t>(destinations.size()));
+  };
   for (int64_t token = 0; token < counts.tokens; ++token) {
+    if (token % of_frame == 0) begin_frame();
     const bool is_protected =
         token % counts.protected_step == 0 && token / counts.protected_step < counts.protected_tokens;
     if (is_protected) protected_tokens.push_back(token);
@@ -74,15 +75,28 @@ MergeLayout merge_layout(int64_t frames, int64_t rows, int64_t columns, int64_t 
       sources.push_back(token);
     }
   }
-  return {counts.tokens, counts.most_merged, to_indices(destinations, device), to_indices(sources, device),
-          to_indices(protected_tokens, device)};
+  begin_frame();
+  return {counts.tokens,
+          counts.most_merged,
+          to_indices(destinations, device),
+          to_indices(sources, device),
+          to_indices(protected_tokens, device),
+          std::move(sources_before),
+          std::move(destinations_before)};
 }
 
 MergePlan plan_merge(const MergeLayout& layout, const at::Tensor& metric) {
+  TORCH_CHECK(metric.dim() == 2 && metric.size(0) == layout.tokens, "plan_merge: expected a metric of ",
+              layout.tokens, " tokens [N,C], got ", metric.sizes());
+  return plan_merge(layout, best_destinations(metric.index_select(0, layout.sources),
+                                              metric.index_select(0, layout.destinations)));
+}
+
+MergePlan plan_merge(const MergeLayout& layout, const TokenMatches& matches) {
   const int64_t N = layout.tokens, d = layout.destinations.size(0), p = layout.protected_tokens.size(0);
-  TORCH_CHECK(metric.dim() == 2 && metric.size(0) == N, "plan_merge: expected a metric of ", N,
-              " tokens [N,C], got ", metric.sizes());
-  const Merging merging = choose(layout, metric);
+  TORCH_CHECK(matches.best.size(0) == layout.sources.size(0), "plan_merge: expected matches of ",
+              layout.sources.size(0), " sources, got ", matches.best.sizes());
+  const Merging merging = choose(layout, matches);
   const int64_t u = merging.unmerged.size(0);
   const auto places = [&](int64_t first, int64_t count) {
     return at::arange(first, first + count, layout.sources.options());

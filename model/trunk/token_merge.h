@@ -1,7 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <vector>
+
 #include "model/merge_options.h"
+#include "model/trunk/token_match.h"
 
 // Token merging as in FastVGGT (merging/merge.py): attention runs on fewer rows, each the mean of tokens
 // that are alike, and every token takes the output of its row.
@@ -15,6 +18,8 @@ struct MergeLayout {
   at::Tensor destinations;      // [d] all of frame 0, special tokens, one drawn patch of each 2×2 cell
   at::Tensor sources;           // [s] the others, without protected tokens
   at::Tensor protected_tokens;  // [p]
+  // How many sources and destinations lie before each frame, and in all: [S+1].
+  std::vector<int64_t> sources_before, destinations_before;
 };
 
 /// Draws on the CPU, so that every device merges the same tokens. Throws std::invalid_argument for options
@@ -38,8 +43,11 @@ struct MergePlan {
   at::Tensor undo(const at::Tensor& merged) const;
 };
 
-/// The r most similar sources merge into their destinations, the first one of equals. metric [N,C]: what
-/// tokens are compared by, rows of unit length, fp32 or fp64, on the layout's device.
+/// The r most similar sources merge into their destinations, the first one of equals. matches: of the
+/// layout's sources with its destinations.
+MergePlan plan_merge(const MergeLayout& layout, const TokenMatches& matches);
+
+/// The same from a metric [N,C], what tokens are compared by: rows of unit length on the layout's device.
 MergePlan plan_merge(const MergeLayout& layout, const at::Tensor& metric);
 
 }  // namespace vggt

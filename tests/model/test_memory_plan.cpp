@@ -106,22 +106,22 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
   MemoryRequest r = request(Precision::bf16, 1000, {true, true, true, true});
   r.query_points = 10;
   const MemoryPlan plan = plan_memory(r);
-  EXPECT_EQ(plan.embed_frames, 65536 / 1041);
-  EXPECT_EQ(plan.dense_frames, 7);
+  EXPECT_EQ(plan.schedule.embed_frames, 65536 / 1041);
+  EXPECT_EQ(plan.schedule.dense_frames, 7);
   EXPECT_LE(term(plan, "track_head", "feature maps on the device").bytes, int64_t{6} << 30);
   EXPECT_GT(plan.pinned_bytes, 0);
   r.frames = 70;  // 72,870 tokens
   EXPECT_EQ(term(plan_memory(r), "global_block", "norm of a piece of rows").bytes, kBlockRows * 1024 * 4);
   r.frames = 1000;
   r.frames_per_chunk = 12;
-  EXPECT_EQ(plan_memory(r).embed_frames, 12);
-  EXPECT_EQ(plan_memory(r).dense_frames, 12);
+  EXPECT_EQ(plan_memory(r).schedule.embed_frames, 12);
+  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 12);
   r.frames = 5;
-  EXPECT_EQ(plan_memory(r).embed_frames, 5);
+  EXPECT_EQ(plan_memory(r).schedule.embed_frames, 5);
   r.height = r.width = 14 * 400;  // one frame is more than a chunk may be
   r.frames_per_chunk = 0;
-  EXPECT_EQ(plan_memory(r).embed_frames, 1);
-  EXPECT_EQ(plan_memory(r).dense_frames, 1);
+  EXPECT_EQ(plan_memory(r).schedule.embed_frames, 1);
+  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 1);
 }
 
 TEST(MemoryPlan, RowsOfAWideBlockStayBelowLayerNormsLimit) {

@@ -1,0 +1,45 @@
+#include "model/state/held_part.h"
+
+#include <utility>
+#include <vector>
+
+#include "model/state/host_memory.h"
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kAlignment = 256;  // as LibTorch's own allocations on a GPU
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+HostWeights::HostWeights(Binder& bind, const std::function<void(Binder&)>& make)
+    : tensors_(std::make_shared<std::map<std::string, at::Tensor>>()) {
+  TensorSource collecting;
+  collecting.load = [&](const std::string& name, at::ScalarType type, at::Device) {
+    at::Tensor tensor = bind.source()->load(name, type, at::kCPU).contiguous();
+    bytes_ += aligned(static_cast<int64_t>(tensor.nbytes()));
+    return tensors_->emplace(name, std::move(tensor)).first->second;
+  };
+  Binder of_host(&collecting, bind.kind(), at::kCPU);
+  make(of_host);
+  for (const auto& [name, shape] : of_host.taken()) bind.record(name, shape);
+  slab_ = host_tensor({bytes_}, at::kByte, bind.device().is_cuda());
+  int64_t offset = 0;
+  for (auto& [name, tensor] : *tensors_) {
+    const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    const at::Tensor place = slab_.narrow(0, offset, bytes).view(tensor.scalar_type()).view(tensor.sizes());
+    place.copy_(tensor);
+    tensor = place;
+    offset += aligned(bytes);
+  }
+  source_.load = [tensors = tensors_](const std::string& name, at::ScalarType type, at::Device device) {
+    return tensors->at(name).to(at::TensorOptions().device(device).dtype(type), /*non_blocking=*/true,
+                                /*copy=*/device.is_cpu());
+  };
+}
+
+}  // namespace vggt

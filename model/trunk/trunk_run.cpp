@@ -1,0 +1,299 @@
+#include "model/trunk/trunk_run.h"
+
+#include <algorithm>
+
+#include "attention/stream/attention_streamed.h"
+#include "model/state/host_memory.h"
+
+namespace vggt {
+namespace {
+
+/// Frames on the device, in [0,1] and the type of the tokens.
+at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
+                 const at::TensorOptions& options) {
+  const at::Tensor images = frames.get(first, count);  // [count,3,H,W]
+  TORCH_CHECK(images.sizes() == at::IntArrayRef({count, 3, frames.height, frames.width}), "frames: expected ",
+              at::IntArrayRef({count, 3, frames.height, frames.width}), ", got ", images.sizes());
+  const at::Tensor values = images.to(options.device()).to(options.dtype());
+  return images.scalar_type() == at::kByte ? values / 255 : values;
+}
+
+}  // namespace
+
+TrunkRun::TrunkRun(const Aggregator& net, const FrameProvider& frames, const std::set<int64_t>& kept,
+                   const std::optional<MergeOptions>& merge, const KeepTokens& keep, const Schedule& schedule,
+                   const Observer& observer)
+    : net_(net),
+      frames_(frames),
+      kept_(kept),
+      keep_(keep),
+      schedule_(schedule),
+      observer_(observer),
+      rows_(frames.height / net.config().patch_size),
+      columns_(frames.width / net.config().patch_size),
+      S_(frames.frames),
+      P_(net.config().special_tokens() + rows_ * columns_),
+      C_(net.config().embed_dim),
+      A_(net.config().num_heads),
+      options_(net.options()),
+      rope_(rows_, columns_, net.config().special_tokens(), C_ / A_, net.config().rope_freq, options_),
+      frame_blocks_(net.frame_blocks(), options_.device(), !schedule.stream_weights),
+      global_blocks_(net.global_blocks(), options_.device(), !schedule.stream_weights) {
+  TORCH_CHECK(!kept.empty(), "TrunkRun: no layer is kept");
+  if (!merge || merge->start > *kept.rbegin()) return;
+  MergeLayout layout =
+      merge_layout(S_, rows_, columns_, net.config().special_tokens(), *merge, options_.device());
+  if (layout.most_merged == 0) return;  // exact then, as in the reference
+  layout_ = std::move(layout);
+  first_merged_ = merge->start;
+}
+
+FrameTensor TrunkRun::make(std::vector<int64_t> shape, at::ScalarType type, Place place,
+                           const char* name) const {
+  return {std::move(shape), options_.dtype(type), place,
+          std::max(schedule_.embed_frames, schedule_.pass_frames), schedule_.scratch / name};
+}
+
+void TrunkRun::change(const Schedule& schedule) {
+  schedule_ = schedule;
+  const int64_t piece = std::max(schedule.embed_frames, schedule.pass_frames);
+  residual_.move_to(schedule.residual, piece, schedule.scratch / "residual");
+  half_.move_to(schedule.residual, piece, schedule.scratch / "half");
+  mixed_elsewhere_.move_to(schedule.qkv, piece, schedule.scratch / "mixed");
+  frame_blocks_.keep(!schedule.stream_weights);
+  global_blocks_.keep(!schedule.stream_weights);
+}
+
+/// work(first, x) for pieces of frames, x [F,P,C] of the residual.
+template <class Work>
+void TrunkRun::pass(const Work& work) {
+  for (int64_t first = 0; first < S_; first += schedule_.pass_frames)
+    work(first, residual_.take(first, std::min(schedule_.pass_frames, S_ - first)));
+}
+
+/// The same from frame done_ on, where work changes x. A piece is stored when its work is done.
+template <class Work>
+void TrunkRun::storing_pass(const Work& work) {
+  while (done_ < S_) {
+    at::Tensor x = residual_.take(done_, std::min(schedule_.pass_frames, S_ - done_));
+    if (residual_.is_resident()) x = x.clone();  // half a piece's work must not remain
+    work(done_, x);
+    residual_.give(done_, x);
+    done_ += x.size(0);
+  }
+  done_ = 0;
+}
+
+void TrunkRun::report(const std::string& name, at::IntArrayRef shape) const {
+  if (residual_.is_resident()) report_tensor(observer_, "aggregator", name, residual_.whole().view(shape));
+}
+
+void TrunkRun::run() {
+  if (embedded_ < S_) embed();
+  const int64_t last = *kept_.rbegin();
+  while (layer_ <= last) {
+    report_progress(observer_, "aggregator", layer_, last + 1);
+    layer();
+    ++layer_;
+  }
+  report_progress(observer_, "aggregator", last + 1, last + 1);
+}
+
+void TrunkRun::embed() {
+  const int64_t special = net_.config().special_tokens();
+  if (!residual_.defined())
+    residual_ =
+        make({S_, P_, C_}, c10::typeMetaToScalarType(options_.dtype()), schedule_.residual, "residual");
+  BlockCursor blocks(net_.patch_embed().blocks(), options_.device(), !schedule_.stream_weights);
+  while (embedded_ < S_) {
+    report_progress(observer_, "patch_embed", embedded_, S_);
+    const int64_t count = std::min(schedule_.embed_frames, S_ - embedded_);
+    at::Tensor tokens = residual_.blank(embedded_, count);  // [count,P,C]
+    net_.embed(embedded_, fetch(frames_, embedded_, count, options_), blocks, tokens);
+    residual_.give(embedded_, tokens);
+    embedded_ += count;
+  }
+  residual_.finish();
+  report_progress(observer_, "patch_embed", S_, S_);
+  if (residual_.is_resident())
+    report_tensor(observer_, "patch_embed", "patch_tokens",
+                  residual_.whole().narrow(1, special, P_ - special));
+}
+
+void TrunkRun::layer() {
+  const Block& block = global_blocks_.at(layer_);
+  if (phase_ == Phase::frame) {
+    frame_pass();
+    report("frame_block." + std::to_string(layer_), {S_, P_, C_});
+    phase_ = Phase::attention;
+  }
+  if (phase_ == Phase::attention) {
+    attend(block);
+    phase_ = Phase::finish;
+  }
+  finish_pass(block);
+  plan_.reset();
+  mixed_ = at::Tensor();
+  // A resident one gives its memory back; elsewhere the next one takes it over.
+  if (half_.is_resident()) half_ = FrameTensor();
+  report("global_block." + std::to_string(layer_), {1, S_ * P_, C_});
+  phase_ = Phase::frame;
+}
+
+void TrunkRun::frame_pass() {
+  if (keeps() && !half_.defined())
+    half_ = make({S_, P_, C_}, c10::typeMetaToScalarType(options_.dtype()), schedule_.residual, "half");
+  const Block& block = frame_blocks_.at(layer_);
+  storing_pass([&](int64_t first, at::Tensor& x) {
+    block.forward_(x, &rope_);
+    if (keeps()) half_.give(first, half_.is_resident() ? x : x.clone());
+  });
+}
+
+void TrunkRun::attend(const Block& block) {
+  if (merges()) {
+    merged_attention(block);
+  } else if (schedule_.qkv == Place::device) {
+    exact_attention(block);
+  } else {
+    streamed_attention(block);
+  }
+}
+
+void TrunkRun::exact_attention(const Block& block) {
+  at::Tensor qkv = at::empty({S_ * P_, 3, A_, C_ / A_}, options_.dtype(block.operand_type()));
+  pass([&](int64_t first, const at::Tensor& x) {
+    at::Tensor place = qkv.narrow(0, first * P_, x.size(0) * P_);
+    block.project_into(place, rows_of(x), &rope_);
+  });
+  mixed_ = block.attend(qkv, 1);  // [N,C]
+}
+
+/// The same with q, k, v and the output outside the device.
+void TrunkRun::streamed_attention(const Block& block) {
+  const int64_t D = C_ / A_, N = S_ * P_;
+  const at::ScalarType type = block.operand_type();
+  FrameTensor queries = make({S_, P_, A_, D}, type, schedule_.qkv, "queries"),
+              keys_values = make({S_, P_, 2, A_, D}, type, schedule_.qkv, "keys");
+  pass([&](int64_t first, const at::Tensor& x) {
+    const at::Tensor qkv = block.project(rows_of(x), &rope_);  // [F·P,3,A,D]
+    queries.give(first, qkv.select(1, 0).reshape({x.size(0), P_, A_, D}));
+    keys_values.give(first, qkv.narrow(1, 1, 2).reshape({x.size(0), P_, 2, A_, D}));
+  });
+  queries.finish();
+  keys_values.finish();
+  if (!mixed_elsewhere_.defined()) mixed_elsewhere_ = make({S_, P_, C_}, type, schedule_.qkv, "mixed");
+  StreamInput input;
+  StreamOutput output;
+  if (queries.host().defined()) {
+    const at::Tensor kv = keys_values.host().view({N, 2, A_, D});
+    input = stream_input(queries.host().view({N, A_, D}), kv.select(1, 0), kv.select(1, 1));
+    output.out = mixed_elsewhere_.host().view({N, C_});
+  } else {
+    const auto bytes = C_ * static_cast<int64_t>(c10::elementSize(type));
+    input.read_queries = [&queries, bytes](int64_t first, int64_t rows, void* to) {
+      queries.read(first * bytes, to, rows * bytes);
+    };
+    input.read_keys_values = [&keys_values, bytes](int64_t first, int64_t rows, void* to) {
+      keys_values.read(first * 2 * bytes, to, rows * 2 * bytes);
+    };
+    output.write = [this, bytes](int64_t first, int64_t rows, const void* from) {
+      mixed_elsewhere_.write(first * bytes, from, rows * bytes);
+    };
+    input.tokens = N;
+    input.heads = A_;
+    input.dim = D;
+    input.type = type;
+  }
+  StreamOptions options;
+  options.device = options_.device();
+  options.max_bytes = schedule_.attention_bytes;
+  options.variant = net_.attention().variant;
+  attention_streamed(input, output, options);
+}
+
+void TrunkRun::plan_merging(const Block& block) {
+  const MergeLayout& layout = *layout_;
+  const auto type = options_.dtype(block.metric_type());
+  // The metric of those of a piece's tokens that `all` names, written to `to` from row `begin` on.
+  const auto metric_of = [&](int64_t first, const at::Tensor& x, const at::Tensor& all, int64_t begin,
+                             at::Tensor to) {
+    const at::Tensor tokens = all.narrow(0, begin, to.size(0)) - first * P_;  // rows of the piece
+    block.metric_into(to, rows_of(x).index_select(0, tokens));
+    return to;
+  };
+  const at::Tensor targets = at::empty({layout.destinations.size(0), C_}, type);  // [d,C]
+  pass([&](int64_t first, const at::Tensor& x) {
+    const int64_t begin = layout.destinations_before[first],
+                  end = layout.destinations_before[first + x.size(0)];
+    metric_of(first, x, layout.destinations, begin, targets.narrow(0, begin, end - begin));
+  });
+  std::vector<at::Tensor> scores, best;
+  pass([&](int64_t first, const at::Tensor& x) {
+    const int64_t begin = layout.sources_before[first], end = layout.sources_before[first + x.size(0)];
+    const TokenMatches matches = best_destinations(
+        metric_of(first, x, layout.sources, begin, at::empty({end - begin, C_}, type)), targets);
+    scores.push_back(matches.score);
+    best.push_back(matches.best);
+  });
+  plan_ = plan_merge(layout, {at::cat(scores), at::cat(best)});
+}
+
+/// Leaves the rows' outputs, projected.
+void TrunkRun::merged_attention(const Block& block) {
+  if (!plan_) plan_merging(block);
+  const bool streams = schedule_.qkv != Place::device;
+  const int64_t M = plan_->rows(), D = C_ / A_;
+  const auto type = options_.dtype(block.operand_type());
+  at::Tensor merged = streams ? host_tensor({M, 3, A_, D}, block.operand_type(), options_.device().is_cuda())
+                              : at::empty({M, 3, A_, D}, type);
+  {
+    // One of q, k and v at a time: all three of all tokens are the largest tensor of a run.
+    const at::Tensor values = at::empty({S_ * P_, A_, D}, type);
+    for (int64_t part = 0; part < 3; ++part) {
+      pass([&](int64_t first, const at::Tensor& x) {
+        at::Tensor place = values.narrow(0, first * P_, x.size(0) * P_);
+        block.project_part_into(place, part, rows_of(x), &rope_);
+      });
+      merged.select(1, part).copy_(plan_->apply(values));
+    }
+  }
+  // One name for all: each one's memory is free as soon as the next is made.
+  if (streams) {
+    const at::Tensor mixed = at::empty({M, C_}, type);
+    StreamOptions options;
+    options.device = options_.device();
+    options.max_bytes = schedule_.attention_bytes;
+    options.variant = net_.attention().variant;
+    attention_streamed(stream_input(merged), {mixed, {}}, options);
+    merged = mixed;
+  } else {
+    merged = block.attend(merged, 1);  // [M,C]
+  }
+  mixed_ = block.project_out(merged);
+}
+
+void TrunkRun::keep_piece(int64_t first, const at::Tensor& x) {
+  const at::Tensor half = half_.take(first, x.size(0));  // [F,P,C]
+  for (int64_t i = 0; i < x.size(0); i += schedule_.keep_frames) {
+    const int64_t count = std::min(schedule_.keep_frames, x.size(0) - i);
+    keep_(layer_, first + i, at::cat({half.narrow(0, i, count), x.narrow(0, i, count)}, 2));
+  }
+}
+
+void TrunkRun::finish_pass(const Block& block) {
+  storing_pass([&](int64_t first, at::Tensor& x) {
+    at::Tensor rows = rows_of(x);  // [F·P,C]
+    const int64_t begin = first * P_, count = rows.size(0);
+    if (plan_) {
+      block.finish_projected_(rows, mixed_, plan_->row_of.narrow(0, begin, count));
+    } else if (mixed_.defined()) {
+      block.finish_(rows, mixed_.narrow(0, begin, count));
+    } else {
+      block.finish_(rows, rows_of(mixed_elsewhere_.take(first, x.size(0))));
+    }
+    if (keeps()) keep_piece(first, x);
+  });
+}
+
+}  // namespace vggt
