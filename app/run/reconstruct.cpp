@@ -70,6 +70,15 @@ MemoryRequest request_for(MemoryRequest request, const FrameSet& frames) {
   return request;
 }
 
+/// The plan's frames, their pixels in the space.
+FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space, const Events& events) {
+  FrameOptions options = plan.frames;
+  options.space = space;
+  FrameSet frames = read_frames(options, events);
+  check_frames(plan, frames);
+  return frames;
+}
+
 /// A scene and its points, where one is made.
 struct FilteredScene {
   BuiltScene built;
@@ -179,10 +188,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
   const auto space = std::make_shared<HostSpace>(plan.storage);
-  FrameOptions frame_options = plan.frames;
-  frame_options.space = space;
-  const FrameSet frames = read_frames(frame_options, events);
-  check_frames(plan, frames);
+  const FrameSet frames = frames_of(plan, space, events);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
   report_plan(plan, frames, rates, result.report);
@@ -213,8 +219,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const ModelOptions& model = plan.model.options;
   check_writable(paths.all());
   for (const std::string& note : plan.notes) events.info(note);
-  const FrameSet frames = read_frames(plan.frames, events);
-  check_frames(plan, frames);
+  const FrameSet frames = frames_of(plan, std::make_shared<HostSpace>(plan.storage), events);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);

@@ -46,7 +46,8 @@ void FramePoints::make(const FrameMaps& frame) {
 }
 
 double FramePoints::depth_of(const Eigen::Vector3f& point) const {
-  return axis_.head<3>().dot(point.cast<double>()) + axis_[3];
+  const Eigen::Vector3d exact = point.cast<double>();  // as an expression, it is added in another order
+  return axis_.head<3>().dot(exact) + axis_[3];
 }
 
 void FramePoints::read_depth(const FrameMaps& frame) {
@@ -68,8 +69,10 @@ void FramePoints::read_depth(const FrameMaps& frame) {
     std::ranges::copy(frame.depth, depth_.begin());
     return;
   }
-  for (std::size_t i = 0; i < depth_.size(); ++i)
-    depth_[i] = depth_of(Eigen::Map<const Eigen::Vector3f>(&frame.points[3 * i]));
+  for (std::size_t i = 0; i < depth_.size(); ++i) {
+    const Eigen::Map<const Eigen::Vector3f> point(&frame.points[3 * i]);
+    depth_[i] = axis_.head<3>().dot(point.cast<double>()) + axis_[3];
+  }
 }
 
 std::optional<Drop> FramePoints::judge(const FrameMaps& frame, int x, int y) const {

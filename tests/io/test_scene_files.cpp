@@ -81,6 +81,32 @@ TEST(Ply, RefusesWhatIsNotFinite) {
   EXPECT_EQ(folder.file_count(), 0U);
 }
 
+TEST(PlyWriter, PartsInAnyOrderMakeTheSameFile) {
+  const test::TemporaryFolder folder;
+  const PointCloud cloud = random_cloud(1000);
+  write_ply(folder / "whole.ply", cloud);
+  const auto part = [&](std::ptrdiff_t first, std::ptrdiff_t last) {
+    return PointCloud{{cloud.points.begin() + first, cloud.points.begin() + last},
+                      {cloud.colors.begin() + first, cloud.colors.begin() + last}};
+  };
+  {
+    PlyWriter writer(folder / "parts.ply", 1000);
+    writer.write(700, part(700, 1000));
+    EXPECT_THROW(writer.close(), std::logic_error);
+    writer.write(0, part(0, 699));
+    writer.write(699, part(699, 700));
+    EXPECT_THROW(writer.write(999, part(0, 2)), std::logic_error);
+    PointCloud bad = part(0, 1);
+    bad.points[0].x() = static_cast<float>(kNan);
+    EXPECT_THROW(writer.write(0, bad), std::invalid_argument);
+    writer.close();
+  }
+  EXPECT_EQ(test::read_bytes(folder / "parts.ply"), test::read_bytes(folder / "whole.ply"));
+  { PlyWriter abandoned(folder / "abandoned.ply", 5); }
+  EXPECT_EQ(folder.file_count(), 2U);
+  EXPECT_THROW(PlyWriter(folder / "absent/a.ply", 1), std::system_error);
+}
+
 TEST(CamerasJson, HoldsEverythingAndNothingThatIsNotFinite) {
   const test::TemporaryFolder folder;
   FrameCamera broken = camera_at(2, 0.5);
