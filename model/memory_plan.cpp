@@ -21,6 +21,9 @@ constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{2
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;
+// Tokens that pass through the row-wise halves of blocks at once: enough for the frames' attention and for
+// matching.
+constexpr int64_t kPassRows = 4 * kBlockRows;
 // Tokens of a kept layer that are projected for the dense heads at once.
 constexpr int64_t kKeepRows = 16384;
 
@@ -384,7 +387,7 @@ Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choic
   Schedule s;
   s.embed_frames = chunk(embed, r.frames_per_chunk);
   s.dense_frames = chunk(dense, r.frames_per_chunk);
-  s.pass_frames = chunk(kBlockRows / choice.scale / z.P, 0);
+  s.pass_frames = chunk(kPassRows / choice.scale / z.P, 0);
   s.keep_frames = chunk(kKeepRows / choice.scale / z.P, 0);
   s.residual = choice.residual;
   s.maps = choice.maps;

@@ -28,6 +28,7 @@ struct ModelOptions {
   std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
   bool weights_on_host = false;            // of blocks and heads, until a run needs them
   MemoryBudget budget = {};                // that runs keep, by plan_memory()
+  int plans_passed = 0;  // runs begin with a smaller plan than the first that fits, by so many
 };
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this

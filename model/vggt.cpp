@@ -252,7 +252,7 @@ class Vggt::Run {
   const FrameProvider& frames_;
   const MemoryRequest& request_;
   MemoryPlan plan_;
-  int plans_passed_ = 0;
+  int plans_passed_;
   const Sink& sink_;
   const Observer& observer_;
   const std::set<int64_t> kept_;
@@ -271,7 +271,8 @@ Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequ
     : net_(net),
       frames_(frames),
       request_(request),
-      plan_(plan_memory(request)),
+      plan_(plan_memory(request, net.options.plans_passed)),
+      plans_passed_(net.options.plans_passed),
       sink_(sink),
       observer_(observer),
       kept_(net.kept_layers()),

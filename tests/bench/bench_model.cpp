@@ -1,5 +1,7 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
-//   bench_model [--merge] [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+//   bench_model [--merge] [--tracks POINTS] [--gpu-gb X] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES
+//   [FRAMES...]
+// (--gpu-gb: a budget of the device for tensors, with the weights on the host)
 // with the camera and the depth head, and with the tracker of so many query points where that is asked for.
 // Prints seconds per stage (median of the warm runs, with their spread) and, on a GPU, the peak of allocated
 // memory in each stage beside what the memory plan predicts.
@@ -70,6 +72,7 @@ struct StageTimer {
 void print_peaks(const std::map<std::string, double>& peaks, const vggt::MemoryPlan& plan) {
   double most = 0;
   for (const auto& [stage, peak] : peaks) most = std::max(most, peak);
+  std::printf("  plan: %s\n", vggt::plan_text(plan).c_str());
   std::printf("  peak %.2f GiB, predicted %.2f; weights predicted %.2f\n", most,
               static_cast<double>(plan.peak_bytes()) / (1 << 30),
               static_cast<double>(plan.weight_bytes) / (1 << 30));
@@ -128,20 +131,22 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
 
 int main(int argc, char** argv) {
   int64_t query_points = 0;
-  const bool merge = argc > 1 && std::string(argv[1]) == "--merge";
-  if (merge) {
-    --argc;
-    ++argv;
-  }
-  if (argc > 2 && std::string(argv[1]) == "--tracks") {
-    query_points = std::stoll(argv[2]);
-    argc -= 2;
-    argv += 2;
+  bool merge = false;
+  double gpu_gb = 0;
+  while (argc > 2 && std::string(argv[1]).starts_with("--")) {
+    const std::string flag = argv[1];
+    const int taken = flag == "--merge" ? 1 : 2;
+    if (flag == "--merge") merge = true;
+    if (flag == "--tracks") query_points = std::stoll(argv[2]);
+    if (flag == "--gpu-gb") gpu_gb = std::stod(argv[2]);
+    argc -= taken;
+    argv += taken;
   }
   if (argc < 6) {
-    std::fprintf(stderr,
-                 "usage: bench_model [--merge] [--tracks POINTS] DEVICE PRECISION HEIGHTxWIDTH REPEATS "
-                 "FRAMES [FRAMES...]\n");
+    std::fprintf(
+        stderr,
+        "usage: bench_model [--merge] [--tracks POINTS] [--gpu-gb X] DEVICE PRECISION HEIGHTxWIDTH REPEATS "
+        "FRAMES [FRAMES...]\n");
     return 2;
   }
   at::Device device(argv[1]);
@@ -160,6 +165,10 @@ int main(int argc, char** argv) {
   options.precision = precisions.at(argv[2]);
   options.heads = {true, true, false, query_points > 0};
   if (merge) options.merge = vggt::MergeOptions{};
+  if (gpu_gb > 0) {
+    options.weights_on_host = true;
+    options.budget.device = static_cast<int64_t>(gpu_gb * 1e9);
+  }
   at::globalContext().setAllowTF32CuBLAS(options.precision == vggt::Precision::tf32);
   const vggt::Config config;
   const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
