@@ -17,6 +17,7 @@
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
 #endif
 
 namespace vggt {
@@ -84,9 +85,9 @@ class Measurement {
     options_.weights_on_host = false;
     options_.budget = {};
     const bool gpu = options.device.is_cuda(), wide = config.embed_dim > 512;
-    many_.frames = gpu ? 128 : wide ? 6 : 16;
-    large_.frames = gpu ? 24 : wide ? 1 : 4;
-    if (gpu) few_ = {4, 28, 37};
+    many_.frames = gpu ? 128 : wide ? 6 : 8;
+    large_.frames = gpu ? 48 : wide ? 1 : 4;
+    if (gpu) few_.frames = 6;
   }
 
   Rates rates() {
@@ -214,13 +215,14 @@ class Measurement {
     const auto N = static_cast<double>(counts.tokens), d = static_cast<double>(counts.destinations),
                M = static_cast<double>(counts.most_rows());
     const double seconds = network.time(probe).at("global_block.0");
-    rates_.match_pair =
-        match_seconds(counts.tokens - counts.destinations, counts.destinations) / ((N - d) * d);
+    rates_.match_pair = match_pair_seconds(options.device.is_cuda() ? 65536 : counts.tokens);
     const double pairs = (N - d) * d * rates_.match_pair + M * M * rates_.pair;
     rates_.merged_token = std::max(seconds - pairs, 0.1 * seconds) / N;
   }
 
-  double match_seconds(int64_t sources, int64_t destinations) const {
+  /// A quarter of the tokens are destinations.
+  double match_pair_seconds(int64_t tokens) const {
+    const int64_t destinations = tokens / 4, sources = tokens - destinations;
     const bool half = options_.device.is_cuda() &&
                       (options_.precision == Precision::bf16 || options_.precision == Precision::fp16);
     const at::ScalarType type = half ? options_.precision == Precision::bf16 ? at::kBFloat16 : at::kHalf
@@ -231,7 +233,8 @@ class Measurement {
                                       at::device(options_.device).dtype(at::kFloat))
                                 .to(type);  // [s + d,C]
     const at::Tensor from = rows.narrow(0, 0, sources), to = rows.narrow(0, sources, destinations);
-    return repeated([&] { best_destinations(from, to); });
+    return repeated([&] { best_destinations(from, to); }) /
+           (static_cast<double>(sources) * static_cast<double>(destinations));
   }
 
   /// The median of some runs after a first one.
@@ -264,6 +267,11 @@ Rates measure_rates(const Config& config, const ModelOptions& options, int64_t m
                     const std::function<void()>& check_stop) {
   const at::Device device = options.device;
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
+#ifdef VGGT_CUDA
+  std::size_t free = 0, total = 0;
+  if (device.is_cuda() && cudaMemGetInfo(&free, &total) == cudaSuccess)
+    max_bytes = std::min(max_bytes, static_cast<int64_t>(free / 2));
+#endif
   const Rates rates = Measurement(config, options, max_bytes, check_stop).rates();
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
