@@ -47,18 +47,16 @@ constexpr GemmWork tile_by_tile(int row_groups, int column_tiles) {
 }
 
 /// Long items, for a result per row that is merged from the items of that row: as few as keep all clusters
-/// busy to the end.
+/// busy to the end, as an item's first tiles cost more: their scores are the best so far more often.
 constexpr GemmWork long_items(int row_groups, int column_tiles, int clusters) {
-  // The rows of so many items at one time stay in L2, where each needs its rows again for every column tile.
-    constexpr int kFewest = 4, kMost = 256;
-  const int fewest = std::min(kFewest, column_tiles), most = std::min(kMost, column_tiles);
+  constexpr int kMostGroups = 256;
   GemmWork best;
   int64_t least = INT64_MAX;
-  for (int groups = fewest; groups <= most; ++groups) {
+  for (int groups = 1; groups <= std::min(kMostGroups, column_tiles); ++groups) {
     const int of_group = divide_up(column_tiles, groups);
     const GemmWork work{row_groups, divide_up(column_tiles, of_group), column_tiles, of_group};
     const int64_t waves = (int64_t{row_groups} * work.column_groups + clusters - 1) / clusters;
-    const int64_t cost = waves * (4 * of_group + 1);  // an item's end costs as much as a quarter of a tile
+    const int64_t cost = waves * (4 * of_group + 1);  // an item's end costs about a quarter of a tile
     if (cost < least) {
       least = cost;
       best = work;

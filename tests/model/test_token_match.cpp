@@ -2,11 +2,15 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "model/layers/gemm_work.h"
 #include "model/trunk/token_match.h"
 
 namespace vggt {
@@ -168,6 +172,30 @@ TEST(TokenMatchTiles, HoldAsManyScoresAsTheyAreToldAndFindTheSame) {
   }
   const TokenMatches ties = best_destinations(at::ones({37, 1}), at::ones({23, 1}), 5);
   EXPECT_EQ(ties.best.count_nonzero().item<int64_t>(), 0);
+}
+
+TEST(TokenMatchTiles, OfLongItemsAreTakenOnceAndKeepTheGpuBusy) {
+  constexpr int kClusters = 66;
+  for (const int rows : {1, 7, 66, 67, 148, 1180}) {
+    for (const int columns : {1, 2, 52, 104, 415, 2032}) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << columns);
+      const GemmWork work = long_items(rows, columns, kClusters);
+      std::set<std::pair<int, int>> seen;
+      std::vector<int64_t> busy(kClusters);  // tiles of each cluster
+      for (int item = 0; item < work.items(); ++item) {
+        const GemmTile group = gemm_tile(item, work.row_groups, work.column_groups);
+        const int end = std::min((group.column + 1) * work.of_group, columns);
+        EXPECT_LT(group.column * work.of_group, end);
+        for (int column = group.column * work.of_group; column < end; ++column) {
+          EXPECT_TRUE(seen.insert({group.row, column}).second);
+          ++busy[item % kClusters];
+        }
+      }
+      EXPECT_EQ(seen.size(), static_cast<size_t>(rows) * columns);
+      const double fair = std::max(1.0, static_cast<double>(rows) * columns / kClusters);
+      EXPECT_LE(static_cast<double>(*std::max_element(busy.begin(), busy.end())), 1.25 * fair + 1);
+    }
+  }
 }
 
 TEST(TokenMatchTiles, RefuseWhatDoesNotFit) {
