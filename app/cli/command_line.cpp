@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 #include <stdexcept>
 
 #include "app/options/options_yaml.h"
@@ -212,33 +213,50 @@ PlanCommand plan_command(Plan& plan) {
 }
 
 struct Bench {
-  CLI::App *app, *attention;
-  std::map<std::string, std::vector<std::string>> values;
+  /// One that measures attention: `bench attention`, `bench stream`.
+  struct Table {
+    CLI::App* app;
+    std::span<const AttentionBenchOption> options;
+    std::map<std::string, std::vector<std::string>> values;
+  };
+
+  CLI::App* app;
+  Table attention, stream;
 };
 
-/// CLI11 only collects; what the values mean is read_bench_options()'s business.
-void add_bench(CLI::App& app, Bench& bench) {
-  bench.app = app.add_subcommand("bench", "Measure the parts of the program");
-  bench.app->require_subcommand(1);
-  bench.attention = bench.app->add_subcommand("attention", "Time attention beside LibTorch's, or verify it");
-  for (const AttentionBenchOption& option : kAttentionBenchOptions) {
-    const std::string name = std::string("--") + option.name;
+/// CLI11 only collects; what the values mean is the business of attention/bench/options.h.
+void add_bench_table(Bench& bench, Bench::Table& table, const char* name, const char* help,
+                     std::span<const AttentionBenchOption> options) {
+  table.app = bench.app->add_subcommand(name, help);
+  table.options = options;
+  for (const AttentionBenchOption& option : options) {
+    const std::string flag = std::string("--") + option.name;
     if (option.values == AttentionBenchOption::none) {
-      bench.attention->add_flag(name, option.help);
+      table.app->add_flag(flag, option.help);
       continue;
     }
-    CLI::Option* added = bench.attention->add_option(name, bench.values[option.name], option.help);
+    CLI::Option* added = table.app->add_option(flag, table.values[option.name], option.help);
     if (option.values == AttentionBenchOption::one)
       added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   }
 }
 
-BenchCommand bench_command(const Bench& bench) {
+void add_bench(CLI::App& app, Bench& bench) {
+  bench.app = app.add_subcommand("bench", "Measure the parts of the program");
+  bench.app->require_subcommand(1);
+  add_bench_table(bench, bench.attention, "attention", "Time attention beside LibTorch's, or verify it",
+                  kAttentionBenchOptions);
+  add_bench_table(bench, bench.stream, "stream", "Time attention beyond the memory of a device",
+                  kStreamBenchOptions);
+}
+
+BenchCommand bench_command(const Bench::Table& table) {
   BenchCommand command;
-  for (const AttentionBenchOption& option : kAttentionBenchOptions) {
-    if (bench.attention->count(std::string("--") + option.name) == 0) continue;
-    const auto values = bench.values.find(option.name);
-    command.given[option.name] = values == bench.values.end() ? std::vector<std::string>() : values->second;
+  command.name = table.app->get_name();
+  for (const AttentionBenchOption& option : table.options) {
+    if (table.app->count(std::string("--") + option.name) == 0) continue;
+    const auto values = table.values.find(option.name);
+    command.given[option.name] = values == table.values.end() ? std::vector<std::string>() : values->second;
   }
   return command;
 }
@@ -280,7 +298,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   Plan plan{};
   add_plan(app, plan);
   for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval,
-                        bench.app, bench.attention, merge.app, plan.app}) {
+                        bench.app, bench.attention.app, bench.stream.app, merge.app, plan.app}) {
     sub->set_help_flag("-h,--help", "Print this");
   }
   prepare(app);
@@ -305,7 +323,9 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (raw.help) return ShowText{help_text()};
   if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
   if (named == eval) return eval_command;
-  if (named == bench.attention) return bench_command(bench);
+  for (const Bench::Table* table : {&bench.attention, &bench.stream}) {
+    if (named == table->app) return bench_command(*table);
+  }
   if (named == merge.app) return merge_bench_command(merge);
   if (named == plan.app) return plan_command(plan);
   if (!is_main) {

@@ -32,8 +32,9 @@ struct EvalCommand {
   std::string json;                        // where to write the numbers; empty: nowhere
 };
 
-/// `bench attention`: the values of its options by name, see attention/bench/options.h.
+/// `bench attention`, `bench stream`: the values of its options by name, see attention/bench/options.h.
 struct BenchCommand {
+  std::string name;
   std::map<std::string, std::vector<std::string>> given;
 };
 

@@ -7,6 +7,7 @@
 
 #include "attention/bench/lean_table.h"
 #include "attention/bench/scan_table.h"
+#include "attention/bench/stream_table.h"
 #include "attention/bench/table.h"
 #include "attention/bench/verify.h"
 #ifdef VGGT_CUDA
@@ -37,13 +38,22 @@ std::string machine(at::Device device) {
   return processor() + ", " + std::to_string(at::get_num_threads()) + " threads";
 }
 
+/// Prints what the machine is, which begins all results.
+nlohmann::ordered_json begin_results(at::Device device, const Print& print) {
+  const std::string name = machine(device);
+  print(name + ", LibTorch " TORCH_VERSION "\n");
+  return {{"machine", name}, {"libtorch", TORCH_VERSION}};
+}
+
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 AttentionBenchResult bench_attention(const AttentionBenchOptions& options, at::Device device,
                                      const Print& print) {
-  const std::string name = machine(device);
-  nlohmann::ordered_json json = {{"machine", name}, {"libtorch", TORCH_VERSION}};
-  print(name + ", LibTorch " TORCH_VERSION "\n");
+  nlohmann::ordered_json json = begin_results(device, print);
   AttentionBenchResult result;
   if (options.verify) {
     VerifyResult verified = verify_attention(options, device, print);
@@ -54,8 +64,14 @@ AttentionBenchResult bench_attention(const AttentionBenchOptions& options, at::D
     json["lean"] = lean_table(options, device, print);
     json["scan"] = scan_table(options, device, print);
   }
-  result.json = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  result.json = text_of(json);
   return result;
+}
+
+std::string bench_stream(const StreamBenchOptions& options, at::Device device, const Print& print) {
+  nlohmann::ordered_json json = begin_results(device, print);
+  json["rows"] = stream_table(options, device, print);
+  return text_of(json);
 }
 
 }  // namespace vggt

@@ -20,4 +20,8 @@ struct AttentionBenchResult {
 AttentionBenchResult bench_attention(const AttentionBenchOptions& options, at::Device device,
                                      const Print& print);
 
+/// Measures attention_streamed() beside attention() with everything on the device, and prints a row for each.
+/// Returns all results as JSON. Throws std::invalid_argument for lengths that the host's memory cannot hold.
+std::string bench_stream(const StreamBenchOptions& options, at::Device device, const Print& print);
+
 }  // namespace vggt

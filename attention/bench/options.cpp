@@ -68,4 +68,26 @@ AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector
   return options;
 }
 
+StreamBenchOptions read_stream_bench_options(const std::map<std::string, std::vector<std::string>>& given) {
+  StreamBenchOptions options;
+  for (const auto& [name, values] : given) {
+    if (name == "type") options.types = values;
+    if (name == "lengths") {
+      for (const std::string& value : values)
+        options.lengths.push_back(number(name, value, int64_t{1}, int64_t{1'000'000'000}));
+    }
+    if (values.empty()) continue;
+    if (name == "heads") options.heads = number(name, values[0], int64_t{1}, int64_t{4096});
+    if (name == "dim") options.dim = number(name, values[0], int64_t{1}, int64_t{256});
+    if (name == "fraction") options.fraction = number(name, values[0], 1e-3, 100.0);
+    if (name == "schedule") options.schedule = values[0];
+    if (name == "repeat") options.repeat = number(name, values[0], 1, 10000);
+    if (name == "device") options.device = values[0];
+    if (name == "json") options.json = values[0];
+  }
+  check_names("type", options.types, {"fp32", "bf16", "fp16"});
+  check_names("schedule", {options.schedule}, {"blocked", "quorums", "both"});
+  return options;
+}
+
 }  // namespace vggt

@@ -50,4 +50,32 @@ bool wants_group(const AttentionBenchOptions& options, const std::string& group)
 /// The options from their values by name. Throws std::invalid_argument naming option and value.
 AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector<std::string>>& given);
 
+// The options of `bench stream`.
+inline constexpr AttentionBenchOption kStreamBenchOptions[] = {
+    {"lengths", AttentionBenchOption::many,
+     "numbers of tokens [100000 200000 400000 1000000; on a CPU 2000 4000]"},
+    {"heads", AttentionBenchOption::one, "number of heads [16]"},
+    {"dim", AttentionBenchOption::one, "size of a head [64]"},
+    {"type", AttentionBenchOption::many, "fp32, bf16, fp16 [bf16; on a CPU fp32]"},
+    {"fraction", AttentionBenchOption::one,
+     "memory of the device, of what q, k, v and the output take there [0.25]"},
+    {"schedule", AttentionBenchOption::one, "blocked, quorums or both [both]"},
+    {"repeat", AttentionBenchOption::one, "runs of each, the median counts; one where they are long [3]"},
+    {"device", AttentionBenchOption::one, "auto, cpu or cuda:N [auto]"},
+    {"json", AttentionBenchOption::one, "also write the numbers to this file"},
+};
+
+struct StreamBenchOptions {
+  std::vector<int64_t> lengths;
+  std::vector<std::string> types;
+  int64_t heads = 16, dim = 64;
+  double fraction = 0.25;
+  std::string schedule = "both";
+  int repeat = 3;
+  std::string device = "auto", json;
+};
+
+/// As read_bench_options().
+StreamBenchOptions read_stream_bench_options(const std::map<std::string, std::vector<std::string>>& given);
+
 }  // namespace vggt

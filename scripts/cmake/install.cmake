@@ -31,7 +31,8 @@ endif()
 export_targets(core vggt_attention vggt_attention_base ${kernels} vggt_model vggt_model_base vggt_weights
                vggt_archives vggt_tensors vggt_files vggt_platform vggt_torch)
 install_headers(attention/attention.h attention/attention_types.h attention/variant.h attention/cuda/cuda_plan.h
-                attention/stream/lean.h attention/stream/stream_plan.h attention/tune/autotune.h
+                attention/stream/attention_streamed.h attention/stream/lean.h attention/stream/stream_plan.h
+                attention/stream/stream_rows.h attention/tune/autotune.h
                 attention/tune/plan_cache.h model/config.h
                 model/cost_plan.h model/measure_rates.h model/rates.h
                 model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/merge_options.h

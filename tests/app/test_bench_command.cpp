@@ -1,4 +1,4 @@
-// `vggt-recon bench attention`, on a CPU and at tiny lengths.
+// `vggt-recon bench attention` and `bench stream`, on a CPU and at tiny lengths.
 #include <gtest/gtest.h>
 
 #include "tests/support/cli.h"
@@ -81,6 +81,47 @@ TEST_F(CliTest, EveryKernelOfTheCpuIsAsExactAsDocumented) {
     }
     EXPECT_EQ(kernel["error_by_length"]["errors"].size(), 3u);
   }
+}
+
+TEST_F(CliTest, StreamedAttentionIsTimedBesideResident) {
+  const Outcome outcome =
+      run("bench stream --device cpu --lengths 1 700 --heads 2 --dim 64 --fraction 2 --type fp32 bf16 "
+          "--repeat 2 --json s.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_NE(outcome.out.find("quorums"), std::string::npos) << outcome.out;
+  const json rows = parse_strictly(path("s.json"))["rows"];
+  ASSERT_EQ(rows.size(), 12u);
+  for (const json& row : rows) {
+    if (row["length"] == 1 && row.contains("failure")) continue;  // a token has too few bytes for any plan
+    ASSERT_FALSE(row.contains("failure")) << row;
+    EXPECT_GT(row["milliseconds"], 0);
+    if (row["schedule"] == "resident") continue;
+    EXPECT_LE(row["planned_bytes"], row["budget_bytes"]);
+    EXPECT_GT(row["bytes_to_device"], 0);
+    EXPECT_GT(row["ratio"], 0);
+    EXPECT_EQ(row["retries"], 0);
+    EXPECT_LT(row["error"], row["type"] == "fp32" ? 1e-6 : 1e-2);
+  }
+}
+
+TEST_F(CliTest, StreamedSchedulesThatDoNotFitSaySo) {
+  const Outcome outcome = run(
+      "bench stream --device cpu --lengths 300 --heads 2 --fraction 0.01 --schedule blocked --json s.json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const json rows = parse_strictly(path("s.json"))["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_FALSE(rows[0].contains("failure"));
+  EXPECT_NE(rows[1]["failure"].get<std::string>().find("hold no tile"), std::string::npos) << rows[1];
+}
+
+TEST_F(CliTest, BadOptionsOfBenchStreamAreRefused) {
+  expect_refusal(run("bench stream --device cpu --lengths 1000000000"), "of the host's memory");
+  expect_refusal(run("bench stream --lengths 0"), "--lengths");
+  expect_refusal(run("bench stream --fraction 0"), "--fraction");
+  expect_refusal(run("bench stream --schedule all"), "blocked, quorums, both");
+  expect_refusal(run("bench stream --groups lean"), "--groups");
+  expect_refusal(run("bench stream --device cpu --lengths 4 --json nowhere/b.json"), "nowhere");
 }
 
 TEST_F(CliTest, BadOptionsOfBenchAreRefused) {
