@@ -17,7 +17,8 @@ inline constexpr int kColumns = 256;                                 // of a til
 inline constexpr int kSums = kGroupRows * kColumns / kGroupThreads;  // of a thread
 // A cluster's two blocks share what they load of the weight: 32 bytes from L2 each clock instead of 48.
 // Tiles of 128×192 and 128×128 leave registers for a second set of sums, so that what follows a tile runs
-// beside the next one's products. On an H200 that was no faster, up to 0.2 slower: power limits the products.
+// beside the next one's products. For GELU or a residual that was no faster on an H200, which its power
+// limits.
 inline constexpr int kBlocks = 2;
 using HalfRing = Ring<kTileRows * kRowBytes, (kTileRows + kColumns) * kRowBytes, 4>;
 
