@@ -360,7 +360,7 @@ TEST_P(StreamMemory, OneFailureAnywhereCostsARetry) {
 }
 
 TEST_P(StreamMemory, TheGuardrailEvictsThenDivides) {
-  memory_.most = 4000;
+  memory_.most = 2000;
   memory_.failures = GetParam().loaded;
   const StreamReport report = run();
   EXPECT_EQ(report.retries, GetParam().loaded);
