@@ -11,8 +11,6 @@
 namespace vggt {
 namespace {
 
-constexpr int64_t kTile = 64;  // tokens
-
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
@@ -133,8 +131,8 @@ StreamPlan estimated(const Bytes& bytes, StreamPlan plan) {
 /// Queries of a call, largest first: 2^18 rows, a row for each head, fill any GPU.
 std::vector<int64_t> steps_for(const StreamShape& shape, int64_t most) {
   std::vector<int64_t> steps;
-  for (int64_t step = std::max(kTile, (int64_t{1} << 18) / shape.heads / kTile * kTile); step >= kTile;
-       step = step / 2 / kTile * kTile) {
+  for (int64_t step = std::max(kStreamTile, (int64_t{1} << 18) / shape.heads / kStreamTile * kStreamTile);
+       step >= kStreamTile; step = step / 2 / kStreamTile * kStreamTile) {
     if (step <= most || steps.empty()) steps.push_back(std::min(step, most));
   }
   return steps;
@@ -155,8 +153,8 @@ void try_blocks(std::optional<StreamPlan>& best, const Bytes& bytes, StreamPlan 
     const int64_t per_key = bytes.shape.element_bytes == 8
                                 ? (plan.loaded + 1) * 2 * bytes.row + 24 * bytes.shape.heads
                                 : blocked_device_bytes(bytes, plan) - fixed;
-    for (int64_t keys = std::min(tokens, (max_bytes - fixed) / per_key); keys >= std::min(tokens, kTile);
-         keys /= 2) {
+    for (int64_t keys = std::min(tokens, (max_bytes - fixed) / per_key);
+         keys >= std::min(tokens, kStreamTile); keys /= 2) {
       plan.key_chunk = divide_up(tokens, divide_up(tokens, keys));
       const StreamPlan settled = settle_blocked(bytes, plan);
       if (settled.device_bytes <= max_bytes) keep_faster(best, bytes.shape, settled);
@@ -235,7 +233,7 @@ StreamPlan plan_blocked(const StreamShape& shape, int64_t max_bytes) {
   const Bytes bytes(shape);
   std::optional<StreamPlan> best;
   for (int loaded : {2, 1}) {
-    const int64_t most = divide_up(shape.tokens, kTile);
+    const int64_t most = divide_up(shape.tokens, kStreamTile);
     for (int64_t blocks = 1; blocks <= most && !(best && blocks > 8 * best->subproblems);
          blocks = std::max(blocks + 1, blocks * 9 / 8)) {
       StreamPlan plan;
@@ -295,43 +293,6 @@ StreamChoice choose_stream(const StreamShape& shape, int64_t max_bytes) {
   const StreamPlan &taken = fewer ? quorums : blocked, &other = fewer ? blocked : quorums;
   return {taken,
           described(taken) + gigabytes(moved(taken)) + "; " + described(other) + gigabytes(moved(other))};
-}
-
-StreamGuardrail::StreamGuardrail(const StreamShape& shape, const StreamPlan& plan, int64_t max_bytes)
-    : shape_(shape), plan_(settle_stream(shape, plan)), bytes_(max_bytes), most_loaded_(plan.loaded) {}
-
-bool StreamGuardrail::out_of_memory() {
-  bytes_ = std::min(bytes_, plan_.device_bytes - 1);
-  if (plan_.loaded > 1) {
-    --plan_.loaded;
-    plan_ = settle_stream(shape_, plan_);
-    return true;
-  }
-  StreamPlan finer = plan_;
-  finer.step = divide_up(plan_.step, 2);
-  if (plan_.schedule == StreamSchedule::blocked) {
-    finer.query_block = divide_up(plan_.query_block, 2);
-    finer.key_chunk = divide_up(plan_.key_chunk, 2);
-    if (plan_.query_block <= kTile && plan_.key_chunk <= kTile) return false;
-  } else {
-    const Quorum& quorum = quorum_table()[static_cast<std::size_t>(plan_.quorum)];
-    ++finer.depth;
-    if (plan_.part_tokens <= kTile || std::pow(quorum.chunks, finer.depth) > kMostParts) return false;
-  }
-  plan_ = settle_stream(shape_, finer);
-  calibrating_ = true;
-  return true;
-}
-
-void StreamGuardrail::succeeded() {
-  if (!calibrating_) return;
-  calibrating_ = false;
-  for (StreamPlan more = plan_; more.loaded < most_loaded_;) {
-    ++more.loaded;
-    more = settle_stream(shape_, more);
-    if (more.device_bytes > bytes_) break;
-    plan_ = more;
-  }
 }
 
 }  // namespace vggt

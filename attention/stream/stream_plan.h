@@ -40,10 +40,11 @@ struct StreamPlan {
 /// std::invalid_argument for choices below 1, or for more parts than are practical (kMostParts).
 StreamPlan settle_stream(const StreamShape& shape, StreamPlan plan);
 inline constexpr int64_t kMostParts = 6000;
+inline constexpr int64_t kStreamTile = 64;  // tokens: the smallest block of a plan
 
 /// The plan of a schedule that takes the least time by rule, within max_bytes of the device: blocks and
 /// chunks as large as fit, against copies that outlast the computation and small calls that waste it. Throws
-/// std::invalid_argument where not even a tile (64 tokens) fits.
+/// std::invalid_argument where not even a tile (kStreamTile tokens) fits.
 StreamPlan plan_blocked(const StreamShape& shape, int64_t max_bytes);
 StreamPlan plan_quorums(const StreamShape& shape, int64_t max_bytes);
 
@@ -58,27 +59,5 @@ StreamChoice choose_stream(const StreamShape& shape, int64_t max_bytes);
 
 /// The seconds that the plan takes by rule, with an H200's rates: to compare plans, not to predict.
 double stream_seconds(const StreamShape& shape, const StreamPlan& plan);
-
-/// Stream-CQSA's guardrail (section 2.5), for both schedules.
-class StreamGuardrail {
- public:
-  StreamGuardrail(const StreamShape& shape, const StreamPlan& plan, int64_t max_bytes);
-
-  /// The plan for what is left to do.
-  const StreamPlan& plan() const { return plan_; }
-  /// After a subproblem ran out of memory: n_cap - 1, or at 1 a finer division (itr + 1, or halves), which
-  /// begins with n_cap 1. False where no finer one is left.
-  bool out_of_memory();
-  /// After a subproblem was computed. The first after a finer division calibrates: n_cap becomes what fits
-  /// into less memory than has failed so far.
-  void succeeded();
-
- private:
-  StreamShape shape_;
-  StreamPlan plan_;
-  int64_t bytes_;  // that the device can give, as far as is known
-  int most_loaded_;
-  bool calibrating_ = false;
-};
 
 }  // namespace vggt

@@ -3,6 +3,7 @@
 
 #include "attention/stream/attention_streamed.h"
 #include "attention/stream/stream_copies.h"
+#include "attention/stream/stream_guardrail.h"
 
 namespace vggt {
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attention/stream/quorum.h"
+#include "attention/stream/stream_guardrail.h"
 #include "attention/stream/stream_plan.h"
 
 namespace {
