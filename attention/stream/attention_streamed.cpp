@@ -1,6 +1,7 @@
 #include "attention/stream/attention_streamed.h"
 
 #include <chrono>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -50,7 +51,9 @@ StreamReport attention_streamed(const StreamInput& input, const StreamOutput& ou
   if (options.device.is_cuda() && !options.device.has_index()) options.device.set_index(0);
   check_rows(input, output, options.device);
   const StreamShape shape = shape_of(input, output);
-  StreamGuardrail guard(shape, plan_of(shape, input, options), options.max_bytes);
+  // Beside a plan, no bytes need be given.
+  const int64_t most = options.max_bytes > 0 ? options.max_bytes : std::numeric_limits<int64_t>::max();
+  StreamGuardrail guard(shape, plan_of(shape, input, options), most);
   StreamReport report;
   const auto copies = copies_of(input, output, options.device);
   StreamTask task{input, output, options, *copies, guard, report};

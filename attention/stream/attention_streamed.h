@@ -9,7 +9,7 @@ namespace vggt {
 
 struct StreamOptions {
   at::Device device = at::kCPU;
-  int64_t max_bytes = 0;                   // of the device's memory, beside tensors that lie there already
+  int64_t max_bytes = 0;  // of the device's memory, beside tensors that lie there already; 0 with a plan: any
   std::optional<StreamSchedule> schedule;  // none: choose_stream()'s
   std::optional<StreamPlan> plan;          // where given, instead of one for max_bytes
   double scale = 0;                        // of the logits; 0: 1/sqrt(D)
