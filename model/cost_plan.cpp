@@ -65,8 +65,9 @@ double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& r
 
 double track_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const auto Q = static_cast<double>(r.query_points);
-  return u.S * (rates.track_frame + u.pixels * rates.track_pixel) + Q * u.S * u.pixels * rates.track_pair +
-         (Q + static_cast<double>(kVirtualTracks)) * u.S * rates.track_token;
+  const double iterations = Q * u.S * u.pixels * rates.track_pair +
+                            (Q + static_cast<double>(kVirtualTracks)) * u.S * rates.track_token;
+  return u.S * (rates.track_frame + u.pixels * rates.track_pixel) + std::max(rates.track_least, iterations);
 }
 
 double compute_seconds(const std::string& stage, const MemoryRequest& r, const Units& u, const Rates& rates) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -99,8 +100,6 @@ class Measurement {
   }
 
  private:
-  static constexpr int64_t kDeepVit = 2, kQueries = 64;
-
   /// Blocks, the camera head with a trunk of one block, the dense heads.
   void measure_trunk() {
     const ProbeNetwork network(config_, 0, 1, options_, check_stop_);
@@ -160,43 +159,58 @@ class Measurement {
   }
 
   void measure_tracks(const ProbeNetwork& network) {
+    const bool gpu = options_.device.is_cuda();
     const int64_t patches = (int64_t{2} << config_.track_corr_levels) / config_.patch_size + 1;
-    Probe small = {2, std::max<int64_t>(12, patches), std::max<int64_t>(16, patches), Until::end, kQueries};
-    Probe large = network.fitted(
-        {2, std::max(few_.rows, small.rows), std::max(few_.columns, small.columns), Until::end, kQueries},
-        max_bytes_);
+    Probe small = {gpu ? 8 : 2, std::max<int64_t>(12, patches), std::max<int64_t>(16, patches), Until::end,
+                   gpu ? 512 : 64};
+    Probe large = small, least = small;
+    large.rows = std::max(large_.rows, small.rows);
+    large.columns = std::max(large_.columns, small.columns);
+    large = network.fitted(large, max_bytes_);
+    least.frames = least.queries = 1;
+    const auto iterations = [](const Seconds& s) { return s.at("track_head") - s.at("track_maps"); };
     const Seconds of_small = network.time(small), of_large = network.time(large);
     const Units u(small, config_), v(large, config_);
     const Fit maps = fit(
         {{u.S, u.S * u.pixels, of_small.at("track_maps")}, {v.S, v.S * v.pixels, of_large.at("track_maps")}});
+    const auto queries = static_cast<double>(small.queries);
     const auto sample = [&](const Units& z, const Seconds& s) {
-      return Sample{(kQueries + kVirtualTracks) * z.S, kQueries * z.S * z.pixels,
-                    s.at("track_head") - s.at("track_maps")};
+      return Sample{(queries + kVirtualTracks) * z.S, queries * z.S * z.pixels, iterations(s)};
     };
     const Fit tracks = fit({sample(u, of_small), sample(v, of_large)});
     rates_.track_frame = maps.a;
     rates_.track_pixel = maps.b;
     rates_.track_token = tracks.a;
     rates_.track_pair = tracks.b;
+    rates_.track_least = iterations(network.time(least));
   }
 
   /// DINOv2's blocks, and what more blocks cost the camera head: the same on networks that have them.
   void measure_deeper() {
     ModelOptions options = options_;
     options.heads = {.camera = true};
-    const ProbeNetwork network(config_, kDeepVit, 2, options, check_stop_);
-    const Seconds tiny = network.time({1, 2, 2});
+    const bool gpu = options_.device.is_cuda();
+    const int64_t blocks = gpu ? 6 : 2;  // enough to tell from what else the stage does
+    const ProbeNetwork network(config_, blocks, 2, options, check_stop_);
     std::vector<Sample> samples;
+    Seconds camera;  // with a trunk of two blocks
     for (const auto& [probe, seconds] : {std::pair(&many_, &many_seconds_), {&large_, &large_seconds_}}) {
       Probe embed = *probe;
-      embed.until = Until::embedded;
+      // A GPU's time for one frame is that of launches; the CPU's is the same for each.
+      const bool whole = gpu && probe == &many_;
+      if (!whole) embed.until = Until::embedded;
       const Units u(embed, config_);
-      const double block = (network.time(embed).at("patch_embed") - seconds->at("patch_embed")) / kDeepVit;
-      samples.push_back({u.N, 0, std::max(block - u.N * u.P * rates_.pair, 0.1 * block)});
+      const Seconds deep = network.time(embed);
+      if (whole) camera = deep;
+      const double block =
+          (deep.at("patch_embed") - seconds->at("patch_embed")) / static_cast<double>(blocks);
+      samples.push_back({u.N, 0, std::max(block - u.N * u.P * rates_.pair, 0.1 * std::abs(block))});
     }
     rates_.vit_token = fit_one(samples, &Sample::x0);
     if (!options_.heads.camera || config_.camera_trunk_depth < 2) return;
-    const double more = tiny.at("camera_head") / tiny_seconds_.at("camera_head") - 1;
+    if (!gpu) camera = network.time({1, 2, 2});
+    const Seconds& single = gpu ? many_seconds_ : tiny_seconds_;
+    const double more = camera.at("camera_head") / single.at("camera_head") - 1;
     const double scale = 1 + std::max(0.0, more) * static_cast<double>(config_.camera_trunk_depth - 1);
     rates_.camera_fixed *= scale;
     rates_.camera_frame *= scale;

@@ -15,7 +15,9 @@ struct Rates {
   // A frame in a dense head: what does not depend on its size, and for each pixel.
   double depth_frame = 0, depth_pixel = 0, point_frame = 0, point_pixel = 0;
   double track_frame = 0, track_pixel = 0;  // the tracker's feature maps
-  double track_pair = 0, track_token = 0;   // a query point with a pixel of a frame; with a frame
+  // The tracker's iterations: a query point with a pixel of a frame, with a frame; and what they take at
+  // least.
+  double track_pair = 0, track_token = 0, track_least = 0;
   // A byte copied.
   double to_device = 0, to_host = 0, from_scratch = 0, to_scratch = 0;
 };
@@ -41,6 +43,7 @@ void visit_rates(SomeRates& r, Visit&& visit) {
   visit("track_pixel", r.track_pixel);
   visit("track_pair", r.track_pair);
   visit("track_token", r.track_token);
+  visit("track_least", r.track_least);
   visit("to_device", r.to_device);
   visit("to_host", r.to_host);
   visit("from_scratch", r.from_scratch);

@@ -88,6 +88,21 @@ TEST(CostPlan, ABlockTakesSomeTimeHoweverFewItsTokens) {
   EXPECT_NEAR(seconds_of(predict_seconds(request(), kPlan, rates), "aggregator"), 4 * 0.5, kClose);
 }
 
+TEST(CostPlan, TheTrackersIterationsTakeSomeTimeHoweverFewItsPoints) {
+  Rates rates;
+  rates.track_frame = 1;
+  rates.track_token = 0.01;
+  rates.track_pair = 0.001;
+  rates.track_least = 20;
+  MemoryRequest r = request();
+  const MemoryPlan plan = plan_of({"track_head"});
+  r.query_points = 1;
+  EXPECT_NEAR(seconds_of(predict_seconds(r, plan, rates), "track_head"), 5 + 20, kClose);
+  r.query_points = 1000;
+  EXPECT_NEAR(seconds_of(predict_seconds(r, plan, rates), "track_head"),
+              5 + 1064 * 5 * 0.01 + 1000 * 5 * 24 * 0.001, kClose);
+}
+
 TEST(CostPlan, MergedBlocksFollowTheCountsOfMerging) {
   Rates rates;
   rates.block_token = 1;
