@@ -32,7 +32,7 @@ const char* place_name(Place place) {
   return "";
 }
 
-/// The two kinds of blocks are rows of their own, but share the aggregator's seconds.
+/// The two kinds of blocks are rows of their own; the second has the seconds of both.
 std::string timed_stage(const std::string& stage) {
   return stage == "frame_block" || stage == "global_block" ? "aggregator" : stage;
 }
@@ -41,10 +41,11 @@ std::string seconds_text(double seconds) {
   return print(seconds < 10 ? "%.2f" : "%.1f", seconds);
 }
 
-/// Of this stage; empty where they are not known, or stand in an earlier row.
+/// Of this stage; empty where they are not known, or stand in a later row.
 std::string stage_seconds_text(const NetworkPlan& plan, std::size_t row) {
-  const std::string stage = timed_stage(plan.memory.stages[row].stage);
-  if (row > 0 && timed_stage(plan.memory.stages[row - 1].stage) == stage) return "";
+  const std::vector<StageMemory>& stages = plan.memory.stages;
+  const std::string stage = timed_stage(stages[row].stage);
+  if (row + 1 < stages.size() && timed_stage(stages[row + 1].stage) == stage) return "";
   const auto found = std::ranges::find(plan.seconds, stage, &StageSeconds::stage);
   return found == plan.seconds.end() ? "" : seconds_text(found->seconds);
 }

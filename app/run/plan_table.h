@@ -24,8 +24,8 @@ struct PlanComparison {
 };
 PlanComparison compare_plans(const MemoryRequest& request, const std::optional<Rates>& rates);
 
-/// Where the plan keeps what, and each stage with its bytes, copies and seconds, line by line. With few
-/// frames merging is not worth a line.
+/// Where the plan keeps what; each stage with its bytes, copies and seconds, those of both kinds of blocks at
+/// the second; and what either way takes in all. Line by line.
 std::vector<std::string> plan_rows(const PlanComparison& plans);
 /// The same as JSON.
 std::string plan_json(const PlanComparison& plans);

@@ -32,7 +32,7 @@ TEST_F(PlanTest, PlansFramesThatNobodyHas) {
 }
 
 TEST_F(PlanTest, TakesTheCommandLineOfARun) {
-  const Outcome outcome = plan("--frames frames --out s.ply --merge on --voxel 0.1");
+  const Outcome outcome = plan("--frames frames --out s.ply --merge on --voxel 0.1 --no-autotune");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("3 frames of 56x42"), std::string::npos) << outcome.out;
   EXPECT_FALSE(fs::exists(path("s.ply")));

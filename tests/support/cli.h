@@ -61,8 +61,11 @@ class CliTest : public ::testing::Test {
 
   /// Runs the program through the shell, in the test's folder.
   Outcome run(const std::string& arguments, const std::string& before = "") {
-    const std::string command = "cd '" + dir_.string() + "' && " + before + " '" VGGT_PROGRAM "' " +
-                                arguments + " >'" + path("stdout") + "' 2>'" + path("stderr") + "'";
+    // One cache for all tests, not the user's: rates of a sanitized program would be wrong there.
+    const std::string cache = (fs::temp_directory_path() / "vggt_cli_cache").string();
+    const std::string command = "cd '" + dir_.string() + "' && export XDG_CACHE_HOME='" + cache + "' && " +
+                                before + " '" VGGT_PROGRAM "' " + arguments + " >'" + path("stdout") +
+                                "' 2>'" + path("stderr") + "'";
     const int status = std::system(command.c_str());
     Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(path("stdout")),
                     text_of(path("stderr"))};
