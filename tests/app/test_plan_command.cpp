@@ -16,7 +16,7 @@ class PlanTest : public CliTest {
 };
 
 TEST_F(PlanTest, PlansFramesThatNobodyHas) {
-  const Outcome outcome = plan("--frame-count 10000 --frame-size 518x392 --json plan.json");
+  const Outcome outcome = plan("--frame-count 10000 --frame-size 518x392 --merge off --json plan.json");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* words : {"10000 frames of 518x392", "global_block", "depth_head", "exact:", "merged:"})
     EXPECT_NE(outcome.out.find(words), std::string::npos) << outcome.out;
