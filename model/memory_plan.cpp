@@ -16,14 +16,14 @@ namespace {
 
 // Tokens that the patch embedder, and bytes that four of a dense head's largest maps, may take at once. More
 // frames at a time make neither faster; on the CPU fewer stay closer to the caches.
-constexpr int64_t kEmbedTokensCuda = 65536, kEmbedTokensCpu = 4096;
-constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{256} << 20;
+constexpr int64_t kEmbedTokensCuda = 2 * kBlockRows, kEmbedTokensCpu = 4096;
+constexpr int64_t kDenseBytesCuda = int64_t{2} << 30, kDenseBytesCpu = int64_t{256} << 20;
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;
 // Tokens that pass through the row-wise halves of blocks at once: enough for the frames' attention and for
 // matching.
-constexpr int64_t kPassRows = 4 * kBlockRows;
+constexpr int64_t kPassRows = 2 * kBlockRows;
 // Tokens of a kept layer that are projected for the dense heads at once.
 constexpr int64_t kKeepRows = 16384;
 
@@ -96,21 +96,24 @@ int64_t product_part_bytes(const MemoryRequest& r, int64_t operand, int64_t rows
   return std::min(rows * in * 4, kSplitPieceBytes);
 }
 
+/// What a piece of rows holds on its way through a block's MLP, beside the residual and attention's output.
+Terms mlp_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
+  const int64_t rows = std::min(tokens, block_rows(dim));
+  return {{"norm of a piece of rows", rows * dim * operand},  // and the projection before, the output after
+          {"hidden layer of a piece of rows", rows * 4 * dim * operand},
+          {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, 4 * dim)}};
+}
+
 /// A block's own tensors beside its residual, for `tokens` tokens of `dim` channels.
 Terms block_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
-  const int64_t state = state_bytes(r.precision), rows = std::min(tokens, block_rows(dim));
-  const int64_t cast = operand < state ? rows * dim * operand : 0;
-  const auto parts = [&](int64_t in) { return few_rows ? 0 : product_part_bytes(r, operand, rows, in); };
+  const int64_t rows = std::min(tokens, block_rows(dim));
   const MemoryTerm qkv{"q, k, v", tokens * 3 * dim * operand},
       mixed{"attention's output", tokens * dim * operand};
-  const MemoryTerm norm{"norm of a piece of rows", rows * dim * state};
-  return largest({{qkv, norm, {"its cast", cast}, {"its parts", parts(dim)}},
+  return largest({{qkv,
+                   {"norm of a piece of rows", rows * dim * operand},
+                   {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, dim)}},
                   {qkv, mixed, {"parts of q, k, v", tokens * dim * attention_part_bytes(r, operand)}},
-                  {mixed,
-                   norm,
-                   {"hidden layer of a piece of rows", rows * 4 * dim * operand},
-                   {"its input's cast or its output", std::max(cast, rows * dim * operand)},
-                   {"its parts", parts(4 * dim)}}});
+                  joined({mixed}, mlp_terms(r, tokens, dim, operand, few_rows))});
 }
 
 /// Bytes of the weights whose names begin so, in the types that they are used in.
@@ -127,7 +130,9 @@ int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view pref
 }
 
 /// What best_destinations() holds for `sources` sources of a piece.
-int64_t match_bytes(const MemoryRequest&, const Sizes& z, int64_t sources, int64_t destinations) {
+int64_t match_bytes(const MemoryRequest& r, const Sizes& z, int64_t sources, int64_t destinations) {
+  if (r.gpu && r.gpu->wgmma && z.operand == 2) return 0;
+  if (r.gpu && r.gpu->wgmma && z.operand == 4) return kSplitPieceBytes;
   return std::min(std::min(sources, std::max<int64_t>(1, kMatchScores / destinations)) * destinations,
                   kMatchScores) *
          z.state;
@@ -172,6 +177,12 @@ Terms held_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int6
   return terms;
 }
 
+/// Of a resident residual's piece there is a copy, so that half a piece's work can be undone.
+Terms piece_copy(const Sizes& z, const Schedule& s) {
+  if (s.residual != Place::device) return {};
+  return {{"copy of a piece", s.pass_frames * z.P * z.C * z.state}};
+}
+
 /// One piece of a kept layer on its way to the heads.
 Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t tokens = std::min(s.keep_frames, z.S) * z.P * z.state;
@@ -192,11 +203,10 @@ Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
                     {{"streamed attention", s.attention_bytes}}});
   }
   const MemoryTerm qkv{"q, k, v", N * 3 * z.C * z.operand};
-  return largest(
-      {{qkv, {"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * (z.state + z.operand)}},
-       {qkv,
-        {"attention's output", N * z.C * z.operand},
-        {"parts of q, k, v", N * z.C * attention_part_bytes(r, z.operand)}}});
+  return largest({{qkv, {"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand}},
+                  {qkv,
+                   {"attention's output", N * z.C * z.operand},
+                   {"parts of q, k, v", N * z.C * attention_part_bytes(r, z.operand)}}});
 }
 
 /// The same of a global block that merges tokens.
@@ -208,7 +218,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
   const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
       values{"q, k or v", N * z.C * z.operand},
       merged{"merged q, k, v", streams ? 0 : M * 3 * z.C * z.operand},
-      norm{"norm of a piece of rows", rows * z.C * (z.state + z.operand)},
+      norm{"norm of a piece of rows", rows * z.C * z.operand},
       mixed{"attention's output", M * z.C * z.operand};
   return largest({{{"destinations' metric", d * z.C * score_operand},
                    {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
@@ -221,14 +231,10 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
                   {plan, mixed, {"its projection", mixed.bytes}}});
 }
 
-/// The finishing half of a block on one piece of frames.
+/// The finishing half of a block on one piece of frames, of which a resident residual needs a copy.
 Terms finish_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  const int64_t rows = std::min(s.pass_frames * z.P, block_rows(z.C)), of_rows = rows * z.C;
-  const int64_t cast = z.operand < z.state ? of_rows * z.operand : 0;
-  return {{"norm of a piece of rows", of_rows * z.state},
-          {"hidden layer of a piece of rows", 4 * of_rows * z.operand},
-          {"its input's cast or its output", std::max(cast, of_rows * z.operand)},
-          {"its parts", product_part_bytes(r, z.operand, rows, 4 * z.C)}};
+  const int64_t tokens = s.pass_frames * z.P;
+  return joined(piece_copy(z, s), mlp_terms(r, tokens, z.C, z.operand, false));
 }
 
 /// Buffers of maps that come back from elsewhere to a dense head.
@@ -261,14 +267,16 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s, Mem
     const bool keeps = kept.contains(layer),
                merges = counts && counts->most_merged > 0 && layer >= r.merge->start;
     const Terms held = held_terms(r, z, s, layer, keeps), after = held_terms(r, z, s, layer + 1, keeps);
-    frame = largest({frame, joined(held, block_terms(r, s.pass_frames * z.P, z.C, z.operand, false))});
+    frame = largest({frame, joined(joined(held, piece_copy(z, s)),
+                                   block_terms(r, s.pass_frames * z.P, z.C, z.operand, false))});
     global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
     const int64_t mixed = merges                   ? counts->most_rows()
                           : s.qkv == Place::device ? z.S * z.P
                                                    : 3 * s.pass_frames * z.P;
     Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
     finish =
-        joined(finish, keeps ? largest({finish_terms(r, z, s), keep_terms(r, z, s)}) : finish_terms(r, z, s));
+        joined(finish, keeps ? largest({finish_terms(r, z, s), joined(piece_copy(z, s), keep_terms(r, z, s))})
+                             : finish_terms(r, z, s));
     global = largest({global, finish});
   }
   plan.stages.push_back({"frame_block", frame, {}});

@@ -13,6 +13,13 @@ namespace vggt {
 
 class AttentionTuner;  // attention/tune/autotune.h
 
+/// How one run goes, whatever model it is of.
+struct RunOptions {
+  std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
+  MemoryBudget budget = {};                // that the run keeps, by plan_memory()
+  int plans_passed = 0;  // it begins with a smaller plan than the first that fits, by so many
+};
+
 /// How a model is loaded and run. On a GPU, LibTorch's own products in fp32 follow a setting of the process:
 /// at::globalContext().setAllowTF32CuBLAS(), which must be true for Precision::tf32 and false (LibTorch's
 /// default) for every other. The program makes it, once; the model only checks it and throws c10::Error.
@@ -25,10 +32,10 @@ struct ModelOptions {
   /// Where this is half, the camera head, which runs in fp32, takes automatic.
   AttentionVariant attention = AttentionVariant::automatic;
   AttentionTuner* tuner = nullptr;         // as in AttentionOptions; it must outlive the model
-  std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
+  std::optional<MergeOptions> merge = {};  // of a run that is not told otherwise, as in RunOptions
   bool weights_on_host = false;            // of blocks and heads, until a run needs them
-  MemoryBudget budget = {};                // that runs keep, by plan_memory()
-  int plans_passed = 0;  // runs begin with a smaller plan than the first that fits, by so many
+  MemoryBudget budget = {};                // likewise
+  int plans_passed = 0;                    // likewise
 };
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this

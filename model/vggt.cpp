@@ -219,8 +219,8 @@ class PatchMaps {
 /// stood.
 class Vggt::Run {
  public:
-  Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request, const Sink& sink,
-      const Observer& observer);
+  Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request, int plans_passed,
+      const Sink& sink, const Observer& observer);
 
   void trunk();
   void camera();
@@ -267,12 +267,12 @@ class Vggt::Run {
 };
 
 Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request,
-               const Sink& sink, const Observer& observer)
+               int plans_passed, const Sink& sink, const Observer& observer)
     : net_(net),
       frames_(frames),
       request_(request),
-      plan_(plan_memory(request, net.options.plans_passed)),
-      plans_passed_(net.options.plans_passed),
+      plan_(plan_memory(request, plans_passed)),
+      plans_passed_(plans_passed),
       sink_(sink),
       observer_(observer),
       kept_(net.kept_layers()),
@@ -324,7 +324,7 @@ void Vggt::Run::trunk() {
   if (points_) maps(point_maps_, *points_, "points");
   if (tracks_) maps(track_maps_, tracks_->feature_extractor(), "tracks");
   if (!trunk_)
-    trunk_.emplace(*net_.aggregator, frames_, kept_, net_.options.merge, keep_, plan_.schedule, observer_);
+    trunk_.emplace(*net_.aggregator, frames_, kept_, request_.merge, keep_, plan_.schedule, observer_);
   trunk_->run();
   trunk_.reset();
 }
@@ -428,6 +428,12 @@ const Config& Vggt::config() const {
 
 void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
                const Observer& observer) const {
+  const ModelOptions& own = network_->options;
+  run(frames, query_points, sink, observer, {own.merge, own.budget, own.plans_passed});
+}
+
+void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+               const Observer& observer, const RunOptions& options) const {
   const Network& net = *network_;
   const int64_t patch = net.config.patch_size;
   if (frames.frames < 1 || frames.height < patch || frames.width < patch || frames.height % patch != 0 ||
@@ -452,7 +458,9 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   request.height = frames.height;
   request.width = frames.width;
   request.query_points = with_tracks ? query_points.size(0) : 0;
-  Run run(net, frames, request, sink, observer);
+  request.merge = options.merge;
+  request.budget = options.budget;
+  Run run(net, frames, request, options.plans_passed, sink, observer);
   const auto stage = [&](const char* name, const auto& work) {
     for (;;) {
       try {

@@ -28,6 +28,9 @@ class Vggt {
   /// (a frame too small for the tracker), c10::Error for a TF32 setting that is not the precision's.
   void run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
            const Observer& observer = {}) const;
+  /// The same with other options than the model's for this run.
+  void run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+           const Observer& observer, const RunOptions& options) const;
 
   const Config& config() const;
 

@@ -74,7 +74,8 @@ Side run_side(const ModelPlan& plan, const FrameSet& frames, int64_t repeat, Att
   for (int64_t run = 0; run < repeat; ++run) {
     side.predictions = {};
     StageTimes times;
-    run_network(model, plan, frames, sink_into(side.predictions, frames, times), times, events);
+    run_network(model, plan, {plan.options.merge, plan.options.budget}, frames,
+                sink_into(side.predictions, frames, times), times, events);
     const double seconds = sum(times.stages());
     if (seconds < fastest) side.stage_seconds = times.stages();
     fastest = std::min(fastest, seconds);
@@ -150,6 +151,7 @@ void run_bench_merge(const MergeBenchCommand& command, Console& console) {
   set_process_threads(command.options.threads);
   RunPlan plan = plan_measurement(command.options);
   set_process_precision(plan.model.options.precision);
+  set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {
     check_apart({command.json}, {command.options.frames, plan.model.weights.path()});
     check_writable({command.json});

@@ -7,6 +7,7 @@
 #include "app/cli/process.h"
 #include "app/report/summary.h"
 #include "app/run/device.h"
+#include "app/run/merging.h"
 #include "app/run/plan_table.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
@@ -47,6 +48,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   if (command.frame_count > 0) options.frames = "-";  // which is not read
   const RunPlan plan = plan_measurement(options);
   set_process_precision(plan.model.options.precision);
+  set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {
     check_apart({command.json}, {options.frames, plan.model.weights.path()});
     check_writable({command.json});
@@ -54,7 +56,11 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
   size_request(command, plan, events, request);
-  const PlanComparison plans = compare_plans(request, rates_for(plan.model, plan.model.autotune, events));
+  const std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
+  const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  if (!merging.note.empty()) events.info(merging.note);
+  request.merge = merging.merge;
+  const PlanComparison plans = compare_plans(request, rates);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +

@@ -3,7 +3,14 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <opencv2/core/utility.hpp>
+#ifdef VGGT_CUDA
+#include <c10/core/AllocatorConfig.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
+#endif
 
 namespace vggt {
 
@@ -15,6 +22,21 @@ void set_process_threads(int64_t threads) {
 
 void set_process_precision(Precision precision) {
   at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
+}
+
+void set_process_gpu_memory([[maybe_unused]] at::Device device,
+                            [[maybe_unused]] const std::optional<int64_t>& bytes) {
+#ifdef VGGT_CUDA
+  if (!bytes) return;
+  // Segments that grow leave few fragments.
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+  std::size_t free = 0, total = 0;
+  const c10::DeviceGuard guard(device);
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess || total == 0) return;  // the run says why
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  c10::cuda::CUDACachingAllocator::setMemoryFraction(
+      std::min(1.0, static_cast<double>(*bytes) / static_cast<double>(total)), device.index());
+#endif
 }
 
 }  // namespace vggt

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "model/model_options.h"
 
@@ -12,5 +13,9 @@ namespace vggt {
 void set_process_threads(int64_t threads);
 /// Whether LibTorch's matrix products may be TF32: with precision tf32 alone.
 void set_process_precision(Precision precision);
+
+/// The most that LibTorch may reserve on a GPU, bytes; nothing: all there is. Before anything is allocated
+/// there.
+void set_process_gpu_memory(at::Device device, const std::optional<int64_t>& bytes);
 
 }  // namespace vggt

@@ -10,6 +10,7 @@ void run_reconstruct_command(const Options& options, Console& console) {
   set_process_threads(options.threads);
   const RunPlan plan = plan_run(options);
   set_process_precision(plan.model.options.precision);
+  set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   const Events events = console.events();
   if (options.dry_run) {
     for (const std::string& line : describe(plan, events)) console.result(line);

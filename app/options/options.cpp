@@ -198,6 +198,27 @@ std::pair<int, int> parse_picture_size(const std::string& text, const std::strin
   return {*width, *height};
 }
 
+std::optional<int64_t> parse_bytes(const std::string& text, const std::string& where) {
+  if (text.empty()) return std::nullopt;
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  std::string unit = text.substr(std::min(text.find_first_not_of(' ', digits), text.size()));
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::toupper(c); });
+  const std::map<std::string, double> units = {{"", 1},          {"B", 1},
+                                               {"KB", 1e3},      {"MB", 1e6},
+                                               {"GB", 1e9},      {"TB", 1e12},
+                                               {"K", 1e3},       {"M", 1e6},
+                                               {"G", 1e9},       {"T", 1e12},
+                                               {"KIB", 1 << 10}, {"MIB", 1 << 20},
+                                               {"GIB", 1 << 30}, {"TIB", 1099511627776.0}};
+  const auto factor = units.find(unit);
+  const auto number = parse_number<double>(std::string_view(text).substr(0, digits));
+  constexpr double kMost = 1e15;
+  const bool in_range =
+      factor != units.end() && number && *number * factor->second >= 1 && *number * factor->second <= kMost;
+  if (!in_range) bad_value(where, text, "a size such as 6GB, 500MB or 1.5GiB");
+  return static_cast<int64_t>(*number * factor->second);
+}
+
 std::vector<std::string> precisions_for(const std::string& attention) {
   if (attention == "strict" || attention == "split") return {"fp32", "tf32"};
   if (attention == "turbo") return {"tf32"};
@@ -217,6 +238,8 @@ void check_options_but_outputs(const Options& options) {
   check_attention(options);
   parse_outliers(options.outliers, "outliers");
   parse_picture_size(options.picture_size, "picture-size");
+  parse_bytes(options.gpu_memory, "gpu-memory");
+  parse_bytes(options.host_memory, "host-memory");
   if (!options.picture.empty() && options.out.empty()) {
     throw std::invalid_argument("picture: it shows the scene, which needs --out");
   }

@@ -24,10 +24,11 @@ struct Options {
   std::string query_points;
   std::string precision = "auto", attention = "auto", device = "auto";
   bool no_autotune = false;
-  std::string merge = "off";
+  std::string merge = "auto";
   int64_t merge_start = 0;
   double merge_ratio = 0.9, merge_protect = 0.1;
   int64_t merge_seed = 33;
+  std::string gpu_memory, host_memory, scratch;
   int64_t threads = 0;
 
   double conf_percentile = 50;
@@ -64,9 +65,9 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"fps", kInput, "X", "of a video: X frames a second [1], or every Nth", {}, 1e-6, 1e6}, o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
-  visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a white square", {"crop", "pad"}},
+  visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a square; pixels", {"crop", "pad"}},
         o.fit);
-  visit(I{"width", kInput, "N", "image width the network sees (pad: long side)", {}, 14, 16384}, o.width);
+  visit(I{"width", kInput, "N", "", {}, 14, 16384}, o.width);
   visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
 
   visit(I{"weights", kModel, "FILE", "model: .ts, .safetensors, .pt [the small model]"}, o.weights);
@@ -98,18 +99,20 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
-  visit(I{"merge", kModel, "on|off", "merge like tokens [off], from global block N", {"on", "off"}}, o.merge);
+  visit(I{"merge", kModel, "auto|on|off", "merge tokens, from block N", {"auto", "on", "off"}}, o.merge);
   visit(I{"merge-start", kModel, "N", "", {}, 0, 1e9}, o.merge_start);
   visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);
   visit(I{"merge-protect", kModel, "R", "", {}, 0, 1}, o.merge_protect);
   visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
   visit(I{"device", kModel, "D", "where: auto|cpu|cuda|cuda:N; CPU threads [all]"}, o.device);
   visit(I{"threads", kModel, "N", "", {}, 0, 4096}, o.threads);
+  visit(I{"gpu-memory", kModel, "SIZE", "use no more than this, as 6GB"}, o.gpu_memory);
+  visit(I{"host-memory", kModel, "SIZE", ""}, o.host_memory);
+  visit(I{"scratch", kModel, "DIR", "folder for what does not fit into the memory"}, o.scratch);
 
-  visit(I{"conf-percentile", kScene, "P", "drop the least confident P % of pixels [50]", {}, 0, 100},
+  visit(I{"conf-percentile", kScene, "P", "drop the P % least confident, or all < X", {}, 0, 100},
         o.conf_percentile);
-  visit(I{"conf-threshold", kScene, "X", "drop pixels of confidence below X instead", {}, -kBig, kBig},
-        o.conf_threshold);
+  visit(I{"conf-threshold", kScene, "X", "", {}, -kBig, kBig}, o.conf_threshold);
   visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240) ones"}, o.mask_black);
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
   visit(I{"depth-edge", kScene, "R", "drop depth edges: 3x3 spread above R x depth", {}, 0, 1e6},
@@ -155,6 +158,9 @@ std::optional<OutlierOption> parse_outliers(const std::string& text, const std::
 
 /// The width and height of `picture-size`.
 std::pair<int, int> parse_picture_size(const std::string& text, const std::string& where);
+
+/// The bytes that a text such as 6GB, 500 MB, 1.5GiB or 1000000 says; nothing for an empty one.
+std::optional<int64_t> parse_bytes(const std::string& text, const std::string& where);
 
 /// The precisions that this choice of `attention` goes with; the first is the one it stands for.
 std::vector<std::string> precisions_for(const std::string& attention);

@@ -11,6 +11,7 @@
 #include "io/files/numbers.h"
 #ifdef VGGT_CUDA
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
 #include <cuda_runtime_api.h>
 #endif
 
@@ -126,6 +127,16 @@ void wait_for([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) check(cudaDeviceSynchronize());
 #endif
+}
+
+int64_t free_bytes([[maybe_unused]] at::Device device) {
+  std::size_t free = 0;
+#ifdef VGGT_CUDA
+  const c10::DeviceGuard guard(device);
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total));
+#endif
+  return static_cast<int64_t>(free);
 }
 
 DeviceMemory peak_device_memory([[maybe_unused]] at::Device device) {

@@ -8,6 +8,7 @@
 #include "app/run/attention_cache.h"
 #include "app/run/device.h"
 #include "app/run/frame_input.h"
+#include "app/run/merging.h"
 #include "app/run/model_loader.h"
 #include "app/run/plan_table.h"
 #include "app/run/rates_cache.h"
@@ -119,9 +120,7 @@ void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras
   files.write(*paths.trajectory, [&](const auto& place) { write_tum(place, cameras); });
 }
 
-void report_plan(const RunPlan& plan, const FrameSet& frames, const std::optional<Rates>& rates,
-                 Report& report) {
-  const NetworkPlan network = plan_network(request_for(plan.memory, frames), rates);
+void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network, Report& report) {
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
   for (const StageSeconds& stage : network.seconds)
@@ -187,17 +186,26 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   TunedAttention tuned(plan.model.options.device, plan.model.autotune);
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
-  const auto space = std::make_shared<HostSpace>(plan.storage);
+  const auto space = std::make_shared<HostSpace>(plan.limits.storage);
   const FrameSet frames = frames_of(plan, space, events);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
-  report_plan(plan, frames, rates, result.report);
+  RunOptions options;
+  options.budget = plan.limits.network;
+  if (options.budget.scratch) options.budget.scratch = space->folder().path();
+  MemoryRequest request = request_for(plan.memory, frames);
+  const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  if (!merging.note.empty()) events.info(merging.note);
+  options.merge = request.merge = merging.merge;
+  const NetworkPlan network = plan_network(request, rates);
+  if (!network.memory.fits) throw std::invalid_argument(budget_refusal(request, network.memory));
+  report_plan(plan, frames, network, result.report);
   const Vggt model = loader.wait(events);
   times.add("weights", loader.seconds());
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
-  run_network(model, plan.model, frames, sink.sink(), times, events);
+  run_network(model, plan.model, options, frames, sink.sink(), times, events);
   tuned.save();
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
@@ -219,7 +227,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const ModelOptions& model = plan.model.options;
   check_writable(paths.all());
   for (const std::string& note : plan.notes) events.info(note);
-  const FrameSet frames = frames_of(plan, std::make_shared<HostSpace>(plan.storage), events);
+  const FrameSet frames = frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), events);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);
@@ -232,9 +240,11 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("device:    " + device_name(model.device));
   lines.push_back("precision: " + precision_name(model.precision));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
-  if (model.merge) lines.push_back("merging:   " + merge_text(*model.merge));
-  const PlanComparison plans =
-      compare_plans(request_for(plan.memory, frames), rates_for(plan.model, plan.model.autotune, events));
+  const std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
+  MemoryRequest request = request_for(plan.memory, frames);
+  request.merge = choose_merging(request, plan.given.merge, rates).merge;
+  if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
+  const PlanComparison plans = compare_plans(request, rates);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));

@@ -18,8 +18,8 @@ const char* unit_of(const std::string& stage) {
 
 }  // namespace
 
-void run_network(const Vggt& model, const ModelPlan& plan, const FrameSet& frames, const Sink& sink,
-                 StageTimes& times, const Events& events) {
+void run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options, const FrameSet& frames,
+                 const Sink& sink, StageTimes& times, const Events& events) {
   const at::Device device = plan.options.device;
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
   at::Tensor queries;
@@ -30,13 +30,15 @@ void run_network(const Vggt& model, const ModelPlan& plan, const FrameSet& frame
     std::copy_n(plan.queries.front().data(), 2 * count, queries.data_ptr<float>());
   }
   times.restart();
-  model.run(provide_frames(frames), queries, sink, [&](const StageReport& report) {
+  const auto observe = [&](const StageReport& report) {
     events.check_stop();
+    if (!report.warning.empty()) events.warn(report.warning);
     if (report.total == 0) return;
     wait_for(device);  // a GPU runs behind: times, progress and stopping would be those of the launches
     if (report.done > 0) times.count(report.stage);
     events.progress(report.stage, unit_of(report.stage), report.done, report.total);
-  });
+  };
+  model.run(provide_frames(frames), queries, sink, observe, options);
 }
 
 }  // namespace vggt

@@ -40,6 +40,13 @@ std::optional<MergeOptions> plan_merging(const Options& options) {
                       static_cast<uint64_t>(options.merge_seed)};
 }
 
+/// Whether the weights wait on the host until they are needed: where they would fill the device.
+bool weights_wait(const Config& config, const ModelOptions& model) {
+  constexpr int64_t kShare = 2;
+  if (!model.device.is_cuda()) return false;
+  return weight_bytes(memory_request(config, model)) > model.budget.device / kShare;
+}
+
 OutputPlan plan_output_files(const Options& options) {
   OutputPlan outputs;
   outputs.paths = plan_outputs(options.out, options.picture, options.save_predictions);
@@ -64,6 +71,9 @@ RunPlan settle(const Options& options) {
   const AdjustPlan adjust{choose_adjustment(options, heads, config.bundle_adjust),
                           options.bundle_adjust == "on"};
   check_model_options(config, model);
+  const MemoryLimits limits = choose_limits(options, model.device);
+  model.budget = limits.network;
+  model.weights_on_host = weights_wait(config, model);
   QueryPoints queries;
   if (!options.query_points.empty()) queries = read_query_points(options.query_points);
   MemoryRequest memory = memory_request(config, model);
@@ -77,7 +87,7 @@ RunPlan settle(const Options& options) {
           std::move(memory),
           std::move(heads.notes),
           options,
-          {}};
+          limits};
 }
 
 }  // namespace

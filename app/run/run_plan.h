@@ -5,11 +5,11 @@
 
 #include "app/options/options.h"
 #include "app/run/head_choice.h"
+#include "app/run/memory_limits.h"
 #include "app/run/outputs.h"
 #include "app/run/query_points.h"
 #include "app/scene/scene_builder.h"
 #include "app/scene/scene_filters.h"
-#include "io/files/host_storage.h"
 #include "io/frames/frames.h"
 #include "io/weights/weight_file.h"
 #include "model/memory_plan.h"
@@ -55,7 +55,7 @@ struct RunPlan {
   MemoryRequest memory;            // of the network; the frames' number and size follow when they are read
   std::vector<std::string> notes;  // what a person should be told beforehand, one line each
   Options given;                   // the options as typed, for the report alone
-  HostStorage storage;             // of frames and of what the dense heads say of them
+  MemoryLimits limits;             // of the network, of frames and of what the dense heads say of them
 };
 
 /// Opens the weight file and the query points, and settles everything that the options leave open. Throws

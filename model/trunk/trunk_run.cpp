@@ -71,13 +71,18 @@ void TrunkRun::pass(const Work& work) {
     work(first, residual_.take(first, std::min(schedule_.pass_frames, S_ - first)));
 }
 
-/// The same from frame done_ on, where work changes x. A piece is stored when its work is done.
+/// The same from frame done_ on, where work changes x. Half a piece's work does not remain.
 template <class Work>
 void TrunkRun::storing_pass(const Work& work) {
   while (done_ < S_) {
-    at::Tensor x = residual_.take(done_, std::min(schedule_.pass_frames, S_ - done_));
-    if (residual_.is_resident()) x = x.clone();  // half a piece's work must not remain
-    work(done_, x);
+    at::Tensor x = residual_.take(done_, std::min(schedule_.pass_frames, S_ - done_)), before;
+    if (residual_.is_resident()) before = x.clone();
+    try {
+      work(done_, x);
+    } catch (...) {
+      if (before.defined()) x.copy_(before);
+      throw;
+    }
     residual_.give(done_, x);
     done_ += x.size(0);
   }
@@ -219,7 +224,7 @@ void TrunkRun::plan_merging(const Block& block) {
   const auto metric_of = [&](int64_t first, const at::Tensor& x, const at::Tensor& all, int64_t begin,
                              at::Tensor to) {
     const at::Tensor tokens = all.narrow(0, begin, to.size(0)) - first * P_;  // rows of the piece
-    block.metric_into(to, rows_of(x).index_select(0, tokens));
+    block.metric_into(to, rows_of(x), &tokens);
     return to;
   };
   const at::Tensor targets = at::empty({layout.destinations.size(0), C_}, type);  // [d,C]
@@ -255,7 +260,8 @@ void TrunkRun::merged_attention(const Block& block) {
         at::Tensor place = values.narrow(0, first * P_, x.size(0) * P_);
         block.project_part_into(place, part, rows_of(x), &rope_);
       });
-      merged.select(1, part).copy_(plan_->apply(values));
+      at::Tensor means = merged.select(1, part);  // [M,A,D]
+      plan_->apply_into(means, values);
     }
   }
   // One name for all: each one's memory is free as soon as the next is made.

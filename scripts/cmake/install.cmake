@@ -36,7 +36,7 @@ install_headers(attention/attention.h attention/attention_types.h attention/vari
                 attention/tune/plan_cache.h model/config.h
                 model/cost_plan.h model/measure_rates.h model/rates.h
                 model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/merge_options.h
-                model/observer.h model/precision.h model/predictions.h model/state/binder.h model/vggt.h
+                model/observer.h model/precision.h model/predictions.h model/schedule.h model/state/binder.h model/vggt.h
                 io/weights/weight_file.h)
 
 if(VGGT_APP)
@@ -48,7 +48,7 @@ if(VGGT_APP)
   # The whole run without the command line.
   export_targets(run vggt_run vggt_adjust vggt_report vggt_scene vggt_options vggt_events)
   install_headers(app/events/events.h app/options/options.h app/options/options_yaml.h
-                  app/report/report.h app/run/head_choice.h app/run/outputs.h app/run/query_points.h
+                  app/report/report.h app/run/head_choice.h app/run/memory_limits.h app/run/outputs.h app/run/query_points.h
                   app/run/reconstruct.h app/run/run_plan.h app/scene/dense_maps.h app/scene/for_each_frame.h
                   app/scene/frame_points.h app/scene/rank_search.h app/scene/scene_builder.h app/scene/scene_cloud.h
                   app/scene/scene_filters.h)

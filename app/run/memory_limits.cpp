@@ -1,0 +1,49 @@
+#include "app/run/memory_limits.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "app/run/device.h"
+
+namespace vggt {
+namespace {
+
+// What the process takes on a GPU beside LibTorch's allocator: the CUDA context, code of kernels, workspaces
+// of libraries. Measured on an H200; fragments are LibTorch's reserve that no tensor of ours can use.
+constexpr int64_t kGpuProgramBytes = 750'000'000;
+constexpr double kFragments = 0.05;
+// And on the host: libraries, decoders, and what CUDA keeps there.
+constexpr int64_t kHostProgramBytes = 700'000'000, kHostCudaBytes = 2'300'000'000;
+
+int64_t left_of(const char* option, int64_t bytes, int64_t program) {
+  if (bytes > program) return bytes - program;
+  throw std::invalid_argument(std::string(option) + ": the program itself takes " +
+                              std::to_string(program / 1'000'000) + " MB; expected more, got " +
+                              std::to_string(bytes / 1'000'000) + " MB");
+}
+
+}  // namespace
+
+MemoryLimits choose_limits(const Options& options, at::Device device) {
+  MemoryLimits limits;
+  const auto gpu = parse_bytes(options.gpu_memory, "gpu-memory");
+  const auto host = parse_bytes(options.host_memory, "host-memory");
+  if (gpu && !device.is_cuda()) throw std::invalid_argument("gpu-memory: the run is on the CPU");
+  if (gpu) {
+    limits.gpu_allocator = left_of("gpu-memory", *gpu, kGpuProgramBytes);
+    limits.network.device =
+        static_cast<int64_t>((1 - kFragments) * static_cast<double>(*limits.gpu_allocator));
+  } else if (device.is_cuda()) {
+    limits.network.device = static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device)));
+  }
+  if (!options.scratch.empty()) limits.network.scratch = limits.storage.scratch = options.scratch;
+  if (!host) return limits;
+  const int64_t left =
+      left_of("host-memory", *host, kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0));
+  limits.storage.bytes = left / 4;
+  limits.network.host = left - limits.storage.bytes;
+  return limits;
+}
+
+}  // namespace vggt

@@ -1,0 +1,22 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "model/memory_plan.h"
+#include "model/rates.h"
+
+namespace vggt {
+
+struct MergeChoice {
+  std::optional<MergeOptions> merge;
+  std::string note;  // one line for a person, where the choice was the program's; else empty
+};
+
+/// Whether a run merges tokens. request: of a network with sizes; its `merge` holds how it would. wish: auto,
+/// on or off. With auto it merges where that saves at least kMergeSeconds and half the time, and never where
+/// the rates are not known.
+MergeChoice choose_merging(const MemoryRequest& request, const std::string& wish,
+                           const std::optional<Rates>& rates);
+inline constexpr double kMergeSeconds = 20;
+
+}  // namespace vggt
