@@ -109,10 +109,15 @@ at::ScalarType Block::metric_type() const {
   return half ? qkv_.bias.scalar_type() : norm1_.weight.scalar_type();
 }
 
-void Block::metric_into(at::Tensor& metric, const at::Tensor& rows) const {
-  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+void Block::metric_into(at::Tensor& metric, const at::Tensor& rows, const at::Tensor* row_of) const {
+  in_pieces(metric.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
     at::Tensor part = metric.narrow(0, first, count);
-    unit_norm_rows(part, rows.narrow(0, first, count), norm1_);
+    if (row_of) {
+      const at::Tensor from = row_of->narrow(0, first, count);
+      unit_norm_rows(part, rows, norm1_, &from);
+    } else {
+      unit_norm_rows(part, rows.narrow(0, first, count), norm1_);
+    }
   });
 }
 

@@ -50,8 +50,8 @@ class Block {
   /// What tokens are compared by when they merge: norm1 of rows [R,C], each of unit length -> [R,C] of
   /// metric_type().
   at::Tensor metric(const at::Tensor& rows) const;
-  /// The same into metric [R,C], contiguous.
-  void metric_into(at::Tensor& metric, const at::Tensor& rows) const;
+  /// The same into metric [R,C], contiguous; with row_of [R] int64, of these of rows [N,C].
+  void metric_into(at::Tensor& metric, const at::Tensor& rows, const at::Tensor* row_of = nullptr) const;
   /// Of projections, and of what attention puts out.
   at::ScalarType operand_type() const { return qkv_.bias.scalar_type(); }
   /// bf16 or fp16 where these are a GPU's operands, else the state type.

@@ -118,10 +118,10 @@ __global__ void __launch_bounds__(kThreads) row_pass_kernel(const RowPass p) {
   __shared__ float of_warp[4][kWarpsOfBlock];
   const int64_t row = int64_t{blockIdx.x} * (kWarpsOfBlock / kWarps) + threadIdx.x / (32 * kWarps);
   RowPart<kWarps> part{p.columns, row < p.rows};
-  float* x = p.x + row * p.columns;
+  const int64_t from = part.exists && p.row_of != nullptr ? p.row_of[row] : row;
+  float* x = p.x + (kAdd ? row : from) * p.columns;
   part.load(x);
   if constexpr (kAdd) {
-    const int64_t from = part.exists && p.row_of != nullptr ? p.row_of[row] : row;
     part.add(static_cast<const Value*>(p.added) + from * p.columns, p.gamma, x);
   }
   if constexpr (kNorm != RowNorm::none) {

@@ -91,16 +91,20 @@ void norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm) {
   y.copy_(norm(rows));
 }
 
-void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm) {
+void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm, const at::Tensor* row_of) {
+  TORCH_CHECK(y.size(0) == (row_of ? row_of->numel() : rows.size(0)) && y.size(1) == rows.size(1),
+              "rows: no room for norms of ", row_of ? row_of->sizes() : rows.sizes(), " in ", y.sizes());
 #ifdef VGGT_CUDA
   if (kernels_take(rows, y)) {
     RowPass pass = row_pass(rows);
+    pass.rows = y.size(0);
+    if (row_of) pass.row_of = row_of->const_data_ptr<int64_t>();
     set_norm(pass, y, norm);
     return run(pass, RowNorm::unit, y);
   }
 #endif
-  const at::Tensor normed = norm(rows);                                   // [R,C]
-  const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);  // [R,1]
+  const at::Tensor normed = norm(row_of ? rows.index_select(0, *row_of) : rows);  // [R,C]
+  const at::Tensor length = normed.norm(2, {1}, true).clamp_min_(kTiny);          // [R,1]
   at::div_out(y, normed, length);
 }
 

@@ -20,8 +20,9 @@ struct Addition {
 /// state type.
 void norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm);
 
-/// The same, each row of unit length.
-void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm);
+/// The same, each row of unit length. With row_of [R] int64, contiguous, y's rows are of rows [N,C] those.
+void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm,
+                    const at::Tensor* row_of = nullptr);
 
 /// rows += addition.
 void add_rows_(at::Tensor& rows, const Addition& addition);

@@ -36,9 +36,10 @@ struct MergePlan {
   int64_t unmerged = 0;  // u
 
   int64_t rows() const { return offsets.size(0) - 1; }
-  /// The mean of every row's tokens: x [N,...] contiguous -> [M,...], of the same type; a row of one token is
-  /// that token. Sums in a fixed order: the same on every run.
-  at::Tensor apply(const at::Tensor& x) const;
+  /// The mean of every row's tokens: x [N,...] contiguous -> out [M,...], of its type, which may be every
+  /// other part of rows as in [M,3,...], and on another device. A row of one token is that token. Sums in a
+  /// fixed order: the same on every run.
+  void apply_into(at::Tensor& out, const at::Tensor& x) const;
   /// What each token takes back: [M,...] -> [N,...].
   at::Tensor undo(const at::Tensor& merged) const;
 };

@@ -75,6 +75,10 @@ TEST_P(BlockPieces, OfTheProjectionAreWhatTheWholeHas) {
   block.metric_into(metric, rows);
   EXPECT_EQ(metric.scalar_type(), block.metric_type());
   EXPECT_TRUE(at::equal(metric, block.metric(rows)));
+  const at::Tensor some = at::tensor({4, 0, 3}, at::kLong);
+  at::Tensor of_some = at::empty({3, rows.size(1)}, rows.options());
+  block.metric_into(of_some, rows, &some);
+  EXPECT_TRUE(at::equal(of_some, metric.index_select(0, some)));
   EXPECT_LE((metric.norm(2, {1}) - 1).abs().max().item<double>(), 1e-12);
 }
 

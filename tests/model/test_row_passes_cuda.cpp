@@ -90,6 +90,20 @@ TEST_P(RowPassesCuda, UnitNormsHaveUnitLength) {
   EXPECT_TRUE((y == 0).all().item<bool>());
 }
 
+TEST_P(RowPassesCuda, UnitNormsOfNamedRows) {
+  const LayerNorm norm = make_norm(columns());
+  const at::Tensor x = normal(100) * 3 + 1, before = x.clone();
+  for (int64_t rows : {1, 9, 517}) {
+    const at::Tensor row_of = at::randint(100, {rows}, at::device(at::kCUDA).dtype(at::kLong));
+    at::Tensor memory = room(rows), y = memory.narrow(0, 8, rows), same = at::empty_like(y);
+    unit_norm_rows(y, x, norm, &row_of);
+    unit_norm_rows(same, x.index_select(0, row_of), norm);
+    EXPECT_TRUE(at::equal(y, same));
+    expect_sentinels(memory);
+  }
+  EXPECT_TRUE(at::equal(x, before));
+}
+
 TEST_P(RowPassesCuda, AdditionsAndTheNormBehindThem) {
   const LayerNorm norm = make_norm(columns());
   const at::Tensor gamma = normal(1)[0] * 0.1;

@@ -21,6 +21,14 @@ at::Tensor unit_rows(const at::Tensor& x) {
   return x / x.norm(2, {1}, true);
 }
 
+at::Tensor apply(const MergePlan& plan, const at::Tensor& x) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape[0] = plan.rows();
+  at::Tensor merged = at::empty(shape, x.options());
+  plan.apply_into(merged, x);
+  return merged;
+}
+
 MergeLayout layout_of(int64_t frames, int64_t rows, int64_t columns, const MergeOptions& options = {}) {
   return merge_layout(frames, rows, columns, kSpecial, options, at::kCPU);
 }
@@ -38,12 +46,12 @@ TEST_P(MergeParity, EqualsTheReference) {
   const MergeLayout layout = layout_of(frames, rows, columns);
   const MergePlan plan = plan_merge(layout, unit_rows(golden.at("metric")));
   for (const char* part : {"q", "k", "v"}) {
-    const at::Tensor merged = plan.apply(golden.at(part)),
+    const at::Tensor merged = apply(plan, golden.at(part)),
                      expected = golden.at(std::string("merged_") + part);
     ASSERT_EQ(merged.sizes(), expected.sizes());
     EXPECT_LE((merged - expected).abs().max().item<double>(), 1e-6) << part;
   }
-  const at::Tensor undone = plan.undo(plan.apply(golden.at("q")));  // [N,64]
+  const at::Tensor undone = plan.undo(apply(plan, golden.at("q")));  // [N,64]
   EXPECT_LE((undone - golden.at("unmerged_q")).abs().max().item<double>(), 1e-6);
 }
 
@@ -154,7 +162,7 @@ TEST_P(MergeSizes, PlanWhatTheDescriptionSays) {
     const PlainPlan expected = plain_plan(layout, metric);
     ASSERT_EQ(plan.rows(), static_cast<int64_t>(expected.rows.size()));
     at::manual_seed(9);
-    const at::Tensor x = at::randn({layout.tokens, 2, 3}, at::kDouble), merged = plan.apply(x);  // [M,2,3]
+    const at::Tensor x = at::randn({layout.tokens, 2, 3}, at::kDouble), merged = apply(plan, x);  // [M,2,3]
     ASSERT_EQ(merged.sizes(), at::IntArrayRef({plan.rows(), 2, 3}));
     for (int64_t row = 0; row < plan.rows(); ++row) {
       at::Tensor sum = at::zeros({2, 3}, at::kDouble);
@@ -187,7 +195,7 @@ TEST_P(MergeSizes, CoverEveryTokenOnceAndKeepProtectedOnes) {
     const at::Tensor once = std::get<0>(plan.members.narrow(0, 0, s + d).sort());
     EXPECT_TRUE(at::equal(once, std::get<0>(at::cat({layout.sources, layout.destinations}).sort())));
     const at::Tensor tokens = at::arange(layout.tokens, at::kFloat).unsqueeze(1);  // [N,1]
-    const at::Tensor taken = plan.undo(plan.apply(tokens));
+    const at::Tensor taken = plan.undo(apply(plan, tokens));
     EXPECT_TRUE(at::equal(taken.index_select(0, layout.protected_tokens),
                           tokens.index_select(0, layout.protected_tokens)));
   });
@@ -216,7 +224,20 @@ TEST(TokenMerge, GivesIdenticalFramesBackAsTheyWere) {
   const at::Tensor tokens = at::randn({P, 32}).repeat({frames, 1});  // [S·P,32]
   const MergePlan plan = plan_merge(layout_of(frames, rows, columns), unit_rows(tokens));
   EXPECT_LT(plan.rows(), frames * P);
-  EXPECT_LE(testing::relative_error(plan.undo(plan.apply(tokens)), tokens), 3e-7);
+  EXPECT_LE(testing::relative_error(plan.undo(apply(plan, tokens)), tokens), 3e-7);
+}
+
+TEST(TokenMerge, WritesMeansBetweenOthers) {
+  at::manual_seed(2);
+  const at::Tensor x = at::randn({3 * 20, 2, 4});  // [N,A,D]
+  const MergePlan plan = plan_merge(layout_of(3, 3, 5), unit_rows(x.view({60, 8})));
+  at::Tensor all = at::full({plan.rows(), 3, 2, 4}, 77.0);  // [M,3,A,D]
+  for (int64_t part = 0; part < 3; ++part) {
+    at::Tensor means = all.select(1, part);
+    plan.apply_into(means, x + part);
+  }
+  for (int64_t part = 0; part < 3; ++part)
+    EXPECT_TRUE(at::equal(all.select(1, part), apply(plan, x + part))) << part;
 }
 
 TEST(TokenMerge, TakesTheFirstOfEqualsAndSurvivesTokensWithoutDirection) {
@@ -235,8 +256,10 @@ TEST(TokenMerge, RefusesWhatDoesNotFit) {
   const MergeLayout layout = layout_of(2, 2, 2);
   EXPECT_THROW(plan_merge(layout, at::ones({17, 4})), c10::Error);
   const MergePlan plan = plan_merge(layout, at::ones({18, 4}));
-  EXPECT_THROW(plan.apply(at::ones({17, 4})), c10::Error);
-  EXPECT_THROW(plan.apply(at::ones({4, 18}).t()), c10::Error);
+  EXPECT_THROW(apply(plan, at::ones({17, 4})), c10::Error);
+  EXPECT_THROW(apply(plan, at::ones({4, 18}).t()), c10::Error);
+  at::Tensor room = at::empty({plan.rows() + 1, 4});
+  EXPECT_THROW(plan.apply_into(room, at::ones({18, 4})), c10::Error);
   EXPECT_THROW(layout_of(2, 2, 2, {.ratio = 2}), std::invalid_argument);
 }
 
