@@ -54,12 +54,14 @@ TEST(MemoryPlan, OneBlockOfASmallModelByHand) {
   r.height = 4;
   r.width = 6;  // 6 patches and 2 special tokens a frame: 24 tokens
   const MemoryPlan plan = plan_memory(r);
-  EXPECT_EQ(plan.weight_bytes, 15 * 2 + 7 * 4 + 4 * 4);
+  constexpr int64_t kWorkspace = 32 << 20;  // cuBLAS's
+  EXPECT_EQ(plan.weight_bytes, kWorkspace + 15 * 2 + 7 * 4 + 4 * 4);
   EXPECT_EQ(term(plan, "global_block", "residual").bytes, 24 * 8 * 4);
-  EXPECT_EQ(term(plan, "global_block", "kept layers").bytes, 24 * 16 * 4);  // only the camera head's
-  // The MLP: attention's output, norm2 in fp32, four times the width in bf16, one of bf16 beside it.
+  EXPECT_EQ(term(plan, "global_block", "first half of a layer").bytes, 24 * 8 * 4);  // the last layer is kept
+  EXPECT_EQ(term(plan, "global_block", "camera tokens").bytes, 3 * 16 * 4);
+  // The MLP: attention's output; a copy of the piece; norm2 and the hidden layer in bf16.
   EXPECT_EQ(plan.peak_bytes("global_block"),
-            plan.weight_bytes + 24 * 8 * 4 + 24 * 16 * 4 + 24 * 8 * (2 + 4 + 4 * 2 + 2));
+            plan.weight_bytes + 2 * 24 * 8 * 4 + 3 * 16 * 4 + 24 * 8 * (2 + 4 + 2 + 4 * 2));
   EXPECT_EQ(plan.peak_bytes("depth_head"), 0);
   EXPECT_EQ(plan.pinned_bytes, 0);
 }
@@ -106,12 +108,11 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
   MemoryRequest r = request(Precision::bf16, 1000, {true, true, true, true});
   r.query_points = 10;
   const MemoryPlan plan = plan_memory(r);
-  EXPECT_EQ(plan.schedule.embed_frames, 65536 / 1041);
-  EXPECT_EQ(plan.schedule.dense_frames, 7);
+  EXPECT_EQ(plan.schedule.embed_frames, 2 * kBlockRows / 1041);
+  EXPECT_EQ(plan.schedule.pass_frames, 2 * kBlockRows / 1041);
+  EXPECT_EQ(plan.schedule.dense_frames, 5);
   EXPECT_LE(term(plan, "track_head", "feature maps on the device").bytes, int64_t{6} << 30);
   EXPECT_GT(plan.pinned_bytes, 0);
-  r.frames = 70;  // 72,870 tokens
-  EXPECT_EQ(term(plan_memory(r), "global_block", "norm of a piece of rows").bytes, kBlockRows * 1024 * 4);
   r.frames = 1000;
   r.frames_per_chunk = 12;
   EXPECT_EQ(plan_memory(r).schedule.embed_frames, 12);
@@ -125,7 +126,7 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
 }
 
 TEST(MemoryPlan, RowsOfAWideBlockStayBelowLayerNormsLimit) {
-  EXPECT_EQ(block_rows(1024), 65536);
+  EXPECT_EQ(block_rows(1024), kBlockRows);
   for (const int64_t dim : {int64_t{1024}, int64_t{8192}, int64_t{1} << 20}) {
     EXPECT_GE(block_rows(dim), 1);
     EXPECT_LE(block_rows(dim) * 4 * dim, kNormElements);
@@ -143,10 +144,11 @@ TEST(MemoryPlan, AMergedBlockByHand) {
   EXPECT_EQ(counts.protected_step, 10);
   EXPECT_EQ(counts.most_merged, 12);
   EXPECT_EQ(counts.most_rows(), 12 + 39 + 6);
+  // With so few tokens the last layer's MLP is the widest step: of 57 rows, and a copy of all 63 tokens.
   const int64_t C = r.config.embed_dim;
-  const MemoryPlan plan = plan_memory(r);  // the MLP is the widest step
-  EXPECT_EQ(term(plan, "global_block", "merge plan").bytes, 8 * (2 * 63 + 6 + 57));
-  EXPECT_EQ(term(plan, "global_block", "its projection").bytes, 57 * C * 2);
+  const MemoryPlan plan = plan_memory(r);
+  EXPECT_EQ(term(plan, "global_block", "attention's output").bytes, 57 * C * 2);
+  EXPECT_EQ(term(plan, "global_block", "copy of a piece").bytes, 63 * C * 4);
   EXPECT_EQ(term(plan, "global_block", "hidden layer of a piece of rows").bytes, 63 * 4 * C * 2);
 }
 
@@ -159,11 +161,10 @@ TEST(MemoryPlan, MergingChangesGlobalBlocksAlone) {
     EXPECT_EQ(merged.peak_bytes("frame_block"), exact.peak_bytes("frame_block"));
     EXPECT_EQ(merged.peak_bytes("depth_head"), exact.peak_bytes("depth_head"));
     const int64_t of_exact = exact.peak_bytes("global_block"), of_merged = merged.peak_bytes("global_block");
-    if (precision == Precision::fp32) {
-      EXPECT_LT(of_merged, of_exact);  // fewer parts of q, k and v
-    }
-    r.merge->start = 5;  // exact blocks before it
-    EXPECT_EQ(plan_memory(r).peak_bytes("global_block"), std::max(of_exact, of_merged));
+    EXPECT_LT(of_merged, of_exact);  // q, k and v one after another, and fewer rows of them
+    r.merge->start = 5;              // exact blocks before it, which hold fewer of the heads' maps
+    EXPECT_GE(plan_memory(r).peak_bytes("global_block"), of_merged);
+    EXPECT_LE(plan_memory(r).peak_bytes("global_block"), of_exact);
     r.merge = MergeOptions{.start = 24};
     EXPECT_EQ(plan_memory(r).peak_bytes(), exact.peak_bytes());
     r.merge = MergeOptions{.ratio = 0};

@@ -1,0 +1,365 @@
+#include "model/memory_terms.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "model/heads/head_constants.h"
+#include "model/layers/work_sizes.h"
+
+namespace vggt {
+namespace {
+
+using Terms = std::vector<MemoryTerm>;
+
+int64_t operand_bytes(Precision precision) {
+  return precision == Precision::fp64                                   ? 8
+         : precision == Precision::bf16 || precision == Precision::fp16 ? 2
+                                                                        : 4;
+}
+int64_t state_bytes(Precision precision) {
+  return precision == Precision::fp64 ? 8 : 4;
+}
+
+}  // namespace
+
+Sizes::Sizes(const MemoryRequest& r)
+    : S(r.frames),
+      H(r.height),
+      W(r.width),
+      C(r.config.embed_dim),
+      rows(r.height / r.config.patch_size),
+      columns(r.width / r.config.patch_size),
+      P(r.config.special_tokens() + rows * columns),
+      operand(operand_bytes(r.precision)),
+      state(state_bytes(r.precision)) {}
+
+int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view prefix) {
+  int64_t bytes = 0;
+  for (const auto& [name, shape] : r.tensors) {
+    if (!name.starts_with(prefix)) continue;
+    const int64_t values =
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
+    const bool operand = name.starts_with("aggregator.") && name.ends_with(".weight") && shape.size() > 1;
+    bytes += values * (operand ? z.operand : z.state);
+  }
+  return bytes;
+}
+
+int64_t dense_heads(const MemoryRequest& r) {
+  return int64_t{r.heads.depth} + int64_t{r.heads.points} + int64_t{r.heads.tracks && r.query_points > 0};
+}
+
+int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer) {
+  int64_t channels = 0;
+  for (size_t level = 0; level < 4; ++level) {
+    if (r.config.intermediate_layers[level] < layer) channels += r.config.dpt_out_channels[level];
+  }
+  return dense_heads(r) * z.S * z.rows * z.columns * channels * z.state;
+}
+
+std::set<int64_t> kept_layers(const MemoryRequest& r) {
+  std::set<int64_t> kept;
+  if (r.heads.depth || r.heads.points || r.heads.tracks)
+    kept.insert(r.config.intermediate_layers.begin(), r.config.intermediate_layers.end());
+  if (r.heads.camera) kept.insert(r.config.depth - 1);
+  return kept;
+}
+
+int64_t pyramid_frame_bytes(const MemoryRequest& r, const Sizes& z) {
+  int64_t pixels = 0;
+  for (int64_t level = 0; level < r.config.track_corr_levels; ++level)
+    pixels += ((z.H / kTrackStride) >> level) * ((z.W / kTrackStride) >> level);
+  return pixels * r.config.track_features * z.state;
+}
+namespace {
+
+int64_t sum(const Terms& terms) {
+  return std::accumulate(terms.begin(), terms.end(), int64_t{0},
+                         [](int64_t bytes, const MemoryTerm& term) { return bytes + term.bytes; });
+}
+
+/// The largest of several steps of a stage.
+Terms largest(const std::vector<Terms>& steps) {
+  return *std::max_element(steps.begin(), steps.end(),
+                           [](const Terms& a, const Terms& b) { return sum(a) < sum(b); });
+}
+
+Terms joined(Terms a, const Terms& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Bytes of the parts that attention makes of one element each of q, k and v. operand: bytes of an element.
+int64_t attention_part_bytes(const MemoryRequest& r, int64_t operand) {
+  if (!r.gpu || operand != 4) return 0;
+  const bool automatic = r.attention == AttentionVariant::automatic && r.gpu->mma;
+  const bool tf32 = r.precision == Precision::tf32;
+  if (r.attention == AttentionVariant::split || (automatic && !tf32)) return 3 * 4;
+  if (r.attention == AttentionVariant::turbo || (automatic && tf32)) return 3 * 2;
+  return 0;
+}
+
+/// Bytes of the parts of rows [rows,in] that enter a product of fp32 split into fp16. operand: bytes of an
+/// element; the heads' are fp32 beside an aggregator in bf16 or fp16 too.
+int64_t product_part_bytes(const MemoryRequest& r, int64_t operand, int64_t rows, int64_t in) {
+  if (!r.gpu || !r.gpu->wgmma || operand != 4 || r.precision == Precision::tf32) return 0;
+  return std::min(rows * in * 4, kSplitPieceBytes);
+}
+
+/// What a piece of rows holds on its way through a block's MLP, beside the residual and attention's output.
+Terms mlp_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
+  const int64_t rows = std::min(tokens, block_rows(dim));
+  return {{"norm of a piece of rows", rows * dim * operand},  // and the projection before, the output after
+          {"hidden layer of a piece of rows", rows * 4 * dim * operand},
+          {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, 4 * dim)}};
+}
+
+/// A block's own tensors beside its residual, for `tokens` tokens of `dim` channels.
+Terms block_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
+  const int64_t rows = std::min(tokens, block_rows(dim));
+  const MemoryTerm qkv{"q, k, v", tokens * 3 * dim * operand},
+      mixed{"attention's output", tokens * dim * operand};
+  return largest({{qkv,
+                   {"norm of a piece of rows", rows * dim * operand},
+                   {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, dim)}},
+                  {qkv, mixed, {"parts of q, k, v", tokens * dim * attention_part_bytes(r, operand)}},
+                  joined({mixed}, mlp_terms(r, tokens, dim, operand, few_rows))});
+}
+
+/// What best_destinations() holds for `sources` sources of a piece.
+int64_t match_bytes(const MemoryRequest& r, const Sizes& z, int64_t sources, int64_t destinations) {
+  if (r.gpu && r.gpu->wgmma && z.operand == 2) return 0;
+  if (r.gpu && r.gpu->wgmma && z.operand == 4) return kSplitPieceBytes;
+  return std::min(std::min(sources, std::max<int64_t>(1, kMatchScores / destinations)) * destinations,
+                  kMatchScores) *
+         z.state;
+}
+
+/// What the trunk's stages hold throughout: the residual, its copy in a layer that is kept, the heads' maps.
+/// On the device, or the buffers of pieces that pass through it.
+Terms held_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int64_t maps_below, bool keeps) {
+  constexpr int64_t kBuffers = 3;
+  const int64_t frame = z.P * z.C * z.state, piece = std::max(s.embed_frames, s.pass_frames);
+  const bool resident = s.residual == Place::device;
+  Terms terms = {
+      {resident ? "residual" : "pieces of the residual", resident ? z.S * frame : kBuffers * piece * frame}};
+  if (keeps)
+    terms.push_back({resident ? "first half of a layer" : "pieces of a layer's first half",
+                     resident ? z.S * frame : (kBuffers + 1) * s.pass_frames * frame});
+  if (r.heads.camera) terms.push_back({"camera tokens", z.S * 2 * z.C * z.state});
+  if (dense_heads(r) > 0 && maps_below > 0 && s.maps == Place::device)
+    terms.push_back({"heads' maps", map_bytes(r, z, maps_below)});
+  return terms;
+}
+
+/// Of a resident residual's piece there is a copy, so that half a piece's work can be undone.
+Terms piece_copy(const Sizes& z, const Schedule& s) {
+  if (s.residual != Place::device) return {};
+  return {{"copy of a piece", s.pass_frames * z.P * z.C * z.state}};
+}
+
+/// One piece of a kept layer on its way to the heads.
+Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t tokens = std::min(s.keep_frames, z.S) * z.P * z.state;
+  if (dense_heads(r) == 0) return {{"both halves of a piece", 2 * tokens * z.C}};
+  const int64_t widest =
+      *std::max_element(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end());
+  return {{"both halves of a piece", 2 * tokens * z.C},
+          {"their norm", 4 * tokens * z.C},
+          {"their projection", (s.maps == Place::device ? 1 : 3) * tokens * widest}};
+}
+
+/// Attention's steps of a global block over `rows` rows: q, k, v and what comes out.
+Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t N = z.S * z.P, piece = s.pass_frames * z.P;
+  const Terms project = block_terms(r, piece, z.C, z.operand, false);
+  if (s.qkv != Place::device) {
+    return largest({joined({{"pieces of q, k, v", 2 * piece * 3 * z.C * z.operand}}, project),
+                    {{"streamed attention", s.attention_bytes}}});
+  }
+  const MemoryTerm qkv{"q, k, v", N * 3 * z.C * z.operand};
+  return largest({{qkv, {"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand}},
+                  {qkv,
+                   {"attention's output", N * z.C * z.operand},
+                   {"parts of q, k, v", N * z.C * attention_part_bytes(r, z.operand)}}});
+}
+
+/// The same of a global block that merges tokens.
+Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, const MergeCounts& counts) {
+  const int64_t N = counts.tokens, M = counts.most_rows(), d = counts.destinations;
+  const bool streams = s.qkv != Place::device;
+  const int64_t piece = std::min(N, s.pass_frames * z.P), rows = std::min(piece, block_rows(z.C));
+  const int64_t score_operand = r.gpu ? z.operand : z.state;
+  const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
+      values{"q, k or v", N * z.C * z.operand},
+      merged{"merged q, k, v", streams ? 0 : M * 3 * z.C * z.operand},
+      norm{"norm of a piece of rows", rows * z.C * z.operand},
+      mixed{"attention's output", M * z.C * z.operand};
+  return largest({{{"destinations' metric", d * z.C * score_operand},
+                   {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
+                   {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
+                  {plan, values, merged, norm, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
+                  {plan, values, merged, {"their means", M * z.C * z.operand + 8 * (N + M)}},
+                  {plan, merged, mixed,
+                   streams ? MemoryTerm{"streamed attention", s.attention_bytes}
+                           : MemoryTerm{"parts of q, k, v", M * z.C * attention_part_bytes(r, z.operand)}},
+                  {plan, mixed, {"its projection", mixed.bytes}}});
+}
+
+/// The finishing half of a block on one piece of frames, of which a resident residual needs a copy.
+Terms finish_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t tokens = s.pass_frames * z.P;
+  return joined(piece_copy(z, s), mlp_terms(r, tokens, z.C, z.operand, false));
+}
+
+/// Buffers of maps that come back from elsewhere to a dense head.
+Terms pieces_of_maps(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  constexpr int64_t kBuffers = 3;
+  if (s.maps == Place::device) return {};
+  const int64_t channels =
+      std::accumulate(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end(), int64_t{0});
+  return {{"pieces of its maps",
+           kBuffers * std::max(s.keep_frames, s.dense_frames) * z.rows * z.columns * channels * z.state}};
+}
+
+StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t frames = s.embed_frames, tokens = frames * z.P, pixels = frames * 3 * z.H * z.W;
+  Terms terms = held_terms(r, z, s, 0, false);
+  terms = joined(terms, {{"frames of a chunk", 2 * pixels * z.state},
+                         {"patches of a chunk", frames * z.rows * z.columns * z.C * (z.operand + z.state)},
+                         {"tokens of a chunk", tokens * z.C * z.state}});
+  return {"patch_embed", joined(terms, block_terms(r, tokens, z.C, z.operand, false)), {}};
+}
+
+/// Stages "frame_block" and "global_block", each at its worst layer.
+void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
+                  std::vector<StageMemory>& stages) {
+  const std::set<int64_t> kept = kept_layers(r);
+  const int64_t last = kept.empty() ? 0 : *kept.rbegin();
+  std::optional<MergeCounts> counts;
+  if (r.merge) counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  Terms frame, global;
+  for (int64_t layer = 0; layer <= last; ++layer) {
+    const bool keeps = kept.contains(layer),
+               merges = counts && counts->most_merged > 0 && layer >= r.merge->start;
+    const Terms held = held_terms(r, z, s, layer, keeps), after = held_terms(r, z, s, layer + 1, keeps);
+    frame = largest({frame, joined(joined(held, piece_copy(z, s)),
+                                   block_terms(r, s.pass_frames * z.P, z.C, z.operand, false))});
+    global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
+    const int64_t mixed = merges                   ? counts->most_rows()
+                          : s.qkv == Place::device ? z.S * z.P
+                                                   : 3 * s.pass_frames * z.P;
+    Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
+    finish =
+        joined(finish, keeps ? largest({finish_terms(r, z, s), joined(piece_copy(z, s), keep_terms(r, z, s))})
+                             : finish_terms(r, z, s));
+    global = largest({global, finish});
+  }
+  stages.push_back({"frame_block", frame, {}});
+  stages.push_back({"global_block", global, {}});
+}
+
+/// What the heads that come later keep while a head runs.
+Terms waiting_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int64_t heads_done) {
+  if (s.maps != Place::device || dense_heads(r) == 0) return {};
+  return {{"heads' maps", map_bytes(r, z, r.config.depth) / dense_heads(r) * (dense_heads(r) - heads_done)}};
+}
+
+StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
+  constexpr int64_t kVectors = 11;
+  Terms head = {{"vectors of all frames", kVectors * z.S * 2 * z.C * z.state}};
+  if (s.stream_weights) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
+  head = joined(head, block_terms(r, z.S, 2 * z.C, z.state, true));
+  return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};
+}
+
+/// What a dense head holds for a chunk of frames. outputs: its channels; 0 for the tracker's feature
+/// extractor, whose maps are smaller than the frames.
+Terms dense_terms(const MemoryRequest& r, const Sizes& z, int64_t frames, int64_t features, int64_t outputs) {
+  const int64_t patches = z.rows * z.columns, a = frames * z.state;
+  const int64_t deepest = ((z.rows + 1) / 2) * ((z.columns + 1) / 2);
+  const int64_t ratio = outputs > 0 ? 1 : kTrackStride, narrow = outputs > 0 ? features / 2 : features;
+  const int64_t wide = a * 64 * patches * features;                 // the fused map, eight a patch's side
+  const int64_t fused = a * 64 * patches * narrow;                  // after output_conv1
+  const int64_t full = a * (z.H / ratio) * (z.W / ratio) * narrow;  // resized
+  const bool exact = r.gpu && r.precision == Precision::fp32;       // convolutions as products
+  const auto exact_bytes = [&](int64_t x) { return exact ? x + kConvPieceBytes : 0; };  // padded, a piece
+  const MemoryTerm maps{"maps of four levels",
+                        a * (16 + 4 + 1) * patches * features + a * deepest * features};
+  std::vector<Terms> steps = {
+      {maps, {"fused map", wide}, {"its output", fused}, {"convolution", exact_bytes(wide)}},
+      {maps, {"fused map", fused}, {"resized map", full}}};
+  if (outputs > 0) {
+    steps.push_back({maps,
+                     {"resized map", full},
+                     {"its output", a * kDptLastChannels * z.H * z.W},
+                     {"convolution", exact_bytes(full)}});
+  } else {
+    const int64_t pyramid = full + full / 3;
+    steps.push_back({{"resized map", full}, {"its norm", full}, {"its pyramid", pyramid}});
+  }
+  return largest(steps);
+}
+
+StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan, int64_t on_device) {
+  const int64_t Q = r.query_points, frame = pyramid_frame_bytes(r, z), hidden = r.config.track_hidden;
+  const MemoryTerm maps{"feature maps on the device", on_device * frame};
+  const Schedule& s = plan.schedule;
+  const Terms held = joined(waiting_terms(r, z, s, dense_heads(r) - 1), pieces_of_maps(r, z, s));
+  const Terms extract =
+      joined(joined(held, {maps}), dense_terms(r, z, s.dense_frames, r.config.track_features, 0));
+  const int64_t frame_volume = Q * (z.H / kTrackStride) * (z.W / kTrackStride);  // correlations of one frame
+  const int64_t volume =
+      std::min(z.S * frame_volume, std::max(plan.track.correlation_elements, frame_volume));
+  const int64_t from_host = std::min(plan.track.host_frames, z.S - on_device);
+  const MemoryTerm correlation{"correlations of all frames",
+                               z.S * Q * r.config.track_corr_levels * kCorrelationWindow * z.state};
+  const Terms correlate = {maps,
+                           {"feature maps from the host", from_host * frame},
+                           correlation,
+                           {"correlation volume", 2 * volume * z.state}};
+  // The second product of a block's MLP: the transformer's input and its transform, x, norm1(x), the sum,
+  // norm2 of that sum, the hidden layer, the output.
+  constexpr int64_t kTensors = 6 + 4 + 1;  // of `hidden` numbers a token
+  const int64_t tokens = (Q + kVirtualTracks) * z.S;
+  const Terms update = {maps,
+                        correlation,
+                        {"update transformer", kTensors * tokens * hidden * z.state},
+                        {"its parts", product_part_bytes(r, z.state, tokens, 4 * hidden)}};
+  return {"track_head", largest({extract, correlate, update}), {}};
+}
+
+}  // namespace
+
+int64_t held_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  return sum(held_terms(r, z, s, r.config.depth, true));
+}
+
+std::vector<StageMemory> stage_memory(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan) {
+  const Schedule& s = plan.schedule;
+  const Heads& heads = r.heads;
+  std::vector<StageMemory> stages = {patch_embed_stage(r, z, s)};
+  trunk_stages(r, z, s, stages);
+  if (heads.camera) stages.push_back(camera_stage(r, z, s));
+  int64_t done = 0;
+  const auto dense = [&](const char* stage, int64_t outputs) {
+    const Terms waiting = joined(waiting_terms(r, z, s, done++), pieces_of_maps(r, z, s));
+    stages.push_back(
+        {stage, joined(waiting, dense_terms(r, z, s.dense_frames, r.config.dpt_features, outputs)), {}});
+  };
+  if (heads.depth) dense("depth_head", 2);
+  if (heads.points) dense("point_head", 4);
+  if (heads.tracks && r.query_points > 0) {
+    const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
+    stages.push_back(track_stage(r, z, plan, std::min(z.S, plan.track.device_bytes / frame)));
+  }
+  return stages;
+}
+
+int64_t StageMemory::bytes() const {
+  return sum(terms);
+}
+
+}  // namespace vggt
