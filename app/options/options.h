@@ -65,7 +65,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"fps", kInput, "X", "of a video: X frames a second [1], or every Nth", {}, 1e-6, 1e6}, o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
-  visit(I{"fit", kInput, "crop|pad", "cut tall frames off, or pad to a square; pixels", {"crop", "pad"}},
+  visit(I{"fit", kInput, "crop|pad", "cut tall frames or pad them; the network's width", {"crop", "pad"}},
         o.fit);
   visit(I{"width", kInput, "N", "", {}, 14, 16384}, o.width);
   visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
@@ -99,18 +99,19 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
-  visit(I{"merge", kModel, "auto|on|off", "merge tokens, from block N", {"auto", "on", "off"}}, o.merge);
+  visit(I{"merge", kModel, "auto|on|off", "merge like tokens [auto], from block N", {"auto", "on", "off"}},
+        o.merge);
   visit(I{"merge-start", kModel, "N", "", {}, 0, 1e9}, o.merge_start);
   visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);
   visit(I{"merge-protect", kModel, "R", "", {}, 0, 1}, o.merge_protect);
   visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
   visit(I{"device", kModel, "D", "where: auto|cpu|cuda|cuda:N; CPU threads [all]"}, o.device);
   visit(I{"threads", kModel, "N", "", {}, 0, 4096}, o.threads);
-  visit(I{"gpu-memory", kModel, "SIZE", "use no more than this, as 6GB"}, o.gpu_memory);
+  visit(I{"gpu-memory", kModel, "SIZE", "take no more than this, as 6GB"}, o.gpu_memory);
   visit(I{"host-memory", kModel, "SIZE", ""}, o.host_memory);
-  visit(I{"scratch", kModel, "DIR", "folder for what does not fit into the memory"}, o.scratch);
+  visit(I{"scratch", kModel, "DIR", "where files hold what does not fit in memory"}, o.scratch);
 
-  visit(I{"conf-percentile", kScene, "P", "drop the P % least confident, or all < X", {}, 0, 100},
+  visit(I{"conf-percentile", kScene, "P", "drop the P % least sure [50], or all < X", {}, 0, 100},
         o.conf_percentile);
   visit(I{"conf-threshold", kScene, "X", "", {}, -kBig, kBig}, o.conf_threshold);
   visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240) ones"}, o.mask_black);

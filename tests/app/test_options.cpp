@@ -68,6 +68,9 @@ Options unusual() {
   o.merge_protect = 0;
   o.merge_seed = 5;
   o.device = "cuda:3";
+  o.gpu_memory = "1.5GiB";
+  o.host_memory = "500 MB";
+  o.scratch = "a disk/";
   o.threads = 5;
   o.conf_percentile = 100.0 / 3;
   o.conf_threshold = -1e-7;
@@ -121,10 +124,10 @@ TEST_F(OptionsTest, OneValueIsNoList) {
 }
 
 TEST_F(OptionsTest, HelpNamesEveryCommand) {
-  for (const char* command : {"weights", "eval", "bench"}) {
+  for (const char* command : {"weights", "eval", "bench", "plan"}) {
     EXPECT_NE(help_text().find(std::string("vggt-recon ") + command), std::string::npos) << command;
   }
-  EXPECT_NE(help_text().find("plan [options]"), std::string::npos);
+  EXPECT_NE(help_text().find("bench attention|merge|stream"), std::string::npos);
 }
 
 TEST_F(OptionsTest, CommandLineWinsOverYaml) {
@@ -214,6 +217,9 @@ TEST_F(OptionsTest, ContradictionsAreRefused) {
   for (const char* size : {"640", "640x", "x480", "640x480x3", "0x480", "640X480", "9000x480", ""}) {
     EXPECT_NE(with({"--picture-size", size}).find("picture-size"), std::string::npos) << size;
   }
+  for (const char* option : {"--gpu-memory", "--host-memory"}) {
+    EXPECT_NE(with({option, "lots"}).find(option + 2), std::string::npos) << option;
+  }
   EXPECT_NE(refusal([] {
               parse({"--frames", "f", "--save-predictions", "p.safetensors", "--picture", "p.png"});
             }).find("--out"),
@@ -247,6 +253,41 @@ TEST_F(OptionsTest, OutliersSayNeighboursAndDeviations) {
   EXPECT_EQ(parse_outliers("on", "")->neighbors, 20);
   EXPECT_EQ(parse_outliers("7", "")->neighbors, 7);
   EXPECT_EQ(parse_outliers("7,1.5", "")->std_ratio, 1.5);
+}
+
+TEST_F(OptionsTest, BytesAreSaidWithAUnit) {
+  const std::vector<std::pair<const char*, int64_t>> good = {
+      {"6GB", 6'000'000'000},  {"1.5GiB", 1'610'612'736}, {"500 MB", 500'000'000},    {"1000000", 1'000'000},
+      {"12g", 12'000'000'000}, {"1 KiB", 1024},           {"2TB", 2'000'000'000'000}, {"1", 1},
+      {"0.5 mib", 524'288}};
+  for (const auto& [text, bytes] : good) EXPECT_EQ(parse_bytes(text, "x"), bytes) << text;
+  EXPECT_FALSE(parse_bytes("", "x"));
+  for (const char* text :
+       {"0", "0GB", "-1", "-6GB", "+6GB", "lots", "GB", "6 G B", "6GBs", "1e30", "1e3MB", "nan", "inf",
+        "1.2.3GB", "6,5GB", " ", "2000TB", "0.1", "9999999999999999999999"}) {
+    EXPECT_EQ(refusal([&] { parse_bytes(text, "host-memory"); }),
+              "host-memory: '" + std::string(text) + "' is not a size such as 6GB, 500MB or 1.5GiB");
+  }
+}
+
+TEST_F(OptionsTest, MemoryIsLimitedFromYamlToo) {
+  const std::string path =
+      yaml("frames: f\nout: o/\ngpu-memory: 6GB\nhost-memory: 16000000000\nscratch: /big disk\n");
+  const auto options = std::get<Options>(parse({"--config", path.c_str(), "--gpu-memory", "3 GB"}));
+  EXPECT_EQ(options.gpu_memory, "3 GB");
+  EXPECT_EQ(parse_bytes(options.host_memory, ""), 16'000'000'000);
+  EXPECT_EQ(options.scratch, "/big disk");
+  const std::string wrong = yaml("frames: f\nout: o/\nhost-memory: much\n");
+  EXPECT_NE(refusal([&] {
+              parse({"--config", wrong.c_str()});
+            }).find("host-memory: 'much'"),
+            std::string::npos);
+}
+
+TEST_F(OptionsTest, ProgramDecidesOnMergingByDefault) {
+  EXPECT_EQ(Options().merge, "auto");
+  EXPECT_EQ(std::get<Options>(parse({"--frames", "f", "--out", "o/"})).merge, "auto");
+  EXPECT_NE(std::get<ShowText>(parse({"--print-config"})).text.find("\nmerge: auto\n"), std::string::npos);
 }
 
 TEST_F(OptionsTest, HostileYamlIsRefusedInOneLine) {
@@ -313,7 +354,7 @@ TEST_F(OptionsTest, PresetsLoadAndAreValid) {
     plain.out = "o/";
     EXPECT_FALSE(options == plain) << path << " changes nothing";
   }
-  EXPECT_GE(presets, 3);
+  EXPECT_GE(presets, 5);
 }
 
 TEST_F(OptionsTest, HelpFitsAScreen) {
