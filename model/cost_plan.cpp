@@ -35,11 +35,12 @@ double block_seconds(double tokens, double keys, double token_rate, const Rates&
   return std::max(rates.block_least, tokens * token_rate + tokens * keys * rates.pair);
 }
 
-double merged_seconds(const MergeCounts& counts, const Rates& rates) {
+/// A merged block; of a matching that serves `refresh` blocks its share.
+double merged_seconds(const MergeCounts& counts, double refresh, const Rates& rates) {
   const auto N = static_cast<double>(counts.tokens), d = static_cast<double>(counts.destinations),
              M = static_cast<double>(counts.most_rows());
   return std::max(rates.block_least,
-                  N * rates.merged_token + (N - d) * d * rates.match_pair + M * M * rates.pair);
+                  N * rates.merged_token + (N - d) * d / refresh * rates.match_pair + M * M * rates.pair);
 }
 
 double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
@@ -56,7 +57,7 @@ double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& r
   if (first_merged < blocks) {
     const MergeCounts counts = merge_counts(r.frames, u.rows, u.columns, r.config.special_tokens(), *r.merge);
     if (counts.most_merged == 0) first_merged = blocks;
-    merged = merged_seconds(counts, rates);
+    merged = merged_seconds(counts, static_cast<double>(r.merge->refresh), rates);
   }
   return static_cast<double>(blocks) * block_seconds(N, u.P, rates.block_token, rates) +
          static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +

@@ -16,10 +16,11 @@ namespace {
 // Tokens that the patch embedder, and bytes that four of a dense head's largest maps, may take at once. More
 // frames at a time make neither faster; on the CPU fewer stay closer to the caches.
 constexpr int64_t kEmbedTokensCuda = 2 * kBlockRows, kEmbedTokensCpu = 4096;
-constexpr int64_t kDenseBytesCuda = int64_t{2} << 30, kDenseBytesCpu = int64_t{256} << 20;
+constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{256} << 20;
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;
+constexpr int64_t kFewDenseFrames = 5;
 // Tokens that pass through the row-wise halves of blocks at once: enough for the frames' attention and for
 // matching.
 constexpr int64_t kPassRows = 2 * kBlockRows;
@@ -101,6 +102,12 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   return bytes;
 }
 
+/// Whether a dense head takes more than the trunk.
+bool dense_decides(const MemoryPlan& plan) {
+  const int64_t trunk = std::max(plan.peak_bytes("frame_block"), plan.peak_bytes("global_block"));
+  return std::max(plan.peak_bytes("depth_head"), plan.peak_bytes("point_head")) > trunk;
+}
+
 void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan);
 
 MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
@@ -127,6 +134,11 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
     plan.pinned_bytes = (z.S - std::min(z.S, plan.track.device_bytes / frame)) * frame;
   }
   plan.stages = stage_memory(r, z, plan);
+  // Large chunks are a little faster, but must not alone decide how much memory a run takes.
+  while (r.gpu && r.frames_per_chunk == 0 && s.dense_frames > kFewDenseFrames && dense_decides(plan)) {
+    --s.dense_frames;
+    plan.stages = stage_memory(r, z, plan);
+  }
   plan.host_bytes = bytes_in(Place::host, r, z, s) + plan.pinned_bytes;
   plan.scratch_bytes = bytes_in(Place::file, r, z, s);
   plan_traffic(r, z, plan);

@@ -20,6 +20,10 @@ void check_share(const char* name, double share) {
 void check_merge_options(const MergeOptions& options) {
   check_share("ratio", options.ratio);
   check_share("protect", options.protect);
+  if (options.refresh < 1) {
+    throw std::invalid_argument("merge refresh: expected at least 1 block, got " +
+                                std::to_string(options.refresh));
+  }
   if (options.start < 0) {
     throw std::invalid_argument("merge start: expected a block from 0 on, got " +
                                 std::to_string(options.start));

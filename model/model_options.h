@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <filesystem>
 #include <optional>
 
 #include "attention/variant.h"
@@ -13,11 +14,19 @@ namespace vggt {
 
 class AttentionTuner;  // attention/tune/autotune.h
 
+/// Where a run keeps what it has finished, so that a later one of the same model and frames goes on from
+/// there: after the trunk what the heads read, inside it the tokens after a layer.
+struct CheckpointOptions {
+  std::filesystem::path folder;  // which exists, of this run alone
+  double seconds = 60;           // from one checkpoint inside the trunk to the next, at least
+};
+
 /// How one run goes, whatever model it is of.
 struct RunOptions {
   std::optional<MergeOptions> merge = {};  // in global attention; none: exact attention over all tokens
   MemoryBudget budget = {};                // that the run keeps, by plan_memory()
   int plans_passed = 0;  // it begins with a smaller plan than the first that fits, by so many
+  std::optional<CheckpointOptions> checkpoints = {};
 };
 
 /// How a model is loaded and run. On a GPU, LibTorch's own products in fp32 follow a setting of the process:

@@ -4,17 +4,22 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include "attention/cuda/cuda.h"
 #endif
+#include "attention/stream/out_of_memory.h"
+#include "model/checkpoint.h"
 #include "model/heads/camera_head.h"
 #include "model/heads/dpt_head.h"
 #include "model/heads/track_head.h"
@@ -183,6 +188,21 @@ class PatchMaps {
       maps_[level].give(first, head_.project(level, tokens));
     }
   }
+  /// Writes the maps that the checkpoint lacks.
+  void save(Checkpoint& checkpoint) {
+    for (size_t level = 0; level < 4; ++level) {
+      if (maps_[level].defined() && !checkpoint.holds(name(level)))
+        checkpoint.write(name(level), maps_[level]);
+    }
+  }
+  /// Reads those of the layers that the checkpoint has finished.
+  void restore(const Checkpoint& checkpoint) {
+    for (size_t level = 0; level < 4; ++level) {
+      if (layers_[level] >= checkpoint.layers()) continue;
+      if (!maps_[level].defined()) allocate(level);
+      checkpoint.read(name(level), maps_[level]);
+    }
+  }
   /// After the schedule has changed.
   void move() {
     for (size_t level = 0; level < 4; ++level) maps_[level].move_to(schedule_->maps, piece(), file(level));
@@ -200,9 +220,8 @@ class PatchMaps {
                                file(level));
   }
   int64_t piece() const { return std::max(schedule_->keep_frames, schedule_->dense_frames); }
-  std::filesystem::path file(size_t level) const {
-    return schedule_->scratch / (name_ + std::to_string(level));
-  }
+  std::string name(size_t level) const { return name_ + std::to_string(level); }
+  std::filesystem::path file(size_t level) const { return schedule_->scratch / name(level); }
 
   const DptHead& head_;
   std::string name_;
@@ -213,14 +232,29 @@ class PatchMaps {
   std::array<FrameTensor, 4> maps_;  // [S,p,channels], each from its layer on
 };
 
+/// What a checkpoint's tensors depend on, beside the weights and the pixels.
+std::string run_text(const MemoryRequest& request) {
+  std::ostringstream text;
+  text.precision(17);
+  text << request.frames << " frames of " << request.width << "x" << request.height << ", "
+       << at::toString(operand_type(request.precision))
+       << (request.precision == Precision::tf32 ? ", tf32" : "")
+       << (request.query_points > 0 ? ", with tracks" : "");
+  if (const auto& m = request.merge)
+    text << ", merged from " << m->start << ": " << m->ratio << " " << m->protect << " " << m->refresh << " "
+         << m->seed;
+  text << ", " << config_to_json(request.config, request.heads);
+  return text.str();
+}
+
 }  // namespace
 
 /// One run of the network. Each stage may be called again after it ran out of memory, and goes on where it
 /// stood.
 class Vggt::Run {
  public:
-  Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request, int plans_passed,
-      const Sink& sink, const Observer& observer);
+  Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request,
+      const RunOptions& options, const Sink& sink, const Observer& observer);
 
   void trunk();
   void camera();
@@ -229,10 +263,15 @@ class Vggt::Run {
   void tracks(const at::Tensor& query_points);
 
   const MemoryPlan& plan() const { return plan_; }
+  RunReport report() const { return {plan_, weights_overlap_, attention_overlap_}; }
   /// Whether an exception came out of the sink, which takes every prediction once.
   bool sink_failed() const { return sink_failed_; }
+  /// Grows while a stage gets on.
+  int64_t stored() const { return trunk_ ? trunk_->stored() : dense_done_; }
   /// Takes the next plan that needs less memory in this stage; false where there is none.
   bool take_less(const std::string& stage);
+  /// The same where it was the host's memory that ran out, beside a GPU.
+  bool take_less_of_host(const std::string& stage);
 
  private:
   template <class Call>
@@ -241,7 +280,13 @@ class Vggt::Run {
     call();
     sink_failed_ = false;
   }
+  std::vector<int64_t> more_than_now(const MemoryPlan& plan, const std::string& stage) const;
+  bool adopt(MemoryPlan plan);
   void keep(int64_t layer, int64_t first, const at::Tensor& tokens);
+  int64_t layers() const { return *kept_.rbegin() + 1; }  // that the trunk runs
+  void open_heads();
+  void restore();
+  void save(int64_t layers);
   void dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<PatchMaps>& maps, const char* stage,
              bool is_depth);
   std::array<PatchMaps*, 3> all_maps() const {
@@ -250,7 +295,7 @@ class Vggt::Run {
 
   const Network& net_;
   const FrameProvider& frames_;
-  const MemoryRequest& request_;
+  MemoryRequest request_;
   MemoryPlan plan_;
   int plans_passed_;
   const Sink& sink_;
@@ -259,56 +304,100 @@ class Vggt::Run {
   const KeepTokens keep_;
   std::shared_ptr<const DptHead> depth_, points_;
   std::shared_ptr<const TrackHead> tracks_;
-  at::Tensor camera_tokens_;  // [S,2C]
+  FrameTensor camera_tokens_;  // [S,2C], resident
   std::unique_ptr<PatchMaps> depth_maps_, point_maps_, track_maps_;
   std::optional<TrunkRun> trunk_;
+  std::optional<Checkpoint> checkpoint_;
+  double checkpoint_seconds_ = 0;
+  std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
+  Overlap weights_overlap_, attention_overlap_;
+  bool restored_ = false;
   bool sink_failed_ = false;
   int64_t dense_done_ = 0;  // frames of the dense head that runs
 };
 
 Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request,
-               int plans_passed, const Sink& sink, const Observer& observer)
+               const RunOptions& options, const Sink& sink, const Observer& observer)
     : net_(net),
       frames_(frames),
       request_(request),
-      plan_(plan_memory(request, plans_passed)),
-      plans_passed_(plans_passed),
+      plan_(plan_memory(request, options.plans_passed)),
+      plans_passed_(options.plans_passed),
       sink_(sink),
       observer_(observer),
       kept_(net.kept_layers()),
       keep_([this](int64_t layer, int64_t first, const at::Tensor& tokens) { keep(layer, first, tokens); }) {
   if (!plan_.fits) throw std::invalid_argument(budget_refusal(request, plan_));
+  if (!options.checkpoints) return;
+  checkpoint_.emplace(options.checkpoints->folder, run_text(request));
+  checkpoint_seconds_ = options.checkpoints->seconds;
 }
 
 void Vggt::Run::keep(int64_t layer, int64_t first, const at::Tensor& tokens) {
   if (camera_tokens_.defined() && layer == net_.config.depth - 1)
-    camera_tokens_.narrow(0, first, tokens.size(0)).copy_(tokens.select(1, 0));
+    camera_tokens_.whole().narrow(0, first, tokens.size(0)).copy_(tokens.select(1, 0));
   for (PatchMaps* maps : all_maps()) {
     if (maps) maps->add(layer, first, tokens);
   }
 }
 
+/// Bytes that the plan needs more than the run's in each part of a stage. All memory of the CPU is the
+/// host's.
+std::vector<int64_t> Vggt::Run::more_than_now(const MemoryPlan& plan, const std::string& stage) const {
+  std::vector<std::string> parts{stage};
+  if (stage == "aggregator") parts = {"patch_embed", "frame_block", "global_block"};
+  const int64_t host = request_.gpu ? 0 : plan.host_bytes - plan_.host_bytes;
+  std::vector<int64_t> more;
+  for (const std::string& part : parts) more.push_back(plan.peak_bytes(part) - plan_.peak_bytes(part) + host);
+  return more;
+}
+
+/// Moves what the run keeps to where the plan has it. False where memory runs out on the way: some of it has
+/// moved, and the run goes on by its plan or takes another.
+bool Vggt::Run::adopt(MemoryPlan plan) {
+  std::swap(plan_, plan);
+  try {
+    if (trunk_) trunk_->change(plan_.schedule);
+    for (PatchMaps* maps : all_maps()) {
+      if (maps) maps->move();
+    }
+    return true;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+  }
+  std::swap(plan_, plan);
+  return false;
+}
+
 bool Vggt::Run::take_less(const std::string& stage) {
-  const auto bytes = [&](const MemoryPlan& plan) {
-    if (stage != "aggregator") return plan.peak_bytes(stage);
-    return std::max(plan.peak_bytes("frame_block"), plan.peak_bytes("global_block"));
-  };
   for (int next = plans_passed_ + 1;; ++next) {
     MemoryPlan plan = plan_memory(request_, next);
     if (!plan.fits) return false;
-    if (bytes(plan) >= bytes(plan_)) continue;
-    plan_ = std::move(plan);
+    const std::vector<int64_t> more = more_than_now(plan, stage);
+    const bool less = std::ranges::max(more) <= 0 && std::ranges::min(more) < 0;
+    if (!less || !adopt(std::move(plan))) continue;
     plans_passed_ = next;
-    break;
+    return true;
   }
-  if (trunk_) trunk_->change(plan_.schedule);
-  for (PatchMaps* maps : all_maps()) {
-    if (maps) maps->move();
-  }
-  return true;
 }
 
-void Vggt::Run::trunk() {
+/// Beside a GPU, of which the plan needs no more.
+bool Vggt::Run::take_less_of_host(const std::string& stage) {
+  const int64_t before = request_.budget.host;
+  request_.budget.host = std::min(before, plan_.host_bytes - 1);
+  for (int next = 0;; ++next) {
+    MemoryPlan plan = plan_memory(request_, next);
+    if (!plan.fits) break;
+    if (std::ranges::max(more_than_now(plan, stage)) > 0 || !adopt(std::move(plan))) continue;
+    plans_passed_ = next;
+    return true;
+  }
+  request_.budget.host = before;
+  return false;
+}
+
+/// What takes the trunk's output.
+void Vggt::Run::open_heads() {
   const auto options =
       at::TensorOptions().device(net_.options.device).dtype(head_kind(net_.options.precision).state);
   const auto maps = [&](std::unique_ptr<PatchMaps>& place, const DptHead& head, const char* name) {
@@ -316,22 +405,64 @@ void Vggt::Run::trunk() {
       place = std::make_unique<PatchMaps>(head, name, request_, net_.config, plan_.schedule, options);
   };
   if (net_.camera_head && !camera_tokens_.defined())
-    camera_tokens_ = at::empty({frames_.frames, 2 * net_.config.embed_dim}, options);
+    camera_tokens_ =
+        FrameTensor({frames_.frames, 2 * net_.config.embed_dim}, options, Place::device, frames_.frames);
   if (net_.depth_head && !depth_) depth_ = net_.depth_head->open();
   if (net_.point_head && !points_) points_ = net_.point_head->open();
   if (net_.track_head && request_.query_points > 0 && !tracks_) tracks_ = net_.track_head->open();
   if (depth_) maps(depth_maps_, *depth_, "depth");
   if (points_) maps(point_maps_, *points_, "points");
   if (tracks_) maps(track_maps_, tracks_->feature_extractor(), "tracks");
-  if (!trunk_)
+}
+
+void Vggt::Run::trunk() {
+  open_heads();
+  const bool finished = checkpoint_ && checkpoint_->layers() == layers();
+  if (!finished && !trunk_)
     trunk_.emplace(*net_.aggregator, frames_, kept_, request_.merge, keep_, plan_.schedule, observer_);
-  trunk_->run();
+  if (!restored_) restore();
+  if (finished) return report_progress(observer_, "aggregator", layers(), layers());
+  trunk_->run(!checkpoint_ ? std::function<void(int64_t)>() : [this](int64_t done) {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - saved_;
+    if (since.count() >= checkpoint_seconds_) save(done);
+  });
+  if (checkpoint_) save(layers());
+  weights_overlap_ = trunk_->weights_overlap();
+  attention_overlap_ = trunk_->attention_overlap();
   trunk_.reset();
+}
+
+/// Goes on from the checkpoint, where there is one.
+void Vggt::Run::restore() {
+  if (checkpoint_ && checkpoint_->layers() > 0) {
+    for (PatchMaps* maps : all_maps()) {
+      if (maps) maps->restore(*checkpoint_);
+    }
+    if (camera_tokens_.defined() && checkpoint_->layers() == net_.config.depth)
+      checkpoint_->read("camera", camera_tokens_);
+    if (trunk_) checkpoint_->read("residual", trunk_->go_on_after(checkpoint_->layers()));
+  }
+  restored_ = true;
+}
+
+void Vggt::Run::save(int64_t done) {
+  for (PatchMaps* maps : all_maps()) {
+    if (maps) maps->save(*checkpoint_);
+  }
+  if (done < layers()) {
+    checkpoint_->write("residual", trunk_->residual());
+  } else {
+    checkpoint_->drop("residual");
+    if (camera_tokens_.defined()) checkpoint_->write("camera", camera_tokens_);
+  }
+  checkpoint_->publish(done);
+  saved_ = std::chrono::steady_clock::now();
 }
 
 void Vggt::Run::camera() {
   if (!camera_tokens_.defined()) return;
-  const at::Tensor pose = to_cpu(net_.camera_head->open()->forward(camera_tokens_, observer_));  // [S,9]
+  const at::Tensor pose =
+      to_cpu(net_.camera_head->open()->forward(camera_tokens_.whole(), observer_));  // [S,9]
   const CameraMatrices matrices = camera_matrices(pose, frames_.height, frames_.width);
   if (sink_.cameras) hand_out([&] { sink_.cameras({pose, matrices.extrinsic, matrices.intrinsic}); });
 }
@@ -377,21 +508,6 @@ void Vggt::Run::tracks(const at::Tensor& query_points) {
 
 namespace {
 
-/// Whether an exception means that memory ran out, of the device or of the host.
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error))
-    return true;
-  const std::string_view text = error.what();
-  // What LibTorch's CPU allocator and CUDA's libraries say.
-  constexpr std::array kTexts = {"DefaultCPUAllocator: can't allocate memory",
-                                 "DefaultCPUAllocator: not enough memory",
-                                 "CUDA out of memory",
-                                 "CUBLAS_STATUS_ALLOC_FAILED",
-                                 "CUDNN_STATUS_ALLOC_FAILED",
-                                 "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"};
-  return std::ranges::any_of(kTexts, [&](const char* t) { return text.find(t) != text.npos; });
-}
-
 /// Memory that LibTorch keeps for later goes back to the device.
 void free_reserve([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
@@ -426,14 +542,14 @@ const Config& Vggt::config() const {
   return network_->config;
 }
 
-void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
-               const Observer& observer) const {
+RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+                    const Observer& observer) const {
   const ModelOptions& own = network_->options;
-  run(frames, query_points, sink, observer, {own.merge, own.budget, own.plans_passed});
+  return run(frames, query_points, sink, observer, {own.merge, own.budget, own.plans_passed});
 }
 
-void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
-               const Observer& observer, const RunOptions& options) const {
+RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+                    const Observer& observer, const RunOptions& options) const {
   const Network& net = *network_;
   const int64_t patch = net.config.patch_size;
   if (frames.frames < 1 || frames.height < patch || frames.width < patch || frames.height % patch != 0 ||
@@ -460,19 +576,25 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   request.query_points = with_tracks ? query_points.size(0) : 0;
   request.merge = options.merge;
   request.budget = options.budget;
-  Run run(net, frames, request, options.plans_passed, sink, observer);
+  Run run(net, frames, request, options, sink, observer);
   const auto stage = [&](const char* name, const auto& work) {
-    for (;;) {
+    for (int64_t tried_at = -1;;) {
+      bool smaller = false;
       try {
         return work();
       } catch (const std::exception& error) {
         if (run.sink_failed() || !is_out_of_memory(error)) throw;
         free_reserve(net.options.device);
-        if (!run.take_less(name)) throw;
+        smaller =
+            request.gpu && is_out_of_host_memory(error) ? run.take_less_of_host(name) : run.take_less(name);
+        // What has just gone back to the device may do, or others have let go of memory: once in each place.
+        if (!smaller && std::exchange(tried_at, run.stored()) == run.stored()) throw;
       }
       free_reserve(net.options.device);
       report_warning(observer, name,
-                     std::string(name) + ": out of memory; going on with a plan of " + plan_text(run.plan()));
+                     std::string(name) + ": out of memory; " +
+                         (smaller ? "going on with a plan of " : "once more with the plan of ") +
+                         plan_text(run.plan()));
     }
   };
   stage("aggregator", [&] { run.trunk(); });
@@ -480,6 +602,7 @@ void Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, cons
   stage("depth_head", [&] { run.depth(); });
   stage("point_head", [&] { run.points(); });
   stage("track_head", [&] { run.tracks(query_points); });
+  return run.report();
 }
 
 MemoryRequest memory_request(const Config& config, const ModelOptions& options) {

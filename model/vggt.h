@@ -8,10 +8,17 @@
 #include "model/memory_plan.h"
 #include "model/model_options.h"
 #include "model/observer.h"
+#include "model/overlap.h"
 #include "model/predictions.h"
 #include "model/state/binder.h"
 
 namespace vggt {
+
+/// How a run went.
+struct RunReport {
+  MemoryPlan plan;             // the last one, where memory ran out on the way
+  Overlap weights, attention;  // of what was streamed from the host beside the computation
+};
 
 /// The network (VGGT, arXiv 2503.11651), for inference.
 class Vggt {
@@ -26,11 +33,11 @@ class Vggt {
   /// Runs the network on all frames. query_points: [Q,2] x, y in network pixels of frame 0, or undefined.
   /// Two threads may run one model at once. Throws std::invalid_argument for sizes that the model cannot take
   /// (a frame too small for the tracker), c10::Error for a TF32 setting that is not the precision's.
-  void run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
-           const Observer& observer = {}) const;
+  RunReport run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+                const Observer& observer = {}) const;
   /// The same with other options than the model's for this run.
-  void run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
-           const Observer& observer, const RunOptions& options) const;
+  RunReport run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+                const Observer& observer, const RunOptions& options) const;
 
   const Config& config() const;
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 FLOOR = {
     "attention": "attention_types.h packed_offsets.h params.h reference.h result.h state.h variant.h",
-    "model": "config.h frame_provider.h merge_options.h model_options.h observer.h precision.h predictions.h schedule.h",
+    "model": "config.h frame_provider.h merge_options.h model_options.h observer.h overlap.h precision.h predictions.h schedule.h",
 }
 
 ROOMS = {
@@ -35,7 +35,7 @@ ROOMS = {
     "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",
     "model/trunk": "io/files model:floor model/state model/layers attention:floor attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
-    "model": "model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda "
+    "model": "io/files model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda "
              "attention/stream",
     "app/events": "",
     "app/options": "io/files",

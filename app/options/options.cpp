@@ -243,6 +243,8 @@ void check_options_but_outputs(const Options& options) {
   if (!options.picture.empty() && options.out.empty()) {
     throw std::invalid_argument("picture: it shows the scene, which needs --out");
   }
+  if (options.resume && options.scratch.empty())
+    throw std::invalid_argument("resume: it goes on from what is kept in --scratch DIR, which is missing");
   if (options.fps && options.stride) throw std::invalid_argument("give fps or stride, not both");
   if (options.quiet && options.verbose) throw std::invalid_argument("give quiet or verbose, not both");
   const bool wants_tracks = std::ranges::count(options.heads, "tracks") > 0;

@@ -27,8 +27,9 @@ struct Options {
   std::string merge = "auto";
   int64_t merge_start = 0;
   double merge_ratio = 0.9, merge_protect = 0.1;
-  int64_t merge_seed = 33;
+  int64_t merge_seed = 33, merge_refresh = 1;
   std::string gpu_memory, host_memory, scratch;
+  bool resume = false;
   int64_t threads = 0;
 
   double conf_percentile = 50;
@@ -99,9 +100,9 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
-  visit(I{"merge", kModel, "auto|on|off", "merge like tokens [auto], from block N", {"auto", "on", "off"}},
-        o.merge);
+  visit(I{"merge", kModel, "auto|on|off", "merge like tokens", {"auto", "on", "off"}}, o.merge);
   visit(I{"merge-start", kModel, "N", "", {}, 0, 1e9}, o.merge_start);
+  visit(I{"merge-refresh", kModel, "N", "", {}, 1, 1e9}, o.merge_refresh);
   visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);
   visit(I{"merge-protect", kModel, "R", "", {}, 0, 1}, o.merge_protect);
   visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
@@ -109,9 +110,10 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"threads", kModel, "N", "", {}, 0, 4096}, o.threads);
   visit(I{"gpu-memory", kModel, "SIZE", "take no more than this, as 6GB"}, o.gpu_memory);
   visit(I{"host-memory", kModel, "SIZE", ""}, o.host_memory);
-  visit(I{"scratch", kModel, "DIR", "where files hold what does not fit in memory"}, o.scratch);
+  visit(I{"scratch", kModel, "DIR", "keep what memory cannot hold in files; go on"}, o.scratch);
+  visit(I{"resume", kModel, "", ""}, o.resume);
 
-  visit(I{"conf-percentile", kScene, "P", "drop the P % least sure [50], or all < X", {}, 0, 100},
+  visit(I{"conf-percentile", kScene, "P", "drop least sure P % [50], or all < X", {}, 0, 100},
         o.conf_percentile);
   visit(I{"conf-threshold", kScene, "X", "", {}, -kBig, kBig}, o.conf_threshold);
   visit(I{"mask-black", kScene, "", "drop black (r+g+b < 16), white (all > 240) ones"}, o.mask_black);

@@ -78,6 +78,10 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   json["peak_host_bytes"] = peak_host_bytes();
   json["predicted_network_bytes"] = report.predicted_network_bytes;
   json["predicted_pinned_bytes"] = report.predicted_pinned_bytes;
+  json["predicted_host_bytes"] = report.predicted_host_bytes;
+  json["predicted_scratch_bytes"] = report.predicted_scratch_bytes;
+  json["memory_plan"] = report.memory_plan;
+  json["streams"] = report.streams;
   json["peak_device_bytes"] = report.peak_device_bytes;
   json["peak_device_reserved_bytes"] = report.peak_device_reserved_bytes;
   json["notes"] = report.notes;

@@ -10,23 +10,21 @@ MergeChoice choose_merging(const MemoryRequest& request, const std::string& wish
                            const std::optional<Rates>& rates) {
   if (wish == "off") return {};
   if (wish == "on") return {request.merge, ""};
-  if (!rates || !request.merge) return {};
+  if (!request.merge) return {};
   MemoryRequest exact = request;
   exact.merge = std::nullopt;
   const MemoryPlan plan = plan_memory(exact), merged_plan = plan_memory(request);
+  if (!merged_plan.fits) return {};
+  if (!plan.fits) return {request.merge, "merging tokens: exact attention does not fit into the memory"};
+  if (!rates) return {};
   const double seconds = total_seconds(predict_seconds(exact, plan, *rates)),
                merged = total_seconds(predict_seconds(request, merged_plan, *rates));
-  if (plan.fits && (seconds - merged < kMergeSeconds || merged > seconds / 2)) return {};
+  if (seconds - merged < kMergeSeconds || merged > seconds / 2) return {};
   char text[200];
-  if (plan.fits) {
-    std::snprintf(
-        text, sizeof text,
-        "merging tokens: about %.0f s, where exact attention would take %.0f s (--merge off; `bench "
-        "merge` shows the difference)",
-        merged, seconds);
-  } else {
-    std::snprintf(text, sizeof text, "merging tokens: exact attention does not fit into the memory");
-  }
+  std::snprintf(text, sizeof text,
+                "merging tokens: about %.0f s, where exact attention (--merge off) would take %.0f s; "
+                "`vggt-recon bench merge` shows the difference",
+                merged, seconds);
   return {request.merge, text};
 }
 

@@ -32,6 +32,12 @@ const char* place_name(Place place) {
   return "";
 }
 
+/// As a person would call it; on the CPU all memory is one.
+const char* place_text(Place place, bool on_gpu) {
+  if (place == Place::file) return "files";
+  return !on_gpu ? "memory" : place == Place::host ? "host" : "GPU";
+}
+
 /// The two kinds of blocks are rows of their own; the second has the seconds of both.
 std::string timed_stage(const std::string& stage) {
   return stage == "frame_block" || stage == "global_block" ? "aggregator" : stage;
@@ -56,10 +62,14 @@ std::string kind_text(const NetworkPlan& plan) {
 
 std::string total_text(const NetworkPlan& plan) {
   const MemoryPlan& memory = plan.memory;
-  std::string text = print("%.2f GiB on the device", gib(memory.peak_bytes()));
-  if (memory.host_bytes > 0) text += print(", %.2f of the host", gib(memory.host_bytes));
-  if (memory.scratch_bytes > 0) text += print(", %.2f of files", gib(memory.scratch_bytes));
-  if (!memory.fits) text += ": more than the budget";
+  std::string text;
+  if (plan.request.gpu) {
+    text = print("%.2f GiB on the GPU, %.2f on the host", gib(memory.peak_bytes()), gib(memory.host_bytes));
+  } else {
+    text = print("%.2f GiB of memory", gib(memory.peak_bytes() + memory.host_bytes));
+  }
+  if (memory.scratch_bytes > 0) text += print(", %.2f in files", gib(memory.scratch_bytes));
+  if (!memory.fits) text += ": does not fit";
   if (!plan.seconds.empty()) text += "; " + seconds_text(total_seconds(plan.seconds)) + " s";
   return text;
 }
@@ -114,11 +124,13 @@ PlanComparison compare_plans(const MemoryRequest& request, const std::optional<R
 std::vector<std::string> plan_rows(const PlanComparison& plans) {
   const NetworkPlan& plan = plans.plan;
   const Schedule& schedule = plan.memory.schedule;
-  std::vector<std::string> rows = {std::string("places:    residual ") + place_name(schedule.residual) +
-                                       ", maps " + place_name(schedule.maps) + ", q/k/v " +
-                                       place_name(schedule.qkv) + ", weights " +
-                                       (schedule.stream_weights ? "streamed" : "device"),
-                                   "stage           device     to it   from it     files  seconds     (GiB)"};
+  const bool on_gpu = plan.request.gpu.has_value();
+  const auto where = [&](Place place) { return std::string(place_text(place, on_gpu)); };
+  std::vector<std::string> rows = {"where:     tokens " + where(schedule.residual) + ", maps for the heads " +
+                                       where(schedule.maps) + ", q/k/v " + where(schedule.qkv) +
+                                       ", weights " +
+                                       where(schedule.stream_weights ? Place::host : Place::device),
+                                   "stage             peak   copy in  copy out     files  seconds     (GiB)"};
   for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {
     const StageMemory& stage = plan.memory.stages[i];
     const Traffic& traffic = stage.traffic;

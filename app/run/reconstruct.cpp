@@ -13,6 +13,7 @@
 #include "app/run/plan_table.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
+#include "app/run/resume.h"
 #include "app/run/run_network.h"
 #include "app/run/scene_sink.h"
 #include "app/scene/scene_cloud.h"
@@ -46,6 +47,7 @@ std::string merge_text(const MergeOptions& merge) {
   std::ostringstream text;
   text << "from block " << merge.start << ", ratio " << merge.ratio << ", protect " << merge.protect
        << ", seed " << merge.seed;
+  if (merge.refresh > 1) text << ", matched every " << merge.refresh << " blocks";
   return text.str();
 }
 
@@ -139,6 +141,20 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
   report.versions.merge(torch_versions());
 }
 
+void report_run(const RunReport& run, Report& report) {
+  report.memory_plan = plan_text(run.plan);
+  report.predicted_host_bytes = run.plan.host_bytes;
+  report.predicted_scratch_bytes = run.plan.scratch_bytes;
+  for (const auto& [name, o] : {std::pair("weights", run.weights), {"attention", run.attention}}) {
+    if (o.bytes == 0) continue;
+    report.streams[name] = {{"copy_ms", o.copy_ms},
+                            {"wait_ms", o.wait_ms},
+                            {"total_ms", o.total_ms},
+                            {"bytes", static_cast<double>(o.bytes)},
+                            {"overlap", o.efficiency()}};
+  }
+}
+
 void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points, Report& report) {
   report.cloud_source = plan.source == CloudSource::depth ? "depth" : "point head";
   report.filters = scene.filters;
@@ -171,14 +187,21 @@ void finish(const RunPlan& plan, bool has_cloud, const StageTimes& times, const 
   wrote(paths.predictions, Output::predictions);
 }
 
-}  // namespace
+/// Where frames and depth maps lie; in a run's own folder where there is one.
+HostStorage storage_of(const RunPlan& plan, const Resume* resume) {
+  HostStorage storage = plan.limits.storage;
+  if (resume) storage.scratch = resume->folder();
+  return storage;
+}
 
-Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
+/// resume: the run's folder, or null.
+Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume, const Events& given_events) {
   Reconstruction result;
   StageTimes times;
   const Events events = recording(given_events, result.report.warnings);
   for (const std::string& note : plan.notes) events.info(note);
-  StagedFiles files(plan.outputs.paths.all());
+  if (resume && resume->has_stages())
+    events.info("going on from the finished stages in " + resume->folder().string());
 
   // Before anything else works on the device.
   const bool measure = plan.model.autotune && plan.outputs.paths.report;
@@ -186,7 +209,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   TunedAttention tuned(plan.model.options.device, plan.model.autotune);
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
-  const auto space = std::make_shared<HostSpace>(plan.limits.storage);
+  const auto space = std::make_shared<HostSpace>(storage_of(plan, resume));
   const FrameSet frames = frames_of(plan, space, events);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
@@ -194,7 +217,11 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   options.budget = plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
   MemoryRequest request = request_for(plan.memory, frames);
-  const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  if (resume) {
+    options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
+    merging.merge = resume->merges(merging.merge.has_value()) ? request.merge : std::nullopt;
+  }
   if (!merging.note.empty()) events.info(merging.note);
   options.merge = request.merge = merging.merge;
   const NetworkPlan network = plan_network(request, rates);
@@ -205,7 +232,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
-  run_network(model, plan.model, options, frames, sink.sink(), times, events);
+  report_run(run_network(model, plan.model, options, frames, sink.sink(), times, events), result.report);
   tuned.save();
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
@@ -220,6 +247,23 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& given_events) {
   times.count("write");
   finish(plan, scene.has_value(), times, events, files, result);
   return result;
+}
+
+}  // namespace
+
+Reconstruction reconstruct(const RunPlan& plan, const Events& events) {
+  StagedFiles files(plan.outputs.paths.all());
+  std::optional<Resume> resume;
+  if (plan.checkpoint_seconds) resume.emplace(plan, files.hidden_folders());
+  try {
+    Reconstruction result = run_plan(plan, files, resume ? &*resume : nullptr, events);
+    if (resume) resume->finish();
+    return result;
+  } catch (...) {
+    if (resume && resume->has_stages())
+      events.warn("the same command goes on from the finished stages in " + resume->folder().string());
+    throw;
+  }
 }
 
 std::vector<std::string> describe(const RunPlan& plan, const Events& events) {

@@ -18,8 +18,8 @@ const char* unit_of(const std::string& stage) {
 
 }  // namespace
 
-void run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options, const FrameSet& frames,
-                 const Sink& sink, StageTimes& times, const Events& events) {
+RunReport run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options,
+                      const FrameSet& frames, const Sink& sink, StageTimes& times, const Events& events) {
   const at::Device device = plan.options.device;
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
   at::Tensor queries;
@@ -38,7 +38,7 @@ void run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& opt
     if (report.done > 0) times.count(report.stage);
     events.progress(report.stage, unit_of(report.stage), report.done, report.total);
   };
-  model.run(provide_frames(frames), queries, sink, observe, options);
+  return model.run(provide_frames(frames), queries, sink, observe, options);
 }
 
 }  // namespace vggt

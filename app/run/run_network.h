@@ -10,7 +10,7 @@ namespace vggt {
 /// Runs the network on the frames, as `options` say, with progress and warnings, and adds the seconds of each
 /// of its stages; the sink counts those of a stage's last piece before it does anything else. Throws as
 /// Vggt::run(), and Stopped.
-void run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options, const FrameSet& frames,
-                 const Sink& sink, StageTimes& times, const Events& events);
+RunReport run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options,
+                      const FrameSet& frames, const Sink& sink, StageTimes& times, const Events& events);
 
 }  // namespace vggt

@@ -36,8 +36,11 @@ ScenePlan plan_scene(const Options& options, CloudSource source) {
 
 std::optional<MergeOptions> plan_merging(const Options& options) {
   if (options.merge == "off") return std::nullopt;
-  return MergeOptions{options.merge_start, options.merge_ratio, options.merge_protect,
-                      static_cast<uint64_t>(options.merge_seed)};
+  return MergeOptions{.start = options.merge_start,
+                      .ratio = options.merge_ratio,
+                      .protect = options.merge_protect,
+                      .refresh = options.merge_refresh,
+                      .seed = static_cast<uint64_t>(options.merge_seed)};
 }
 
 /// Whether the weights wait on the host until they are needed: where they would fill the device.
@@ -87,7 +90,8 @@ RunPlan settle(const Options& options) {
           std::move(memory),
           std::move(heads.notes),
           options,
-          limits};
+          limits,
+          options.resume ? std::optional(CheckpointOptions().seconds) : std::nullopt};
 }
 
 }  // namespace

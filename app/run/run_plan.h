@@ -56,6 +56,8 @@ struct RunPlan {
   std::vector<std::string> notes;  // what a person should be told beforehand, one line each
   Options given;                   // the options as typed, for the report alone
   MemoryLimits limits;             // of the network, of frames and of what the dense heads say of them
+  /// With --resume: seconds from one checkpoint inside the trunk to the next, at least.
+  std::optional<double> checkpoint_seconds = {};
 };
 
 /// Opens the weight file and the query points, and settles everything that the options leave open. Throws

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
-#include <string>
 
 #include "attention/attention.h"
+#include "attention/stream/out_of_memory.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #endif
@@ -65,15 +64,6 @@ int64_t even_step([[maybe_unused]] const StreamShape& shape, [[maybe_unused]] co
   }
 #endif
   return step;
-}
-
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error))
-    return true;
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string what = torch ? torch->what_without_backtrace() : "";
-  return what.find("out of memory") != std::string::npos ||
-         what.find("can't allocate memory") != std::string::npos;
 }
 
 void shrink(StreamTask& task, const std::exception& error) {

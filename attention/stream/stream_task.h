@@ -30,9 +30,6 @@ AttentionResult attend(const StreamTask& task, const at::Tensor& queries, const 
 int64_t even_step(const StreamShape& shape, const StreamInput& input, const StreamOptions& options,
                   int64_t step);
 
-/// Whether an allocation has failed, of the host or of the device.
-bool is_out_of_memory(const std::exception& error);
-
 /// After out of memory: takes note and the guardrail's next plan. Throws `error` again where there is none.
 void shrink(StreamTask& task, const std::exception& error);
 

@@ -21,8 +21,8 @@ const ScratchFolder& HostSpace::folder() {
   const std::lock_guard lock(mutex_);
   if (!storage_.scratch) {
     throw std::system_error(ENOMEM, std::generic_category(),
-                            "the run needs more than the " + std::to_string(storage_.bytes) +
-                                " bytes of host memory that it may take, and has no scratch folder");
+                            "the run needs more than the " + std::to_string(storage_.bytes / 1'000'000) +
+                                " MB of host memory that it may take, and has no scratch folder (--scratch)");
   }
   if (!folder_) folder_ = std::make_unique<ScratchFolder>(*storage_.scratch);
   return *folder_;

@@ -53,4 +53,8 @@ void ScratchFile::write(int64_t offset, const void* from, int64_t bytes) {
   }
 }
 
+void ScratchFile::sync() {
+  if (::fsync(file_) != 0) fail(errno, "cannot be written");
+}
+
 }  // namespace vggt

@@ -19,6 +19,8 @@ class ScratchFile {
   /// Throw std::system_error.
   void read(int64_t offset, void* to, int64_t bytes) const;
   void write(int64_t offset, const void* from, int64_t bytes);
+  /// Returns when all that was written is on the disk.
+  void sync();
 
  private:
   [[noreturn]] void fail(int error, const char* what) const;

@@ -66,6 +66,12 @@ void StagedFiles::make_folders(const fs::path& folder) {
   if (error) fail(error == std::errc::file_exists ? ENOTDIR : error.value(), folder);
 }
 
+std::vector<fs::path> StagedFiles::hidden_folders() const {
+  std::vector<fs::path> folders;
+  for (const auto& [folder, hidden] : hidden_folders_) folders.push_back(hidden);
+  return folders;
+}
+
 fs::path StagedFiles::staged(const fs::path& path) {
   const fs::path place = hidden_folders_.at(folder_of(path)) / path.filename();
   files_.emplace_back(place, path);

@@ -18,6 +18,8 @@ class StagedFiles {
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
+  /// The folders that a process which is killed leaves behind.
+  std::vector<std::filesystem::path> hidden_folders() const;
   /// Where to write the file that will be `path`.
   std::filesystem::path staged(const std::filesystem::path& path);
   /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.

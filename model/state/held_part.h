@@ -43,6 +43,8 @@ class HeldPart {
   }
 
   bool on_host() const { return part_ == nullptr; }
+  /// Of what open() copies.
+  int64_t host_bytes() const { return weights_ ? weights_->bytes() : 0; }
   /// The part on its device; from the host, a new one, whose memory is free when the last owner lets it go.
   std::shared_ptr<const Part> open() const {
     if (part_) return part_;

@@ -2,6 +2,7 @@
 
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
@@ -15,6 +16,16 @@ struct BlockCursor::Copies {
   c10::cuda::CUDAStream stream;
   c10::cuda::CUDAEvent used;
   std::vector<c10::cuda::CUDAEvent> loaded;  // of each block
+
+  /// When a copy began and ended; when the computation came to wait for it, and went on.
+  struct Times {
+    c10::cuda::CUDAEvent begun{cudaEventDefault}, copied{cudaEventDefault}, asked{cudaEventDefault},
+        went_on{cudaEventDefault};
+    bool waited = false;
+  };
+  std::vector<Times> times;
+  std::vector<std::size_t> last;  // of each block, in times
+  int64_t bytes = 0;
 #endif
 };
 
@@ -24,6 +35,7 @@ BlockCursor::BlockCursor(const HeldBlocks& blocks, [[maybe_unused]] at::Device d
   if (!device.is_cuda() || blocks.empty() || !blocks.front().on_host()) return;
   copies_ = std::make_unique<Copies>(device);
   copies_->loaded.resize(blocks.size());
+  copies_->last.resize(blocks.size());
 #endif
 }
 
@@ -32,8 +44,11 @@ BlockCursor::~BlockCursor() {
   // The blocks' memory belongs to the copies' stream: the next copy into it must not begin before the last
   // use.
   if (!copies_) return;
-  copies_->used.record(c10::cuda::getCurrentCUDAStream(copies_->stream.device_index()));
-  copies_->used.block(copies_->stream);
+  try {
+    copies_->used.record(c10::cuda::getCurrentCUDAStream(copies_->stream.device_index()));
+    copies_->used.block(copies_->stream);
+  } catch (const std::exception&) {  // the device is lost, and with it all that a copy could spoil
+  }
 #endif
 }
 
@@ -44,12 +59,36 @@ void BlockCursor::load(std::size_t i) {
     copies_->used.record(c10::cuda::getCurrentCUDAStream(copies_->stream.device_index()));
     copies_->used.block(copies_->stream);
     const c10::cuda::CUDAStreamGuard guard(copies_->stream);
+    Copies::Times& times = copies_->times.emplace_back();
+    copies_->last[i] = copies_->times.size() - 1;
+    copies_->bytes += blocks_[i].host_bytes();
+    times.begun.record(copies_->stream);
     open_[i] = blocks_[i].open();
+    times.copied.record(copies_->stream);
     copies_->loaded[i].record(copies_->stream);
     return;
   }
 #endif
   open_[i] = blocks_[i].open();
+}
+
+Overlap BlockCursor::overlap() const {
+  Overlap sum;
+#ifdef VGGT_CUDA
+  if (!copies_ || copies_->times.empty()) return sum;
+  c10::cuda::device_synchronize();
+  const Copies::Times *first = nullptr, *last = nullptr;
+  for (const Copies::Times& times : copies_->times) {
+    sum.copy_ms += times.begun.elapsed_time(times.copied);
+    if (!times.waited) continue;
+    sum.wait_ms += times.asked.elapsed_time(times.went_on);
+    first = first ? first : &times;
+    last = &times;
+  }
+  if (first) sum.total_ms = first->asked.elapsed_time(last->went_on);
+  sum.bytes = copies_->bytes;
+#endif
+  return sum;
 }
 
 const Block& BlockCursor::at(std::size_t i) {
@@ -64,7 +103,14 @@ const Block& BlockCursor::at(std::size_t i) {
   load(i);
   load(next);
 #ifdef VGGT_CUDA
-  if (copies_) copies_->loaded[i].block(c10::cuda::getCurrentCUDAStream(copies_->stream.device_index()));
+  if (copies_) {
+    const auto now = c10::cuda::getCurrentCUDAStream(copies_->stream.device_index());
+    Copies::Times& times = copies_->times[copies_->last[i]];
+    if (!times.waited) times.asked.record(now);
+    copies_->loaded[i].block(now);
+    if (!times.waited) times.went_on.record(now);
+    times.waited = true;
+  }
 #endif
   return *open_[i];
 }

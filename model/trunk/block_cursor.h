@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/layers/block.h"
+#include "model/overlap.h"
 #include "model/state/held_part.h"
 
 namespace vggt {
@@ -19,6 +20,8 @@ class BlockCursor {
   ~BlockCursor();
 
   void keep(bool keep) { keep_ = keep; }
+  /// Of weights from the host, up to now. Waits for the device.
+  Overlap overlap() const;
   /// Block i, ready for what the current stream is given next; valid until the next call.
   const Block& at(std::size_t i);
 

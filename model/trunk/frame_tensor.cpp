@@ -1,5 +1,6 @@
 #include "model/trunk/frame_tensor.h"
 
+#include <algorithm>
 #include <array>
 #include <future>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 #endif
 
 namespace vggt {
@@ -25,8 +27,8 @@ class CopyStreams {
       : in_(c10::cuda::getStreamFromPool(false, device)), out_(c10::cuda::getStreamFromPool(false, device)) {}
   ~CopyStreams() {
     // On an error copies may be under way, and the memory that they read or write is about to go.
-    in_.synchronize();
-    out_.synchronize();
+    cudaStreamSynchronize(in_.stream());
+    cudaStreamSynchronize(out_.stream());
   }
 
   /// Copies into a buffer beside the computation, after all that has been asked of the buffer so far.
@@ -55,6 +57,7 @@ class CopyStreams {
     last_given_.record(out_);
   }
   void begin_pass(bool begins) { pass_begins_ = begins; }
+  void synchronize_in() { in_.synchronize(); }
   void synchronize_out() { out_.synchronize(); }
   void wait_until_taken(std::size_t buffer) { taken_[buffer].synchronize(); }
 
@@ -111,6 +114,11 @@ struct FrameTensor::Impl {
     return result;
   }
 
+  /// Of a tensor in memory.
+  at::Tensor held_bytes(int64_t offset, int64_t bytes) const {
+    return (all.defined() ? all : host).view(-1).view(at::kByte).narrow(0, offset, bytes);
+  }
+
   /// Memory on the device for a piece. Buffers take turns.
   at::Tensor buffer(std::size_t index, int64_t count) {
     if (!buffers[index].defined()) buffers[index] = at::empty(shape_of(piece), options);
@@ -132,6 +140,7 @@ struct FrameTensor::Impl {
   at::Tensor take(int64_t first, int64_t count);
   void give(int64_t first, const at::Tensor& tensor);
   void finish();
+  void resize_pieces(int64_t frames);
   void wait_for_writing() {
     if (writing.valid()) writing.get();
   }
@@ -171,6 +180,7 @@ void FrameTensor::Impl::start_reading(std::size_t index, int64_t first, int64_t 
 }
 
 at::Tensor FrameTensor::Impl::take(int64_t first, int64_t count) {
+  if (count > piece) resize_pieces(count);
   const bool begins = first == 0 || ahead_first != first || ahead_count != count;
   if (begins) {
     if (reading.valid()) reading.get();
@@ -190,9 +200,11 @@ at::Tensor FrameTensor::Impl::take(int64_t first, int64_t count) {
   if (streams) streams->begin_pass(false);
 #endif
   turn = (turn + 1) % kBuffers;
-  ahead_first = first + count;
-  ahead_count = std::min(count, shape[0] - ahead_first);
-  if (ahead_count > 0) start_reading(turn, ahead_first, ahead_count);
+  const int64_t next = first + count, left = std::min(count, shape[0] - next);
+  ahead_first = -1;  // where memory runs out
+  if (left > 0) start_reading(turn, next, left);
+  ahead_first = next;
+  ahead_count = left;
   return result;
 }
 
@@ -230,6 +242,20 @@ void FrameTensor::Impl::finish() {
 #ifdef VGGT_CUDA
   if (streams) streams->synchronize_out();
 #endif
+}
+
+/// The buffers are made anew when they are needed.
+void FrameTensor::Impl::resize_pieces(int64_t frames) {
+  if (reading.valid()) reading.wait();
+  reading = {};
+  ahead_first = -1;
+  finish();
+#ifdef VGGT_CUDA
+  if (streams) streams->synchronize_in();
+#endif
+  for (auto* memory : {&buffers, &staging}) std::ranges::fill(*memory, at::Tensor());
+  write_stage = at::Tensor();
+  piece = frames;
 }
 
 FrameTensor::FrameTensor(std::vector<int64_t> shape, const at::TensorOptions& options, Place place,
@@ -270,11 +296,11 @@ void FrameTensor::finish() {
 void FrameTensor::move_to(Place place, int64_t piece_frames, const std::filesystem::path& file) {
   if (!impl_) return;
   impl_->finish();
-  const bool same = impl_->place == place && (is_resident() || impl_->piece >= piece_frames);
-  if (same) return;
-  FrameTensor moved(
-      impl_->shape, impl_->options, place, piece_frames,
-      place == Place::file && impl_->place == Place::file ? file.string() + "+" : file.string());
+  if (impl_->place == place) {
+    if (impl_->piece != piece_frames) impl_->resize_pieces(piece_frames);
+    return;
+  }
+  FrameTensor moved(impl_->shape, impl_->options, place, piece_frames, file);
   const int64_t step = std::min(piece_frames, impl_->piece);
   for (int64_t first = 0; first < impl_->shape[0]; first += step)
     moved.give(first, take(first, std::min(step, impl_->shape[0] - first)));
@@ -286,12 +312,27 @@ at::Tensor FrameTensor::host() const {
   return impl_->host.defined() || !is_resident() || !impl_->all.is_cpu() ? impl_->host : impl_->all;
 }
 
+std::vector<int64_t> FrameTensor::shape() const {
+  return impl_->shape;
+}
+
+at::ScalarType FrameTensor::scalar_type() const {
+  return impl_->scalar_type();
+}
+
+int64_t FrameTensor::bytes() const {
+  return impl_->frame_bytes() * impl_->shape[0];
+}
+
 void FrameTensor::read(int64_t offset, void* to, int64_t bytes) const {
-  impl_->file->read(offset, to, bytes);
+  if (impl_->file) return impl_->file->read(offset, to, bytes);
+  at::from_blob(to, {bytes}, at::kByte).copy_(impl_->held_bytes(offset, bytes));
 }
 
 void FrameTensor::write(int64_t offset, const void* from, int64_t bytes) {
-  impl_->file->write(offset, from, bytes);
+  if (impl_->file) return impl_->file->write(offset, from, bytes);
+  // from_blob() takes no pointer to const; nothing is written through it.
+  impl_->held_bytes(offset, bytes).copy_(at::from_blob(const_cast<void*>(from), {bytes}, at::kByte));
 }
 
 }  // namespace vggt

@@ -29,7 +29,8 @@ class FrameTensor {
   /// All frames [S,...]; throws c10::Error where they are not resident.
   const at::Tensor& whole() const;
 
-  /// Frames [first, first + count) on the device, at most piece_frames; the next so many are read ahead.
+  /// Frames [first, first + count) on the device; the next so many are read ahead. More than piece_frames make
+  /// the buffers anew.
   /// Valid until the second take() from then. A pass that begins at frame 0 sees all that was given before.
   at::Tensor take(int64_t first, int64_t count);
   /// The same without the contents and without reading ahead, for a piece that is to be given.
@@ -38,12 +39,15 @@ class FrameTensor {
   void give(int64_t first, const at::Tensor& piece);
   /// Waits until everything given is stored.
   void finish();
-  /// Moves the contents to another place, or to smaller pieces.
+  /// Moves the contents to another place, or to other pieces. Where memory runs out they stay where they are.
   void move_to(Place place, int64_t piece_frames, const std::filesystem::path& file);
 
   /// Where Place::host keeps it [S,...], and on the CPU a resident one; else undefined. After finish().
   at::Tensor host() const;
-  /// Bytes of Place::file from `offset` on, frame after frame. After finish().
+  std::vector<int64_t> shape() const;  // [S,...]
+  at::ScalarType scalar_type() const;
+  int64_t bytes() const;
+  /// Copies bytes of the contents from `offset` on, frame after frame, wherever they lie. After finish().
   void read(int64_t offset, void* to, int64_t bytes) const;
   void write(int64_t offset, const void* from, int64_t bytes);
 

@@ -46,6 +46,7 @@ TrunkRun::TrunkRun(const Aggregator& net, const FrameProvider& frames, const std
   if (layout.most_merged == 0) return;  // exact then, as in the reference
   layout_ = std::move(layout);
   first_merged_ = merge->start;
+  refresh_ = merge->refresh;
 }
 
 FrameTensor TrunkRun::make(std::vector<int64_t> shape, at::ScalarType type, Place place,
@@ -55,11 +56,11 @@ FrameTensor TrunkRun::make(std::vector<int64_t> shape, at::ScalarType type, Plac
 }
 
 void TrunkRun::change(const Schedule& schedule) {
-  schedule_ = schedule;
   const int64_t piece = std::max(schedule.embed_frames, schedule.pass_frames);
   residual_.move_to(schedule.residual, piece, schedule.scratch / "residual");
   half_.move_to(schedule.residual, piece, schedule.scratch / "half");
   mixed_elsewhere_.move_to(schedule.qkv, piece, schedule.scratch / "mixed");
+  schedule_ = schedule;  // unless memory has run out
   frame_blocks_.keep(!schedule.stream_weights);
   global_blocks_.keep(!schedule.stream_weights);
 }
@@ -85,6 +86,7 @@ void TrunkRun::storing_pass(const Work& work) {
     }
     residual_.give(done_, x);
     done_ += x.size(0);
+    ++stored_;
   }
   done_ = 0;
 }
@@ -93,22 +95,41 @@ void TrunkRun::report(const std::string& name, at::IntArrayRef shape) const {
   if (residual_.is_resident()) report_tensor(observer_, "aggregator", name, residual_.whole().view(shape));
 }
 
-void TrunkRun::run() {
+Overlap TrunkRun::weights_overlap() const {
+  Overlap sum = frame_blocks_.overlap();
+  const Overlap global = global_blocks_.overlap();
+  const double total = std::max(sum.total_ms, global.total_ms);  // they take turns
+  sum += global;
+  sum.total_ms = total;
+  return sum += vit_overlap_;
+}
+
+FrameTensor& TrunkRun::go_on_after(int64_t layers) {
+  make_residual();
+  embedded_ = S_;
+  layer_ = layers;
+  return residual_;
+}
+
+void TrunkRun::run(const std::function<void(int64_t layers)>& after_layer) {
   if (embedded_ < S_) embed();
   const int64_t last = *kept_.rbegin();
   while (layer_ <= last) {
     report_progress(observer_, "aggregator", layer_, last + 1);
     layer();
-    ++layer_;
+    if (after_layer && layer_ <= last && !plan_) after_layer(layer_);
   }
   report_progress(observer_, "aggregator", last + 1, last + 1);
 }
 
+void TrunkRun::make_residual() {
+  if (residual_.defined()) return;
+  residual_ = make({S_, P_, C_}, c10::typeMetaToScalarType(options_.dtype()), schedule_.residual, "residual");
+}
+
 void TrunkRun::embed() {
   const int64_t special = net_.config().special_tokens();
-  if (!residual_.defined())
-    residual_ =
-        make({S_, P_, C_}, c10::typeMetaToScalarType(options_.dtype()), schedule_.residual, "residual");
+  make_residual();
   BlockCursor blocks(net_.patch_embed().blocks(), options_.device(), !schedule_.stream_weights);
   while (embedded_ < S_) {
     report_progress(observer_, "patch_embed", embedded_, S_);
@@ -117,8 +138,10 @@ void TrunkRun::embed() {
     net_.embed(embedded_, fetch(frames_, embedded_, count, options_), blocks, tokens);
     residual_.give(embedded_, tokens);
     embedded_ += count;
+    ++stored_;
   }
   residual_.finish();
+  vit_overlap_ += blocks.overlap();
   report_progress(observer_, "patch_embed", S_, S_);
   if (residual_.is_resident())
     report_tensor(observer_, "patch_embed", "patch_tokens",
@@ -129,20 +152,21 @@ void TrunkRun::layer() {
   const Block& block = global_blocks_.at(layer_);
   if (phase_ == Phase::frame) {
     frame_pass();
+    phase_ = Phase::attention;  // first: a report may throw, and no pass may be made twice
     report("frame_block." + std::to_string(layer_), {S_, P_, C_});
-    phase_ = Phase::attention;
   }
   if (phase_ == Phase::attention) {
     attend(block);
     phase_ = Phase::finish;
   }
   finish_pass(block);
-  plan_.reset();
+  if (layout_ && (layer_ + 1 - first_merged_) % refresh_ == 0) plan_.reset();
   mixed_ = at::Tensor();
   // A resident one gives its memory back; elsewhere the next one takes it over.
   if (half_.is_resident()) half_ = FrameTensor();
-  report("global_block." + std::to_string(layer_), {1, S_ * P_, C_});
   phase_ = Phase::frame;
+  const std::string name = "global_block." + std::to_string(layer_++);
+  report(name, {1, S_ * P_, C_});
 }
 
 void TrunkRun::frame_pass() {
@@ -188,33 +212,43 @@ void TrunkRun::streamed_attention(const Block& block) {
   queries.finish();
   keys_values.finish();
   if (!mixed_elsewhere_.defined()) mixed_elsewhere_ = make({S_, P_, C_}, type, schedule_.qkv, "mixed");
+  const auto bytes = C_ * static_cast<int64_t>(c10::elementSize(type));  // of a row
   StreamInput input;
   StreamOutput output;
   if (queries.host().defined()) {
     const at::Tensor kv = keys_values.host().view({N, 2, A_, D});
     input = stream_input(queries.host().view({N, A_, D}), kv.select(1, 0), kv.select(1, 1));
-    output.out = mixed_elsewhere_.host().view({N, C_});
   } else {
-    const auto bytes = C_ * static_cast<int64_t>(c10::elementSize(type));
     input.read_queries = [&queries, bytes](int64_t first, int64_t rows, void* to) {
       queries.read(first * bytes, to, rows * bytes);
     };
     input.read_keys_values = [&keys_values, bytes](int64_t first, int64_t rows, void* to) {
       keys_values.read(first * 2 * bytes, to, rows * 2 * bytes);
     };
-    output.write = [this, bytes](int64_t first, int64_t rows, const void* from) {
-      mixed_elsewhere_.write(first * bytes, from, rows * bytes);
-    };
     input.tokens = N;
     input.heads = A_;
     input.dim = D;
     input.type = type;
   }
+  // It may lie elsewhere than the others: memory can run out between two moves.
+  if (mixed_elsewhere_.host().defined()) {
+    output.out = mixed_elsewhere_.host().view({N, C_});
+  } else {
+    output.write = [this, bytes](int64_t first, int64_t rows, const void* from) {
+      mixed_elsewhere_.write(first * bytes, from, rows * bytes);
+    };
+  }
+  stream_attention(input, output);
+}
+
+void TrunkRun::stream_attention(const StreamInput& input, const StreamOutput& output) {
   StreamOptions options;
   options.device = options_.device();
   options.max_bytes = schedule_.attention_bytes;
   options.variant = net_.attention().variant;
-  attention_streamed(input, output, options);
+  const StreamReport report = attention_streamed(input, output, options);
+  attention_overlap_ +=
+      {report.copy_ms, report.wait_ms, report.total_ms, report.bytes_to_device + report.bytes_to_host};
 }
 
 void TrunkRun::plan_merging(const Block& block) {
@@ -267,11 +301,7 @@ void TrunkRun::merged_attention(const Block& block) {
   // One name for all: each one's memory is free as soon as the next is made.
   if (streams) {
     const at::Tensor mixed = at::empty({M, C_}, type);
-    StreamOptions options;
-    options.device = options_.device();
-    options.max_bytes = schedule_.attention_bytes;
-    options.variant = net_.attention().variant;
-    attention_streamed(stream_input(merged), {mixed, {}}, options);
+    stream_attention(stream_input(merged), {mixed, {}});
     merged = mixed;
   } else {
     merged = block.attend(merged, 1);  // [M,C]
@@ -291,7 +321,7 @@ void TrunkRun::finish_pass(const Block& block) {
   storing_pass([&](int64_t first, at::Tensor& x) {
     at::Tensor rows = rows_of(x);  // [F·P,C]
     const int64_t begin = first * P_, count = rows.size(0);
-    if (plan_) {
+    if (merges()) {
       block.finish_projected_(rows, mixed_, plan_->row_of.narrow(0, begin, count));
     } else if (mixed_.defined()) {
       block.finish_(rows, mixed_.narrow(0, begin, count));

@@ -3,9 +3,11 @@
 #include <optional>
 #include <set>
 
+#include "attention/stream/stream_rows.h"
 #include "model/frame_provider.h"
 #include "model/merge_options.h"
 #include "model/observer.h"
+#include "model/overlap.h"
 #include "model/schedule.h"
 #include "model/trunk/aggregator.h"
 #include "model/trunk/frame_tensor.h"
@@ -28,9 +30,19 @@ class TrunkRun {
            const Observer& observer);
 
   /// Runs all layers up to the last that is kept. After an exception, such as running out of memory, it may
-  /// be called again and goes on after the last piece that was stored.
-  void run();
-  /// Works so from now on.
+  /// be called again and goes on after the last piece that was stored. after_layer: is told after each layer
+  /// but the last, and but those whose merging serves the next one too, how many are finished; residual() is
+  /// what the next one takes.
+  void run(const std::function<void(int64_t layers)>& after_layer = {});
+  /// Before run(): it goes on after so many layers, from a residual that is to be filled.
+  FrameTensor& go_on_after(int64_t layers);
+  FrameTensor& residual() { return residual_; }  // [S,P,C]
+  /// How often a piece was stored: it grows while the run gets on.
+  int64_t stored() const { return stored_; }
+  /// Copies of weights, and of q, k and v, beside the computation.
+  Overlap weights_overlap() const;
+  const Overlap& attention_overlap() const { return attention_overlap_; }
+  /// Works so from now on. Where memory runs out on the way it goes on as before, and may be asked again.
   void change(const Schedule& schedule);
 
  private:
@@ -40,8 +52,10 @@ class TrunkRun {
   void pass(const Work& work);
   template <class Work>
   void storing_pass(const Work& work);
+  void make_residual();
   void embed();
   void layer();
+  void stream_attention(const StreamInput& input, const StreamOutput& output);
   void frame_pass();
   void attend(const Block& block);
   void finish_pass(const Block& block);
@@ -68,14 +82,16 @@ class TrunkRun {
   Rope rope_;
   BlockCursor frame_blocks_, global_blocks_;
   std::optional<MergeLayout> layout_;
-  int64_t first_merged_ = 0;
+  int64_t first_merged_ = 0, refresh_ = 1;
+
+  Overlap vit_overlap_, attention_overlap_;
 
   // Where the run stands: frames embedded; the layer, its phase, and the frames of the phase that are done.
-  int64_t embedded_ = 0, layer_ = 0, done_ = 0;
+  int64_t embedded_ = 0, layer_ = 0, done_ = 0, stored_ = 0;
   Phase phase_ = Phase::frame;
   FrameTensor residual_;           // [S,P,C]
   FrameTensor half_;               // [S,P,C] after the frame block of a layer that is kept
-  std::optional<MergePlan> plan_;  // of a layer that merges
+  std::optional<MergePlan> plan_;  // of layers that merge
   at::Tensor mixed_;               // [N,C] attention's output, or [M,C], projected, of merged rows
   FrameTensor mixed_elsewhere_;    // [S,P,C] the former
 };

@@ -36,7 +36,7 @@ install_headers(attention/attention.h attention/attention_types.h attention/vari
                 attention/tune/plan_cache.h model/config.h
                 model/cost_plan.h model/measure_rates.h model/rates.h
                 model/frame_provider.h model/model_options.h model/heads/track_sizes.h model/memory_plan.h model/merge_options.h
-                model/observer.h model/precision.h model/predictions.h model/schedule.h model/state/binder.h model/vggt.h
+                model/observer.h model/overlap.h model/precision.h model/predictions.h model/schedule.h model/state/binder.h model/vggt.h
                 io/weights/weight_file.h)
 
 if(VGGT_APP)

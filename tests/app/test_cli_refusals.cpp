@@ -70,8 +70,8 @@ TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
   expect_refusal(run("--frames frames --out out/ --device cuda:99"), "cuda:99");
   expect_refusal(reconstruct("--frames frames --out out/ --heads tracks"), "--query-points");
   expect_refusal(reconstruct("--frames frames --out x.ply --heads camera"), "cloud");
-  write(dir_ / "few.safetensors",
-        without(text_of(kFixtures / "golden/nano/weights.safetensors"), {"point_head.", "track_head."}));
+  make_safetensors();
+  write(dir_ / "few.safetensors", without(text_of(path("nano.safetensors")), {"point_head.", "track_head."}));
   fs::copy_file(kFixtures / "golden/nano/config.json", dir_ / "config.json");
   const std::string small = "--device cpu --frames frames --out out/ --weights few.safetensors ";
   expect_refusal(run(small + "--heads camera,points"), "'points'");
@@ -115,15 +115,17 @@ TEST_F(CliTest, PicturesOfWrongNamesAndPlacesAreRefused) {
 }
 
 TEST_F(CliTest, DamagedWeightsAreRefused) {
-  const std::string reference = (kFixtures / "golden/nano").string();
+  const fs::path reference = kFixtures / "golden/nano";
+  make_safetensors();
   const auto try_weights = [&](const std::string& file, const std::string& bytes) {
     write(dir_ / file, bytes);
     expect_refusal(run("--device cpu --frames frames --out out/ --weights " + file), "");
     fs::remove(dir_ / file);
   };
-  fs::copy(reference + "/config.json", path("config.json"));
-  for (const char* name : {"weights.ts", "weights.pt", "weights.safetensors"}) {
-    const std::string good = text_of(reference + "/" + name);
+  fs::copy(reference / "config.json", path("config.json"));
+  for (const fs::path& file :
+       {reference / "weights.ts", reference / "weights.pt", dir_ / "nano.safetensors"}) {
+    const std::string good = text_of(file), name = "bad" + file.extension().string();
     ASSERT_GT(good.size(), 1000u);
     try_weights(name, "");
     try_weights(name, good.substr(0, good.size() / 2));
@@ -147,8 +149,8 @@ TEST_F(CliTest, APickleThatCallsCodeIsRefused) {
 }
 
 TEST_F(CliTest, AConfigThatDoesNotMatchIsRefused) {
-  fs::copy((kFixtures / "golden/nano/weights.safetensors").string(), path("w.safetensors"));
-  const std::string run_it = "--device cpu --frames frames --out out/ --weights w.safetensors";
+  make_safetensors();
+  const std::string run_it = "--device cpu --frames frames --out out/ --weights nano.safetensors";
   expect_refusal(run(run_it), "config.json");  // the depth is not the official one
   json config = json::parse(text_of(kFixtures / "golden/nano/config.json"));
   const auto refused = [&](const std::string& key, const json& value) {

@@ -88,7 +88,7 @@ Options small_model() {
 Options golden_model() {
   Options options;
   options.frames = VGGT_FIXTURES "/golden/nano/frames2_42x56.safetensors";
-  options.weights = VGGT_FIXTURES "/golden/nano/weights.safetensors";
+  options.weights = VGGT_FIXTURES "/golden/nano/weights.pt";
   options.points = "head";
   options.voxel = 0.05;
   options.outliers = "5,2";
@@ -133,7 +133,7 @@ at::Tensor network_output(const Vggt& model, int64_t frames, uint64_t seed, at::
 
 // One loaded model serves several threads, beside one in another precision.
 TEST(ConcurrentModels, OneModelOnSeveralThreadsAndAnotherPrecision) {
-  const WeightFile weights = WeightFile::open(VGGT_FIXTURES "/golden/nano/weights.safetensors");
+  const WeightFile weights = WeightFile::open(VGGT_FIXTURES "/golden/nano/weights.pt");
   const Config config = config_of(weights);
   ModelOptions options;
   options.heads.camera = options.heads.depth = true;

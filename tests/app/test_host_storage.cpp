@@ -32,7 +32,7 @@ class HostStorageTest : public ::testing::Test {
     options.out = (dir_ / folder).string() + "/";
     options.save_predictions = (dir_ / folder / "p.safetensors").string();
     RunPlan result = plan_run(options);
-    result.storage = {bytes, dir_ / "scratch"};
+    result.limits.storage = {bytes, dir_ / "scratch"};
     return result;
   }
   /// The files of a run, but its report: that holds seconds.
@@ -63,7 +63,7 @@ Options small_model() {
 Options points_of_the_head() {
   Options options;
   options.frames = VGGT_FIXTURES "/golden/nano/frames2_42x56.safetensors";
-  options.weights = VGGT_FIXTURES "/golden/nano/weights.safetensors";
+  options.weights = VGGT_FIXTURES "/golden/nano/weights.pt";
   options.points = "head";
   return options;
 }

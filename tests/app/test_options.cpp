@@ -67,6 +67,7 @@ Options unusual() {
   o.merge_ratio = 0.75;
   o.merge_protect = 0;
   o.merge_seed = 5;
+  o.merge_refresh = 3;
   o.device = "cuda:3";
   o.gpu_memory = "1.5GiB";
   o.host_memory = "500 MB";

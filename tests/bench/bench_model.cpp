@@ -1,7 +1,7 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
 //   bench_model [--merge] [--tracks POINTS] [--gpu-gb X] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES
 //   [FRAMES...]
-// (--gpu-gb: a budget of the device for tensors, with the weights on the host)
+// (--gpu-gb: a budget of all that the process takes of the device, with the weights on the host)
 // with the camera and the depth head, and with the tracker of so many query points where that is asked for.
 // Prints seconds per stage (median of the warm runs, with their spread) and, on a GPU, the peak of allocated
 // memory in each stage beside what the memory plan predicts.
@@ -18,9 +18,11 @@
 #include "model/random_weights.h"
 #include "model/vggt.h"
 #ifdef VGGT_CUDA
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
 #endif
 
 namespace {
@@ -46,6 +48,16 @@ double peak_gib([[maybe_unused]] at::Device device, bool reset) {
   return reset ? 0 : -1;
 }
 
+/// Bytes of the device in use, by whomever; most of them at any call.
+[[maybe_unused]] std::size_t g_most_used = 0;
+void look_at_device([[maybe_unused]] at::Device device) {
+#ifdef VGGT_CUDA
+  std::size_t free = 0, total = 0;
+  if (device.is_cuda() && cudaMemGetInfo(&free, &total) == cudaSuccess)
+    g_most_used = std::max(g_most_used, total - free);
+#endif
+}
+
 struct StageTimer {
   at::Device device;
   std::map<std::string, double> seconds;
@@ -54,6 +66,8 @@ struct StageTimer {
   std::string stage;  // that has begun and not ended
 
   void operator()(const vggt::StageReport& report) {
+    if (!report.warning.empty()) std::printf("  %s\n", report.warning.c_str());
+    look_at_device(device);
     if (report.tensor.defined() || (report.done != 0 && report.done != report.total)) return;
     synchronize(device);
     if (report.done == 0 && report.stage != stage) {  // the tracker says 0 before each chunk of frames
@@ -72,6 +86,7 @@ struct StageTimer {
 void print_peaks(const std::map<std::string, double>& peaks, const vggt::MemoryPlan& plan) {
   double most = 0;
   for (const auto& [stage, peak] : peaks) most = std::max(most, peak);
+  std::printf("  most in use of the device: %.2f GB\n", static_cast<double>(g_most_used) / 1e9);
   std::printf("  plan: %s\n", vggt::plan_text(plan).c_str());
   std::printf("  peak %.2f GiB, predicted %.2f; weights predicted %.2f\n", most,
               static_cast<double>(plan.peak_bytes()) / (1 << 30),
@@ -108,7 +123,13 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
     StageTimer timer{device, {}, {}, {}, {}};
     synchronize(device);
     const auto begin = Clock::now();
-    model.run(provider, queries, sink, [&](const vggt::StageReport& report) { timer(report); });
+    const vggt::RunReport report =
+        model.run(provider, queries, sink, [&](const vggt::StageReport& seen) { timer(seen); });
+    for (const vggt::Overlap& o : {report.weights, report.attention}) {
+      if (o.bytes > 0)
+        std::printf("  streamed %.1f GB: copy %.0f ms, wait %.0f ms of %.0f, overlap %.3f\n",
+                    static_cast<double>(o.bytes) / 1e9, o.copy_ms, o.wait_ms, o.total_ms, o.efficiency());
+    }
     synchronize(device);
     peaks = timer.peaks;
     if (run == 0 && repeats > 0) continue;  // warm-up
@@ -167,7 +188,16 @@ int main(int argc, char** argv) {
   if (merge) options.merge = vggt::MergeOptions{};
   if (gpu_gb > 0) {
     options.weights_on_host = true;
-    options.budget.device = static_cast<int64_t>(gpu_gb * 1e9);
+    constexpr double kProgram = 0.75e9, kFragments = 0.05;  // as in app/run/memory_limits.cpp
+    options.budget.device = static_cast<int64_t>((1 - kFragments) * (gpu_gb * 1e9 - kProgram));
+#ifdef VGGT_CUDA
+    c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    c10::cuda::CUDACachingAllocator::setMemoryFraction((gpu_gb * 1e9 - kProgram) / static_cast<double>(total),
+                                                       device.index());
+#endif
   }
   at::globalContext().setAllowTF32CuBLAS(options.precision == vggt::Precision::tf32);
   const vggt::Config config;

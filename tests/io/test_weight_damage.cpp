@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kNano = fs::path(VGGT_FIXTURES) / "golden/nano";
+const fs::path kGolden = fs::path(VGGT_FIXTURES) / "golden";
 
 std::string small_file(const char* extension) {
   const fs::path path = torch_bytes::scratch("weight_hostile_small", extension);
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Damaged, ::testing::Values(".ts", ".pt", ".saf
 class DamagedFixture : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DamagedFixture, CutOrChanged) {
-  const std::string bytes = torch_bytes::read_file(kNano / GetParam());
+  const std::string bytes = torch_bytes::read_file(kGolden / GetParam());
   const std::size_t size = bytes.size();
   for (std::size_t k = 0; k < 40; ++k) {
     const std::size_t length = k < 10 ? k * 9 : k < 20 ? size - (k - 9) : size * (k - 19) / 21;
@@ -78,12 +78,12 @@ TEST_P(DamagedFixture, CutOrChanged) {
     changed[(size - 1) * k / 39] ^= 0x10;
     refused += refusal(changed).empty() ? 0 : 1;
   }
-  const bool has_checksums = std::string(GetParam()) != "weights.safetensors";
+  const bool has_checksums = !std::string(GetParam()).ends_with(".safetensors");
   EXPECT_GT(refused, has_checksums ? 25 : 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nano, DamagedFixture,
-                         ::testing::Values("weights.ts", "weights.pt", "weights.safetensors"));
+INSTANTIATE_TEST_SUITE_P(Golden, DamagedFixture,
+                         ::testing::Values("nano/weights.ts", "nano/weights.pt", "mini/weights.safetensors"));
 
 }  // namespace
 }  // namespace vggt

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/weights/weight_file.h"
+#include "tests/support/converted_weights.h"
 #include "tests/support/torch_bytes.h"
 
 namespace vggt {
@@ -19,7 +20,7 @@ const fs::path kMini = fs::path(VGGT_FIXTURES) / "golden/mini";
 TEST(WeightFile, RecognisesTheFormatByContent) {
   EXPECT_EQ(WeightFile::open(kNano / "weights.ts").format(), WeightFormat::torchscript);
   EXPECT_EQ(WeightFile::open(kNano / "weights.pt").format(), WeightFormat::pytorch);
-  EXPECT_EQ(WeightFile::open(kNano / "weights.safetensors").format(), WeightFormat::safetensors);
+  EXPECT_EQ(WeightFile::open(kMini / "weights.safetensors").format(), WeightFormat::safetensors);
   const fs::path misnamed = torch_bytes::scratch("misnamed", ".safetensors");
   fs::copy_file(kNano / "weights.pt", misnamed, fs::copy_options::overwrite_existing);
   EXPECT_EQ(WeightFile::open(misnamed).format(), WeightFormat::pytorch);
@@ -27,7 +28,7 @@ TEST(WeightFile, RecognisesTheFormatByContent) {
 }
 
 TEST(WeightFile, HoldsTheOfficialNamesInEveryFormat) {
-  const WeightFile safetensors = WeightFile::open(kNano / "weights.safetensors");
+  const WeightFile safetensors = WeightFile::open(testing::nano_safetensors());
   EXPECT_EQ(safetensors.tensors().size(), 453U);
   EXPECT_EQ(safetensors.tensors().at("aggregator.frame_blocks.0.attn.qkv.weight").shape,
             (std::vector<int64_t>{192, 64}));
@@ -44,7 +45,7 @@ TEST(WeightFile, HoldsTheOfficialNamesInEveryFormat) {
 }
 
 TEST(WeightFile, HoldsTheSameValuesInEveryFormat) {
-  const WeightFile safetensors = WeightFile::open(kNano / "weights.safetensors");
+  const WeightFile safetensors = WeightFile::open(testing::nano_safetensors());
   const WeightFile script = WeightFile::open(kNano / "weights.ts"),
                    pytorch = WeightFile::open(kNano / "weights.pt");
   double sum = 0;
@@ -71,7 +72,7 @@ TEST(WeightFile, ReadsTheBytesThatTheHeaderNames) {
 }
 
 TEST(WeightFile, ConvertsBetweenAllTypes) {
-  const WeightFile file = WeightFile::open(kNano / "weights.safetensors");
+  const WeightFile file = WeightFile::open(testing::nano_safetensors());
   for (const char* name : {"aggregator.frame_blocks.0.attn.qkv.weight", "camera_head.pose_branch.fc2.bias"}) {
     const at::Tensor stored = file.load(name, at::kFloat, at::kCPU);
     for (const auto type : {at::kDouble, at::kHalf, at::kBFloat16}) {

@@ -12,6 +12,7 @@
 
 #include "io/weights/weight_tools.h"
 #include "io/weights/weight_writer.h"
+#include "tests/support/converted_weights.h"
 #include "tests/support/torch_bytes.h"
 
 namespace vggt {
@@ -114,7 +115,7 @@ for state, dtype in ((script, torch.float32), (pytorch, torch.bfloat16), (safete
 }
 
 TEST_F(WeightWriter, ConvertKeepsValuesTypesAndConfig) {
-  const WeightFile source = WeightFile::open(kNano / "weights.safetensors");
+  const WeightFile source = WeightFile::open(testing::nano_safetensors());
   int64_t steps = 0;
   convert(source, folder_ / "w.pt", std::nullopt, "{}", [&](int64_t done, int64_t) { steps = done; });
   EXPECT_EQ(steps, 453);

@@ -102,7 +102,7 @@ TEST(Block, RefusesPartsOfFramesWhereTokensAreRotated) {
 
 TEST(Model, RunsOnTwoThreadsAtOnceAsOnOne) {
   const WeightFile file =
-      WeightFile::open(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/weights.safetensors");
+      WeightFile::open(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/weights.pt");
   const TensorSource source = testing::source_of(file);
   const testing::Tensors golden =
       testing::load_tensors(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/frames2_42x56.safetensors");

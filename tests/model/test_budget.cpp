@@ -48,7 +48,7 @@ class Budget : public ::testing::TestWithParam<std::tuple<const char*, bool>> {
     return results;
   }
 
-  WeightFile file_ = WeightFile::open(kNano / "weights.safetensors");
+  WeightFile file_ = WeightFile::open(kNano / "weights.pt");
   TensorSource source_ = testing::source_of(file_);
   fs::path folder_;
   at::Tensor images_;

@@ -55,6 +55,24 @@ void expect_same(const Tensors& a, const Tensors& b) {
   for (const auto& [name, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(name))) << name;
 }
 
+// One matching for several blocks: the first of them as without it, the others nearly so; never from a block
+// that does not merge.
+TEST(MergedModel, AMatchingServesSoManyBlocks) {
+  const at::Tensor images = testing::load_tensors(kMini / "fast4_56x84.safetensors").at("images");
+  const Model model;
+  const Tensors each = model.run(MergeOptions{}, images),
+                all = model.run(MergeOptions{.refresh = 100}, images),
+                two = model.run(MergeOptions{.refresh = 2}, images);
+  EXPECT_TRUE(at::equal(all.at("global_block.0"), each.at("global_block.0")));
+  EXPECT_FALSE(at::equal(all.at("global_block.1"), each.at("global_block.1")));
+  EXPECT_TRUE(at::equal(all.at("global_block.1"), two.at("global_block.1")));
+  EXPECT_FALSE(at::equal(all.at("global_block.2"), two.at("global_block.2")));
+  const Tensors later = model.run(MergeOptions{.start = 1, .refresh = 2}, images),
+                later_each = model.run(MergeOptions{.start = 1}, images);
+  EXPECT_TRUE(at::equal(later.at("global_block.1"), later_each.at("global_block.1")));
+  EXPECT_FALSE(at::equal(later.at("global_block.2"), later_each.at("global_block.2")));
+}
+
 // The draws are the CPU's, so that a GPU merges the same tokens. In float64 scores decide as the golden
 // files' fp32 scores do; fp32 scores of a GPU's products may decide a near tie otherwise, which random
 // weights do not have.

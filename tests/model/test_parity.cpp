@@ -1,6 +1,7 @@
 // Every stage of the model against tensors that the public PyTorch code made (fixtures/golden).
 #include <cstdlib>
 
+#include "tests/support/converted_weights.h"
 #include "tests/support/golden.h"
 
 namespace vggt {
@@ -15,6 +16,7 @@ constexpr double kMotionLimit = 1e-4;  // of track - query; PyTorch: 1.3e-5
 // differs from the golden values by 8.5e-6 on two threads.
 constexpr double kTrackScoreLimit = 2e-5;
 
+const std::string kConverted = "weights.pt as safetensors";
 const fs::path kFixtures = fs::path(VGGT_FIXTURES) / "golden";
 
 struct Case {
@@ -52,7 +54,9 @@ void compare(const std::string& name, const at::Tensor& got, const at::Tensor& e
 class Parity : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Parity, EveryStageEqualsPyTorch) {
-  const WeightFile file = WeightFile::open(GetParam().folder / GetParam().weights);
+  const bool is_converted = GetParam().weights == kConverted;
+  const WeightFile file =
+      WeightFile::open(is_converted ? testing::nano_safetensors() : GetParam().folder / GetParam().weights);
   const TensorSource source = testing::source_of(file);
   Tensors golden = testing::load_tensors(GetParam().folder / GetParam().frames);
   const at::Tensor images = golden.at("images");
@@ -78,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
     Golden, Parity,
     ::testing::Values(Case{kFixtures / "nano", "weights.ts", "frames2_42x56.safetensors"},
                       Case{kFixtures / "nano", "weights.pt", "frames2_42x56.safetensors"},
-                      Case{kFixtures / "nano", "weights.safetensors", "frames2_42x56.safetensors"},
+                      Case{kFixtures / "nano", kConverted, "frames2_42x56.safetensors"},
                       Case{kFixtures / "mini", "weights.safetensors", "frames3_56x84.safetensors"},
                       Case{kFixtures / "mini", "weights.safetensors", "frame1_70x70.safetensors"}));
 INSTANTIATE_TEST_SUITE_P(Extra, Parity, ::testing::ValuesIn(extra_cases()));

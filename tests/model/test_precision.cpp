@@ -26,7 +26,7 @@ struct Way {
 };
 
 struct Inputs {
-  WeightFile file = WeightFile::open(fs::path(VGGT_FIXTURES) / "golden/nano/weights.safetensors");
+  WeightFile file = WeightFile::open(fs::path(VGGT_FIXTURES) / "golden/nano/weights.pt");
   TensorSource source = testing::source_of(file);
   Config config = read_config(file.config_json(), source.shapes);
   Tensors golden = testing::load_tensors(fs::path(VGGT_FIXTURES) / "golden/nano/frames2_42x56.safetensors");

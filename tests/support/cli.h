@@ -77,6 +77,13 @@ class CliTest : public ::testing::Test {
     return run("--device cpu --weights '" + kNano + "' " + arguments, before);
   }
 
+  /// Makes nano.safetensors: the small weights in fp32, without a config.
+  void make_safetensors() {
+    fs::copy_file(kFixtures / "golden/nano/weights.pt", path("nano.pt"));
+    ASSERT_EQ(run("weights convert nano.pt nano.safetensors --type fp32").code, 0);
+    fs::remove(path("nano.pt"));
+  }
+
   /// Exit 2, exactly one error line, which holds `words`; nothing written beside what was there.
   void expect_refusal(const Outcome& outcome, const std::string& words) {
     EXPECT_EQ(outcome.code, 2) << outcome.err;

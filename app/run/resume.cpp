@@ -1,0 +1,259 @@
+#include "app/run/resume.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "app/run/device.h"
+#include "app/run/head_choice.h"
+#include "io/files/atomic_file.h"
+#include "io/files/crc32.h"
+#include "io/files/text_file.h"
+#include "io/frames/frame_sources.h"
+#include "model/checkpoint.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "manifest.json";
+
+std::string plain(const fs::path& path) {
+  return fs::absolute(path).lexically_normal().string();
+}
+
+/// Size and time of a file, which change with its contents.
+std::string state_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "missing";
+  return std::to_string(status.st_size) + " bytes of " + std::to_string(status.st_mtim.tv_sec) + "." +
+         std::to_string(status.st_mtim.tv_nsec);
+}
+
+uint32_t sum_of_index(const WeightFile& weights) {
+  std::ostringstream text;
+  for (const auto& [name, tensor] : weights.tensors()) {
+    text << name << " " << at::toString(tensor.type) << " " << tensor.offset;
+    for (const int64_t side : tensor.shape) text << " " << side;
+    text << "\n";
+  }
+  text << weights.config_json().value_or("");
+  const std::string all = text.str();
+  return crc32(std::as_bytes(std::span(all)));
+}
+
+json frames_in(const fs::path& source) {
+  json frames = json::array();
+  const auto add = [&](const std::string& name, const fs::path& path) {
+    frames.push_back({name, state_of(path)});
+  };
+  if (fs::is_fifo(source))
+    throw std::invalid_argument("resume: frames that come from a pipe cannot be read again");
+  const SourceKind kind = kind_of_source(source);
+  if (kind == SourceKind::video || kind == SourceKind::tensor_file) {
+    add(source.filename().string(), source);
+    return frames;
+  }
+  const ImageList images = find_images(source, kind);
+  for (std::size_t i = 0; i < images.names.size(); ++i) add(images.names[i], images.path(i));
+  return frames;
+}
+
+template <class Number>
+json or_null(const std::optional<Number>& value) {
+  return value ? json(*value) : json();
+}
+
+/// What the network's results depend on, by the name that a person knows it by.
+json parts_of(const RunPlan& plan) {
+  const FrameOptions& frames = plan.frames;
+  const ModelOptions& model = plan.model.options;
+  const fs::path& weights = plan.model.weights.path();
+  json parts = {
+      {"program", VGGT_VERSION},
+      {"--weights", {plain(weights), state_of(weights), sum_of_index(plan.model.weights)}},
+      {"--fit", frames.fit == Fit::pad ? "pad" : "crop"},
+      {"--width", frames.width},
+      {"--fps", or_null(frames.fps)},
+      {"--stride", or_null(frames.stride)},
+      {"--max-frames", or_null(frames.max_frames)},
+      {"--heads", heads_text(model.heads)},
+      {"--precision", precision_name(model.precision)},
+      {"--attention", variant_name(model.attention)},
+      {"--device", model.device.is_cuda() ? "cuda" : "cpu"},
+      {"--merge", plan.given.merge},
+      {"--frames", frames_in(frames.source)},
+  };
+  if (const auto& merge = model.merge) {
+    parts["--merge-start"] = merge->start;
+    parts["--merge-ratio"] = merge->ratio;
+    parts["--merge-protect"] = merge->protect;
+    parts["--merge-refresh"] = merge->refresh;
+    parts["--merge-seed"] = merge->seed;
+  }
+  // A file's name may be no UTF-8, which JSON has to be: as it comes back from the manifest.
+  return json::parse(parts.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+/// The first frame that is another one.
+std::string changed_frame(const json& before, const json& now) {
+  if (before.size() != now.size()) {
+    return "--frames (" + std::to_string(before.size()) + " files then, " + std::to_string(now.size()) +
+           " now)";
+  }
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (before[i] != now[i]) return "--frames (" + now[i][0].get<std::string>() + ")";
+  }
+  return "--frames";
+}
+
+/// What differs, by names; empty: nothing.
+std::string changes(const json& before, const json& now) {
+  std::string names;
+  const auto add = [&](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+  for (const auto& [name, value] : now.items()) {
+    const json old = before.value(name, json());
+    if (old == value) continue;
+    if (name == "--frames") {
+      add(changed_frame(old, value));
+    } else if (value.is_string() && old.is_string()) {
+      add(name + " (" + old.get<std::string>() + " then, " + value.get<std::string>() + " now)");
+    } else {
+      add(name);
+    }
+  }
+  for (const auto& [name, value] : before.items()) {
+    if (!now.contains(name)) add(name);
+  }
+  return names;
+}
+
+json read_manifest(const fs::path& folder) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 28;
+  const fs::path path = folder / kManifest;
+  if (!fs::exists(path)) return {};
+  const json manifest =
+      json::parse(read_text_file(path, kMostBytes, "a manifest"), nullptr, /*allow_exceptions=*/false);
+  const bool whole = manifest.is_object() && manifest.contains("parts") && manifest["parts"].is_object();
+  return whole ? manifest : json();
+}
+
+void write_manifest(const fs::path& folder, const json& manifest) {
+  const std::string text = manifest.dump(0, ' ', false, json::error_handler_t::replace);
+  write_atomically(folder / kManifest, [&](std::ostream& out) { out << text << "\n"; });
+}
+
+/// The hidden folders of outputs that a killed run left.
+void remove_hidden(const json& manifest) {
+  if (!manifest.is_object() || !manifest.contains("hidden")) return;
+  for (const json& entry : manifest["hidden"]) {
+    if (!entry.is_string()) continue;
+    const fs::path path = entry.get<std::string>();
+    std::error_code ignored;
+    if (path.filename().string().starts_with(".vggt-recon-")) fs::remove_all(path, ignored);
+  }
+}
+
+/// All but the lock, or what `keeps` says.
+template <class Keeps>
+void clear(const fs::path& folder, const Keeps& keeps) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "lock" && !keeps(name)) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+fs::path folder_of(const RunPlan& plan) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](const std::string& text) {
+    for (const char c : text + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  };
+  mix(plain(plan.frames.source));
+  for (const fs::path& path : plan.outputs.paths.all()) mix(plain(path));
+  char name[40];
+  std::snprintf(name, sizeof name, "vggt-recon-%016llx", static_cast<unsigned long long>(hash));
+  return *plan.limits.storage.scratch / name;
+}
+
+}  // namespace
+
+Resume::Lock::Lock(fs::path path) : folder(std::move(path)) {
+  const auto fail = [&](int error, const std::string& what) {
+    if (file >= 0) ::close(file);
+    throw std::system_error(error, std::generic_category(), "scratch: " + what + " " + folder.string());
+  };
+  for (;;) {
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail(errno, "cannot make");
+    const fs::path path_of_lock = folder / "lock";
+    file = ::open(path_of_lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0 && errno == ENOENT) continue;  // the run that had it has just removed the folder
+    if (file < 0) fail(errno, "cannot write in");
+    if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) fail(errno, "cannot lock");
+      ::close(file);
+      throw std::invalid_argument("resume: another process runs in " + folder.string());
+    }
+    struct stat own {
+    }, there{};
+    if (::fstat(file, &own) == 0 && ::stat(path_of_lock.c_str(), &there) == 0 && own.st_ino == there.st_ino)
+      return;
+    ::close(file);  // likewise
+  }
+}
+
+Resume::Lock::~Lock() {
+  ::close(file);
+}
+
+Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : lock_(folder_of(plan)) {
+  const json before = read_manifest(folder());
+  const json now = parts_of(plan);
+  json manifest = {{"parts", now}, {"hidden", json::array()}};
+  if (has_stages()) {
+    const std::string changed = before.is_null() ? "the manifest" : changes(before["parts"], now);
+    if (!changed.empty()) {
+      throw std::invalid_argument("resume: not the run whose stages are in " + folder().string() +
+                                  ": changed are " + changed + "; remove it to begin anew");
+    }
+    if (before.contains("merges")) manifest["merges"] = before["merges"];
+  }
+  remove_hidden(before);
+  // Scratch folders of a killed run go; without finished stages, everything.
+  const bool keep = has_stages();
+  clear(folder(), [&](const std::string& name) { return keep && !name.starts_with("vggt-recon-"); });
+  for (const fs::path& path : hidden) manifest["hidden"].push_back(plain(path));
+  write_manifest(folder(), manifest);
+}
+
+Resume::~Resume() {
+  if (!finished_ && has_stages()) return;
+  std::error_code ignored;
+  fs::remove_all(folder(), ignored);
+}
+
+bool Resume::has_stages() const {
+  return Checkpoint::is_in(folder());
+}
+
+bool Resume::merges(bool chosen) {
+  json manifest = read_manifest(folder());
+  if (has_stages() && manifest.contains("merges")) return manifest["merges"] == true;
+  manifest["merges"] = chosen;
+  write_manifest(folder(), manifest);
+  return chosen;
+}
+
+}  // namespace vggt

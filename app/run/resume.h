@@ -1,0 +1,44 @@
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "app/run/run_plan.h"
+
+namespace vggt {
+
+/// The folder of a run with --resume: DIR/vggt-recon-NAME, where NAME comes from the paths of its frames and
+/// outputs, so that the same command finds it again. It is one process's at a time, holds what lies in a
+/// scratch folder besides, and outlives a run that ended early with finished stages.
+class Resume {
+ public:
+  /// Takes the folder, and removes the hidden folders of outputs that a killed run left; `hidden` are this
+  /// run's. Throws std::invalid_argument: another process has the folder; its finished stages are of another
+  /// program, of other weights, frames or options of the network (it says which). std::system_error: the
+  /// folder cannot be made.
+  Resume(const RunPlan& plan, const std::vector<std::filesystem::path>& hidden);
+  /// Removes the folder, unless a later run can go on from it.
+  ~Resume();
+  Resume(const Resume&) = delete;
+  Resume& operator=(const Resume&) = delete;
+
+  const std::filesystem::path& folder() const { return lock_.folder; }
+  /// Whether the folder has finished stages.
+  bool has_stages() const;
+  /// Whether the run merges tokens: as the run whose stages it goes on from, else as `chosen`.
+  bool merges(bool chosen);
+  /// The outputs are written: nothing is kept.
+  void finish() { finished_ = true; }
+
+ private:
+  struct Lock {
+    explicit Lock(std::filesystem::path folder);
+    ~Lock();
+    std::filesystem::path folder;
+    int file = -1;
+  };
+
+  Lock lock_;
+  bool finished_ = false;
+};
+
+}  // namespace vggt

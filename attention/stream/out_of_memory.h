@@ -1,0 +1,12 @@
+#pragma once
+#include <exception>
+
+namespace vggt {
+
+/// Whether an allocation has failed, of the device or of the host: LibTorch's, or of a library of CUDA, which
+/// tell it by their texts.
+bool is_out_of_memory(const std::exception& error);
+/// Whether it was the host's memory.
+bool is_out_of_host_memory(const std::exception& error);
+
+}  // namespace vggt

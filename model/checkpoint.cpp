@@ -1,0 +1,142 @@
+#include "model/checkpoint.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "io/files/atomic_file.h"
+#include "io/files/crc32.h"
+#include "io/files/input_file.h"
+#include "io/files/scratch_file.h"
+#include "io/files/text_file.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "checkpoint.json";
+constexpr int kFormat = 1;
+constexpr int64_t kPieceBytes = int64_t{32} << 20;
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& what) {
+  throw std::invalid_argument(path.string() + ": " + what + "; the checkpoint cannot be used (remove " +
+                              path.parent_path().string() + " to begin anew)");
+}
+
+/// Calls work(offset, bytes) for the pieces of so many bytes and returns the checksum of all.
+uint32_t in_pieces(int64_t bytes, const std::function<void(int64_t, std::span<std::byte>)>& work) {
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, kPieceBytes)));
+  uint32_t sum = 0;
+  for (int64_t offset = 0; offset < bytes; offset += kPieceBytes) {
+    const auto piece =
+        std::span(buffer).first(static_cast<std::size_t>(std::min(bytes - offset, kPieceBytes)));
+    work(offset, piece);
+    sum = combine_crc32(sum, crc32(piece), piece.size());
+  }
+  return sum;
+}
+
+uint32_t sum_of(const json& manifest) {
+  const std::string text = manifest.dump();
+  return crc32(std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(fs::path folder, std::string run) : folder_(std::move(folder)), run_(std::move(run)) {
+  if (is_in(folder_)) read_manifest();
+}
+
+bool Checkpoint::is_in(const fs::path& folder) {
+  return fs::exists(folder / kManifest);
+}
+
+void Checkpoint::read_manifest() {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const fs::path path = folder_ / kManifest;
+  const std::string text = read_text_file(path, kMostBytes, "a checkpoint's manifest");
+  try {
+    json manifest = json::parse(text);
+    const uint32_t sum = manifest.at("crc32");
+    manifest.erase("crc32");
+    if (sum != sum_of(manifest)) refuse(path, "damaged (wrong checksum)");
+    if (manifest.at("format") != kFormat) refuse(path, "of another version of the program");
+    if (manifest.at("run") != run_) refuse(path, "of another run");
+    layers_ = manifest.at("layers");
+    published_ = manifest.at("published");
+    for (const auto& [name, file] : manifest.at("tensors").items())
+      files_[name] = {file.at("file"), file.at("shape"), file.at("type"), file.at("crc32")};
+  } catch (const json::exception&) {
+    refuse(path, "damaged");
+  }
+}
+
+void Checkpoint::read(const std::string& name, FrameTensor& to) const {
+  const auto found = files_.find(name);
+  if (found == files_.end()) refuse(folder_ / kManifest, "has no " + name);
+  const File& file = found->second;
+  const fs::path path = folder_ / file.name;
+  if (file.shape != to.shape() || file.type != c10::toString(to.scalar_type()))
+    refuse(path, "of another shape or type");
+  if (!fs::exists(path)) refuse(path, "missing");
+  const InputFile input(path);
+  if (input.size() != static_cast<uint64_t>(to.bytes())) {
+    refuse(path, "expected " + std::to_string(to.bytes()) + " bytes, got " + std::to_string(input.size()));
+  }
+  const uint32_t sum = in_pieces(to.bytes(), [&](int64_t offset, std::span<std::byte> piece) {
+    input.read(static_cast<uint64_t>(offset), piece);
+    to.write(offset, piece.data(), static_cast<int64_t>(piece.size()));
+  });
+  if (sum != file.crc) refuse(path, "damaged (wrong checksum)");
+}
+
+void Checkpoint::write(const std::string& name, FrameTensor& from) {
+  from.finish();
+  File file{name + "-" + std::to_string(published_ + 1), from.shape(), c10::toString(from.scalar_type())};
+  ScratchFile output(folder_ / file.name, from.bytes());
+  file.crc = in_pieces(from.bytes(), [&](int64_t offset, std::span<std::byte> piece) {
+    const auto bytes = static_cast<int64_t>(piece.size());
+    from.read(offset, piece.data(), bytes);
+    output.write(offset, piece.data(), bytes);
+  });
+  output.sync();
+  drop(name);
+  files_[name] = std::move(file);
+}
+
+void Checkpoint::drop(const std::string& name) {
+  const auto found = files_.find(name);
+  if (found == files_.end()) return;
+  replaced_.push_back(found->second.name);
+  files_.erase(found);
+}
+
+void Checkpoint::publish(int64_t layers) {
+  json tensors = json::object();
+  for (const auto& [name, file] : files_) {
+    tensors[name] = {{"file", file.name}, {"shape", file.shape}, {"type", file.type}, {"crc32", file.crc}};
+  }
+  json manifest = {{"format", kFormat},
+                   {"run", run_},
+                   {"layers", layers},
+                   {"published", published_ + 1},
+                   {"tensors", std::move(tensors)}};
+  manifest["crc32"] = sum_of(manifest);
+  write_atomically(folder_ / kManifest, [&](std::ostream& out) { out << manifest.dump(1) << "\n"; });
+  layers_ = layers;
+  ++published_;
+  std::error_code ignored;
+  for (const std::string& name : std::exchange(replaced_, {})) {
+    // One that was written again, after a write that did not come to this, has the same name.
+    const bool used = std::ranges::any_of(files_, [&](const auto& file) { return file.second.name == name; });
+    if (!used) fs::remove(folder_ / name, ignored);
+  }
+}
+
+}  // namespace vggt

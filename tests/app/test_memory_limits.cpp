@@ -1,0 +1,81 @@
+// What the parts of a run may take, from the limits that the options set for the process.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "app/run/memory_limits.h"
+#include "app/run/run_plan.h"
+#include "tests/support/refusal.h"
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kUnlimited = MemoryBudget::kUnlimited;
+
+Options with_host_memory(const std::string& text) {
+  Options options;
+  options.host_memory = text;
+  return options;
+}
+
+std::string refusal_of(const Options& options) {
+  return refusal([&] { choose_limits(options, at::kCPU); });
+}
+
+TEST(MemoryLimits, NothingIsLimitedUnlessAsked) {
+  const MemoryLimits limits = choose_limits(Options(), at::kCPU);
+  EXPECT_EQ(limits.network.device, kUnlimited);
+  EXPECT_EQ(limits.network.host, kUnlimited);
+  EXPECT_EQ(limits.storage.bytes, kUnlimited);
+  EXPECT_FALSE(limits.network.scratch || limits.storage.scratch || limits.gpu_allocator);
+}
+
+TEST(MemoryLimits, TheProgramItselfIsPaidFirst) {
+  for (const char* text : {"50MB", "1", "700MB"}) {
+    const std::string message = refusal_of(with_host_memory(text));
+    EXPECT_NE(message.find("host-memory: the program itself takes"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+  EXPECT_EQ(refusal_of(with_host_memory("701MB")), "(accepted)");
+}
+
+TEST(MemoryLimits, NetworkAndFramesShareTheRest) {
+  const int64_t given = 2'000'000'000;
+  const MemoryLimits limits = choose_limits(with_host_memory("2GB"), at::kCPU);
+  EXPECT_GT(limits.storage.bytes, 0);
+  EXPECT_GT(limits.network.host, limits.storage.bytes);
+  EXPECT_LT(limits.storage.bytes + limits.network.host, given);
+  const MemoryLimits more = choose_limits(with_host_memory("3GB"), at::kCPU);
+  EXPECT_EQ(more.storage.bytes + more.network.host - limits.storage.bytes - limits.network.host,
+            1'000'000'000);
+  EXPECT_FALSE(limits.network.scratch);
+}
+
+TEST(MemoryLimits, BothHaveTheScratchFolder) {
+  Options options = with_host_memory("2GB");
+  options.scratch = "disk";
+  const MemoryLimits limits = choose_limits(options, at::kCPU);
+  EXPECT_EQ(limits.network.scratch, "disk");
+  EXPECT_EQ(limits.storage.scratch, "disk");
+}
+
+TEST(MemoryLimits, ACpuHasNoGpuMemory) {
+  Options options;
+  options.gpu_memory = "6GB";
+  EXPECT_NE(refusal_of(options).find("gpu-memory"), std::string::npos) << refusal_of(options);
+  options.gpu_memory = "six";
+  EXPECT_NE(refusal_of(options).find("gpu-memory: 'six'"), std::string::npos) << refusal_of(options);
+}
+
+TEST(MemoryLimits, APlanHasThem) {
+  Options options = with_host_memory("2GB");
+  options.frames = VGGT_SOURCE_DIR "/examples/room";
+  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+  options.device = "cpu";
+  const RunPlan plan = plan_measurement(options);
+  EXPECT_EQ(plan.memory.budget.host, plan.limits.network.host);
+  EXPECT_LT(plan.memory.budget.host, 2'000'000'000);
+}
+
+}  // namespace
+}  // namespace vggt

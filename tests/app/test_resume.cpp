@@ -1,0 +1,203 @@
+// --resume: a run that was killed leaves its folder in the scratch folder and no output; the same command
+// goes on from there and writes, byte for byte, what a run that was not killed writes. Another run is
+// refused.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <map>
+
+#include "app/run/reconstruct.h"
+#include "tests/support/cli.h"
+
+namespace vggt::test {
+namespace {
+
+using Files = std::map<std::string, std::string>;  // by name
+
+class Resumed : public CliTest {
+ protected:
+  Resumed() {
+    for (int i = 0; i < 5; ++i) {
+      const std::string name = "0" + std::to_string(i) + ".jpg";
+      fs::copy(fs::path(VGGT_SOURCE_DIR) / "examples/room" / name, dir_ / "frames" / name);
+    }
+    for (int i = 0; i < 3; ++i) fs::remove(dir_ / "frames" / (std::to_string(i) + ".png"));
+    fs::copy(fs::path(VGGT_SOURCE_DIR) / "weights/vggt-small.ts", dir_ / "weights.ts");
+    fs::create_directory(dir_ / "scratch");
+  }
+
+  Options options() const {
+    Options options;
+    options.device = "cpu";
+    options.weights = path("weights.ts");
+    options.frames = path("frames");
+    options.width = 196;
+    options.no_autotune = true;
+    options.out = path("out/");
+    options.save_predictions = path("out/p.safetensors");
+    options.scratch = path("scratch");
+    options.resume = true;
+    return options;
+  }
+  Outcome resume(const std::string& more = "") {
+    return run(
+        "--device cpu --weights weights.ts --frames frames --no-autotune --out out/ "
+        "--save-predictions out/p.safetensors --scratch scratch --resume " +
+        (more.find("--width") == std::string::npos ? "--width 196 " + more : more));
+  }
+
+  /// Runs in a process of its own, with a checkpoint after every layer; act() sees the progress. Returns how
+  /// the process ended. This process must not compute before: threads do not come along.
+  int status_of(const std::function<void(const std::string& stage, int64_t done)>& act,
+                const std::function<bool()>& stop = {}, double checkpoint_seconds = 0) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      bool told = false;
+      try {
+        RunPlan plan = plan_run(options());
+        plan.checkpoint_seconds = checkpoint_seconds;
+        Events events;
+        events.on_progress = [&](const std::string& stage, const std::string&, int64_t done, int64_t) {
+          act(stage, done);
+        };
+        events.stop = stop;
+        events.on_message = [&](Message kind, const std::string& text) {
+          told |= kind == Message::warning && text.find("goes on from") != std::string::npos;
+        };
+        reconstruct(plan, events);
+      } catch (const Stopped&) {
+        ::_exit(told ? 11 : 10);
+      } catch (...) {
+        ::_exit(12);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status;
+  }
+  void kill_at(const std::string& stage, int64_t done) const {
+    const int status = status_of([&](const std::string& now, int64_t count) {
+      if (now == stage && count == done) ::kill(::getpid(), SIGKILL);
+    });
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+  /// The exit code of a run that is asked to stop when a stage has done so much.
+  int stop_at(const std::string& stage, int64_t done, double checkpoint_seconds) const {
+    bool stop = false;
+    const int status =
+        status_of([&](const std::string& now, int64_t count) { stop |= now == stage && count == done; },
+                  [&] { return stop; }, checkpoint_seconds);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  /// What lies in the folder of outputs, but the report: that holds seconds.
+  Files outputs() const {
+    Files files;
+    for (const std::string& name : names_in("out")) {
+      if (!name.ends_with("report.json")) files[name] = text_of(path("out/" + name));
+    }
+    return files;
+  }
+  Files uninterrupted() {
+    EXPECT_EQ(resume().code, 0);
+    Files files = outputs();
+    EXPECT_EQ(files.size(), 4u);
+    fs::remove_all(dir_ / "out");
+    return files;
+  }
+  fs::path folder() const { return dir_ / "scratch" / names_in("scratch").at(0); }
+};
+
+TEST_F(Resumed, AKilledRunGoesOnByteForByte) {
+  const Files expected = uninterrupted();
+  EXPECT_TRUE(fs::is_empty(dir_ / "scratch"));
+  for (const auto& [stage, done] : std::vector<std::pair<std::string, int64_t>>{
+           {"patch_embed", 0}, {"aggregator", 3}, {"depth_head", 0}}) {
+    kill_at(stage, done);
+    for (const std::string& name : names_in("out")) EXPECT_TRUE(name.starts_with(".vggt-recon-")) << name;
+    ASSERT_EQ(names_in("scratch").size(), 1u);
+    const Outcome outcome = resume();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("going on from") != std::string::npos, stage != "patch_embed") << outcome.err;
+    EXPECT_TRUE(outputs() == expected) << stage;
+    EXPECT_TRUE(fs::is_empty(dir_ / "scratch")) << stage;
+    fs::remove_all(dir_ / "out");
+  }
+}
+
+TEST_F(Resumed, AnotherRunIsRefused) {
+  kill_at("aggregator", 3);
+  expect_refusal(resume("--width 182"), "--width");
+  expect_refusal(resume("--precision tf32"), "precision");
+  expect_refusal(resume("--max-frames 4"), "--max-frames");
+  expect_refusal(resume("--merge on"), "--merge (auto then, on now)");
+
+  const fs::path weights = dir_ / "weights.ts", frame = dir_ / "frames/02.jpg";
+  const auto of_weights = fs::last_write_time(weights), of_frame = fs::last_write_time(frame);
+  fs::last_write_time(weights, of_weights + std::chrono::seconds(1));
+  expect_refusal(resume(), "--weights");
+  fs::last_write_time(weights, of_weights);
+  fs::copy(frame, dir_ / "kept.jpg");
+  fs::copy(dir_ / "frames/03.jpg", frame, fs::copy_options::overwrite_existing);
+  expect_refusal(resume(), "--frames (02.jpg)");
+  fs::remove(frame);
+  expect_refusal(resume(), "--frames (5 files then, 4 now)");
+  fs::copy(dir_ / "kept.jpg", frame);
+  fs::last_write_time(frame, of_frame);
+  ASSERT_EQ(names_in("scratch").size(), 1u);
+
+  // What does not concern the network may change.
+  const Outcome outcome = resume("--conf-percentile 20 --threads 1");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("going on from"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Resumed, DamageIsRefused) {
+  kill_at("aggregator", 3);
+  fs::resize_file(folder() / "residual-3", 1000);
+  expect_refusal(resume(), "residual-3");
+  write(folder() / "manifest.json", "{");
+  expect_refusal(resume(), "the manifest");
+  fs::remove_all(folder());
+  EXPECT_EQ(resume().code, 0);
+}
+
+TEST_F(Resumed, AFolderIsOneProcesss) {
+  kill_at("aggregator", 3);
+  const int lock = ::open((folder() / "lock").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(lock, LOCK_EX | LOCK_NB), 0);
+  expect_refusal(resume(), "another process");
+  ::close(lock);
+  EXPECT_EQ(resume().code, 0);
+}
+
+TEST_F(Resumed, AStoppedRunStaysOnlyWithFinishedStages) {
+  EXPECT_EQ(stop_at("aggregator", 3, 3600), 10);
+  EXPECT_TRUE(fs::is_empty(dir_ / "scratch"));
+  EXPECT_EQ(stop_at("depth_head", 0, 3600), 11);  // which says how to go on
+  // Of data in files nothing stays.
+  for (const auto& entry : fs::directory_iterator(folder()))
+    EXPECT_FALSE(entry.is_directory()) << entry.path();
+  expect_no_outputs();
+  EXPECT_EQ(resume().code, 0);
+  EXPECT_TRUE(fs::is_empty(dir_ / "scratch"));
+}
+
+TEST_F(Resumed, ItNeedsAPlaceAndFramesThatStay) {
+  expect_refusal(reconstruct("--frames frames --out out/ --resume"), "--scratch");
+  const std::string pipe = "mkfifo list.txt; (ls frames/*.jpg > list.txt) &";
+  expect_refusal(reconstruct("--frames list.txt --out out/ --scratch scratch --resume", pipe), "pipe");
+  EXPECT_TRUE(fs::is_empty(dir_ / "scratch"));
+  // Without the option the folder is the run's own.
+  kill_at("aggregator", 3);
+  const Outcome outcome = reconstruct("--frames frames --width 196 --out out/ --scratch scratch");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(names_in("scratch").size(), 1u);
+}
+
+}  // namespace
+}  // namespace vggt::test
