@@ -22,6 +22,7 @@
 #include "io/frames/image_writer.h"
 #include "io/scene/cameras_json.h"
 #include "io/scene/tum.h"
+#include "model/measure_copies.h"
 #include "model/memory_plan.h"
 #include "model/vggt.h"
 
@@ -205,7 +206,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 
   // Before anything else works on the device.
   const bool measure = plan.model.autotune && plan.outputs.paths.report;
-  const std::optional<Rates> rates = rates_for(plan.model, measure, events);
+  std::optional<Rates> rates = rates_for(plan.model, measure, events);
   TunedAttention tuned(plan.model.options.device, plan.model.autotune);
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
@@ -216,6 +217,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   RunOptions options;
   options.budget = plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
+  if (options.budget.scratch && rates) measure_scratch(*options.budget.scratch, *rates);
   MemoryRequest request = request_for(plan.memory, frames);
   MergeChoice merging = choose_merging(request, plan.given.merge, rates);
   if (resume) {

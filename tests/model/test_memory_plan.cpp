@@ -110,13 +110,18 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
   const MemoryPlan plan = plan_memory(r);
   EXPECT_EQ(plan.schedule.embed_frames, 2 * kBlockRows / 1041);
   EXPECT_EQ(plan.schedule.pass_frames, 2 * kBlockRows / 1041);
-  EXPECT_EQ(plan.schedule.dense_frames, 5);
+  EXPECT_EQ(plan.schedule.dense_frames, 7);
   EXPECT_LE(term(plan, "track_head", "feature maps on the device").bytes, int64_t{6} << 30);
   EXPECT_GT(plan.pinned_bytes, 0);
   r.frames = 1000;
   r.frames_per_chunk = 12;
   EXPECT_EQ(plan_memory(r).schedule.embed_frames, 12);
   EXPECT_EQ(plan_memory(r).schedule.dense_frames, 12);
+  r.frames = 50;  // of which seven at a time would take more than the trunk
+  r.frames_per_chunk = 0;
+  r.heads = {true, true, false, false};
+  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 5);
+  r.frames_per_chunk = 12;
   r.frames = 5;
   EXPECT_EQ(plan_memory(r).schedule.embed_frames, 5);
   r.height = r.width = 14 * 400;  // one frame is more than a chunk may be
