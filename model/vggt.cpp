@@ -578,7 +578,9 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
   request.budget = options.budget;
   Run run(net, frames, request, options, sink, observer);
   const auto stage = [&](const char* name, const auto& work) {
-    for (int64_t tried_at = -1;;) {
+    constexpr int kMostTries = 3;  // of one place by the smallest plan
+    int64_t tried_at = -1;
+    for (int tries = 1;;) {
       bool smaller = false;
       try {
         return work();
@@ -587,8 +589,10 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
         free_reserve(net.options.device);
         smaller =
             request.gpu && is_out_of_host_memory(error) ? run.take_less_of_host(name) : run.take_less(name);
-        // What has just gone back to the device may do, or others have let go of memory: once in each place.
-        if (!smaller && std::exchange(tried_at, run.stored()) == run.stored()) throw;
+        // What has just gone back to the device may do, or others let go of memory.
+        const bool same_place = !smaller && std::exchange(tried_at, run.stored()) == run.stored();
+        tries = same_place ? tries + 1 : 1;
+        if (tries >= kMostTries) throw;
       }
       free_reserve(net.options.device);
       report_warning(observer, name,

@@ -26,8 +26,8 @@ bool is_out_of_host_memory(const std::exception& error) {
 }
 
 bool is_out_of_memory(const std::exception& error) {
-  // Handles of cuBLAS and cuDNN are made when they are first needed, and cuDNN's convolutions take workspaces:
-  // without memory they say so, or that they are not initialised, or that no engine does it.
+  // Handles of cuBLAS and cuDNN are made when they are first needed, and cuDNN's convolutions take
+  // workspaces: without memory they say so, or that they are not initialised, or that no engine does it.
   constexpr std::array kTexts = {"out of memory",
                                  "CUBLAS_STATUS_ALLOC_FAILED",
                                  "CUBLAS_STATUS_NOT_INITIALIZED",

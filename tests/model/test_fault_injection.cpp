@@ -1,6 +1,7 @@
-// Runs whose memory runs out at random moments: each goes on with a smaller plan and gives what an undisturbed
-// run gives, to rounding.
+// Runs whose memory runs out at random moments: each goes on with a smaller plan and gives what an
+// undisturbed run gives, to rounding.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,13 +23,13 @@ using testing::Tensors;
 
 const fs::path kNano = fs::path(VGGT_FIXTURES) / "golden/nano";
 constexpr double kLimit = 1e-5;  // products of other numbers of rows round differently
-constexpr int64_t kFrames = 40;  // so that the smaller plans work on several pieces
+constexpr int64_t kFrames = 24;  // so that the smaller plans work on several pieces
 constexpr int kKinds = 4;        // of runs: exact or merged, with and without a scratch folder
 
-/// All kinds together make 200 runs.
+/// Of each kind. VGGT_FAULT_RUNS asks for more of all kinds together.
 int runs() {
   const char* asked = std::getenv("VGGT_FAULT_RUNS");
-  return (asked ? std::atoi(asked) : 200) / kKinds;
+  return (asked ? std::atoi(asked) : 60) / kKinds;
 }
 
 int64_t open_files() {
@@ -153,7 +154,7 @@ class FaultInjection : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   }
 
   FailingAllocator allocator_;  // first: it goes after all tensors
-  WeightFile file_ = WeightFile::open(kNano / "weights.safetensors");
+  WeightFile file_ = WeightFile::open(kNano / "weights.pt");
   TensorSource source_ = testing::source_of(file_);
   fs::path folder_;
   at::Tensor images_, queries_;
@@ -172,34 +173,72 @@ TEST_P(FaultInjection, RunsGoOnWithASmallerPlan) {
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
-  int64_t faults = 0, fallbacks = 0, refused = 0;
+  int64_t failed = 0, warned = 0;
   for (int i = 0; i < runs(); ++i) {
-    SCOPED_TRACE(i);
     run_.plans_passed = static_cast<int>(draw(0, last));
+    SCOPED_TRACE("run " + std::to_string(i) + " from plan " + std::to_string(run_.plans_passed));
     int64_t& count = counts[static_cast<std::size_t>(run_.plans_passed)];
     if (count == 0) count = allocations();
-    std::set<int64_t> at;
+    std::set<int64_t> faults;
     const int64_t n = draw(1, 3);
-    for (int64_t k = 0; k < n; ++k) at.insert(draw(k * count / n + 1, (k + 1) * count / n));
-    allocator_.arm(at);
+    for (int64_t k = 0; k < n; ++k) faults.insert(draw(k * count / n + 1, (k + 1) * count / n));
+    allocator_.arm(faults);
     const Outcome outcome = run();
-    faults += allocator_.failed();
-    fallbacks += std::ssize(outcome.warnings);
-    if (std::getenv("VGGT_FAULT_TALK")) {
-      std::cout << i << " plan " << run_.plans_passed << "/" << last << " of " << count << " failed " << allocator_.failed() << " warnings "
-                << outcome.warnings.size() << " " << outcome.error.substr(0, 60) << "\n";
-      for (auto& w : outcome.warnings) std::cout << "    " << w << "\n";
-    }
+    expect_like(outcome, expected);
+    // Streamed attention goes on by itself, and a fault while a plan is taken leads to the next.
     EXPECT_LE(std::ssize(outcome.warnings), allocator_.failed());
-    if (!outcome.error.empty()) {
-      ++refused;
-      continue;
+    failed += allocator_.failed();
+    warned += std::ssize(outcome.warnings);
+  }
+  EXPECT_GE(failed, runs());
+  EXPECT_GE(warned, failed / 2);
+  EXPECT_EQ(open_files(), files);
+}
+
+// Allocations all over a run, one after another, by the largest plan and by the smallest.
+TEST_P(FaultInjection, NoAllocationIsTheOneThatMayNotFail) {
+  const Outcome expected = run();
+  for (const int plan : {0, plans() - 1}) {
+    run_.plans_passed = plan;
+    const int64_t count = allocations(), step = std::max<int64_t>(1, count / (runs() / 2 + 1));
+    for (int64_t at = 1; at <= count; at += step) {
+      SCOPED_TRACE("allocation " + std::to_string(at) + " from plan " + std::to_string(plan));
+      allocator_.arm({at});
+      expect_like(run(), expected);
     }
+  }
+}
+
+TEST_P(FaultInjection, WhereNothingIsLeftTheRunEndsWithTheError) {
+  const int64_t count = allocations();
+  for (const int64_t every : {int64_t{1}, count / 4, count / 2, count - 1}) {
+    allocator_.arm({}, every);
+    const Outcome outcome = run();
+    EXPECT_TRUE(outcome.error.find("can't allocate memory") != std::string::npos ||
+                outcome.error.find("bad_alloc") != std::string::npos)
+        << outcome.error;
+    EXPECT_LE(std::ssize(outcome.warnings), plans() + 2);
+    EXPECT_LE(outcome.cameras, 1);
+    EXPECT_LE(std::ranges::max(outcome.depth), 1);
+  }
+}
+
+// A report is no part of the work: what throws there must not make a pass twice.
+TEST_P(FaultInjection, AnObserverThatRunsOutOfMemoryRepeatsNothing) {
+  const Outcome expected = run();
+  int64_t reports = 0, fault = -1;
+  const Observer observer = [&](const StageReport& report) {
+    if (report.warning.empty() && reports++ == fault) throw std::bad_alloc();
+  };
+  Outcome first;
+  model_->run(testing::provide(images_), queries_, sink(first), observer, run_);
+  for (const int64_t count = reports; ++fault < count;) {
+    SCOPED_TRACE("report " + std::to_string(fault));
+    reports = 0;
+    Outcome outcome;
+    model_->run(testing::provide(images_), queries_, sink(outcome), observer, run_);
     expect_like(outcome, expected);
   }
-  std::cout << runs() << " runs, " << faults << " faults, " << fallbacks << " smaller plans, " << refused
-            << " ended\n";
-  EXPECT_EQ(open_files(), files);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, FaultInjection, ::testing::Combine(::testing::Bool(), ::testing::Bool()),

@@ -1,10 +1,10 @@
 // A tensor of all frames in each of its places: what is given comes back, in whatever pieces.
-#include "model/trunk/frame_tensor.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
+
+#include "model/trunk/frame_tensor.h"
 
 namespace vggt {
 namespace {
@@ -86,6 +86,21 @@ TEST_P(FrameTensorIn, OfAnotherTensorIsStoredToo) {
   tensor.give(0, values.narrow(0, 0, 3).to(GetParam().device));
   tensor.give(3, values.narrow(0, 3, 3).to(GetParam().device));
   EXPECT_TRUE(at::equal(read(tensor, 6, 2), values));
+}
+
+// After running out of memory: larger pieces may follow smaller ones, and pieces larger than the buffers.
+TEST_P(FrameTensorIn, StaysWhatItIsWhereverItMoves) {
+  FrameTensor tensor = make(9, 2);
+  const at::Tensor values = at::rand({9, 3, 5});
+  fill(tensor, values, 2);
+  const fs::path file = folder_ / "tensor";
+  for (const Place place : {Place::file, Place::host, Place::file, Place::device, GetParam().place}) {
+    for (const int64_t piece : {4, 1, 3, 9}) {
+      tensor.move_to(place, piece, file);
+      EXPECT_TRUE(at::equal(read(tensor, 9, piece), values)) << piece;
+      EXPECT_TRUE(at::equal(read(tensor, 9, 5), values)) << piece;
+    }
+  }
 }
 
 TEST_P(FrameTensorIn, OnlyAResidentOneIsThereAsAWhole) {
