@@ -72,6 +72,7 @@ Options unusual() {
   o.gpu_memory = "1.5GiB";
   o.host_memory = "500 MB";
   o.scratch = "a disk/";
+  o.resume = true;
   o.threads = 5;
   o.conf_percentile = 100.0 / 3;
   o.conf_threshold = -1e-7;
