@@ -94,6 +94,21 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   EXPECT_TRUE(fs::is_empty(scratch()));
 }
 
+TEST_F(MemoryTest, PlansTenThousandFramesAndSaysWhereTheyLie) {
+  const std::string plan =
+      "plan --device cpu --no-autotune --frame-count 10000 --frame-size 518x392 --weights '" + kNano +
+      "' --host-memory 8GB";
+  const Outcome in_memory = run(plan), in_files = run(plan + " --scratch scratch");
+  for (const Outcome& outcome : {in_memory, in_files}) {
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* words : {"where:", "exact: ", "merged: ", "GiB of memory"})
+      EXPECT_NE(outcome.out.find(words), std::string::npos) << words << " in " << outcome.out;
+  }
+  EXPECT_EQ(in_memory.out.find("in files"), std::string::npos) << in_memory.out;
+  EXPECT_NE(in_files.out.find("in files"), std::string::npos) << in_files.out;
+  EXPECT_TRUE(fs::is_empty(scratch()));
+}
+
 TEST_F(MemoryTest, EveryPresetLoadsWhereThereIsNoGpu) {
   int presets = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(VGGT_SOURCE_DIR) / "configs")) {

@@ -71,7 +71,8 @@ TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
   expect_refusal(reconstruct("--frames frames --out out/ --heads tracks"), "--query-points");
   expect_refusal(reconstruct("--frames frames --out x.ply --heads camera"), "cloud");
   make_safetensors();
-  write(dir_ / "few.safetensors", without(text_of(path("nano.safetensors")), {"point_head.", "track_head."}));
+  write(dir_ / "few.safetensors",
+        without(text_of(path("nano.safetensors")), {"point_head.", "track_head.", "__metadata__"}));
   fs::copy_file(kFixtures / "golden/nano/config.json", dir_ / "config.json");
   const std::string small = "--device cpu --frames frames --out out/ --weights few.safetensors ";
   expect_refusal(run(small + "--heads camera,points"), "'points'");
@@ -150,7 +151,8 @@ TEST_F(CliTest, APickleThatCallsCodeIsRefused) {
 
 TEST_F(CliTest, AConfigThatDoesNotMatchIsRefused) {
   make_safetensors();
-  const std::string run_it = "--device cpu --frames frames --out out/ --weights nano.safetensors";
+  write(dir_ / "w.safetensors", without(text_of(path("nano.safetensors")), {"__metadata__"}));
+  const std::string run_it = "--device cpu --frames frames --out out/ --weights w.safetensors";
   expect_refusal(run(run_it), "config.json");  // the depth is not the official one
   json config = json::parse(text_of(kFixtures / "golden/nano/config.json"));
   const auto refused = [&](const std::string& key, const json& value) {

@@ -52,20 +52,23 @@ Rates pairs_alone() {
   return rates;
 }
 
-/// The same network without the dense heads, which take most of its memory, on more frames.
-MemoryRequest long_request() {
+/// On a GPU that may take nothing of the host, without the dense heads, which take most of the memory.
+MemoryRequest on_gpu() {
   MemoryRequest r = request();
+  r.gpu = CudaDevice{.capability = 90, .multiprocessors = 132, .strict = true, .mma = true, .wgmma = true};
+  r.precision = Precision::bf16;
   r.heads = {.camera = true};
-  r.frames = 400;
+  r.frames = 4000;
+  r.budget.host = 0;
   return r;
 }
 
-/// The smallest budget that a plan keeps.
+/// The smallest budget of the device that a plan keeps.
 int64_t least_budget(MemoryRequest r) {
   int64_t too_few = 0, enough = int64_t{1} << 40;
   while (enough - too_few > 1) {
-    r.budget.host = (too_few + enough) / 2;
-    (plan_memory(r).fits ? enough : too_few) = r.budget.host;
+    r.budget.device = (too_few + enough) / 2;
+    (plan_memory(r).fits ? enough : too_few) = r.budget.device;
   }
   return enough;
 }
@@ -114,10 +117,10 @@ TEST(Merging, AutoDoesNotMergeForLessThanHalfTheTime) {
 }
 
 TEST(Merging, AutoMergesWhereExactAttentionDoesNotFit) {
-  MemoryRequest tight = long_request();
+  MemoryRequest tight = on_gpu();
   const int64_t least_exact = least_budget(exact(tight)), least_merged = least_budget(tight);
   ASSERT_LT(least_merged, least_exact);
-  tight.budget.host = (least_exact + least_merged) / 2;
+  tight.budget.device = (least_exact + least_merged) / 2;
   const Rates no_gain = saving(pairs_alone(), 1e-3);
   for (const std::optional<Rates>& rates : {std::optional(no_gain), kUnknown}) {
     const MergeChoice choice = choose_merging(tight, "auto", rates);
@@ -125,14 +128,14 @@ TEST(Merging, AutoMergesWhereExactAttentionDoesNotFit) {
     EXPECT_NE(choice.note.find("does not fit"), std::string::npos) << choice.note;
     EXPECT_FALSE(choose_merging(tight, "off", rates).merge);
   }
-  tight.budget.host = least_exact;
+  tight.budget.device = least_exact;
   EXPECT_FALSE(choose_merging(tight, "auto", no_gain).merge);
   EXPECT_FALSE(choose_merging(tight, "auto", kUnknown).merge);
 }
 
 TEST(Merging, AutoDoesNotMergeWhereThatDoesNotFitEither) {
-  MemoryRequest tight = long_request();
-  tight.budget.host = least_budget(tight) - 1;
+  MemoryRequest tight = on_gpu();
+  tight.budget.device = least_budget(tight) - 1;
   const MergeChoice choice = choose_merging(tight, "auto", saving(pairs_alone(), 1e6));
   EXPECT_FALSE(choice.merge);
   EXPECT_EQ(choice.note, "");

@@ -77,11 +77,10 @@ class CliTest : public ::testing::Test {
     return run("--device cpu --weights '" + kNano + "' " + arguments, before);
   }
 
-  /// Makes nano.safetensors: the small weights in fp32, without a config.
+  /// Makes nano.safetensors: the small weights in fp32, with their config.
   void make_safetensors() {
-    fs::copy_file(kFixtures / "golden/nano/weights.pt", path("nano.pt"));
-    ASSERT_EQ(run("weights convert nano.pt nano.safetensors --type fp32").code, 0);
-    fs::remove(path("nano.pt"));
+    const Outcome outcome = run("weights convert '" + kNano + "' nano.safetensors --type fp32");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
 
   /// Exit 2, exactly one error line, which holds `words`; nothing written beside what was there.
