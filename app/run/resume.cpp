@@ -190,35 +190,36 @@ fs::path folder_of(const RunPlan& plan) {
 
 }  // namespace
 
-Resume::Lock::Lock(fs::path path) : folder(std::move(path)) {
+Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
   const auto fail = [&](int error, const std::string& what) {
-    if (file >= 0) ::close(file);
-    throw std::system_error(error, std::generic_category(), "scratch: " + what + " " + folder.string());
+    if (lock >= 0) ::close(lock);
+    throw std::system_error(error, std::generic_category(), "scratch: " + what + " " + path.string());
   };
   for (;;) {
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail(errno, "cannot make");
-    const fs::path path_of_lock = folder / "lock";
-    file = ::open(path_of_lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 && errno == ENOENT) continue;  // the run that had it has just removed the folder
-    if (file < 0) fail(errno, "cannot write in");
-    if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail(errno, "cannot make");
+    const fs::path file = path / "lock";
+    lock = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock < 0 && errno == ENOENT) continue;  // the run that had it has just removed the folder
+    if (lock < 0) fail(errno, "cannot write in");
+    if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) fail(errno, "cannot lock");
-      ::close(file);
-      throw std::invalid_argument("resume: another process runs in " + folder.string());
+      ::close(lock);
+      throw std::invalid_argument("resume: another process runs in " + path.string());
     }
     struct stat own {
     }, there{};
-    if (::fstat(file, &own) == 0 && ::stat(path_of_lock.c_str(), &there) == 0 && own.st_ino == there.st_ino)
-      return;
-    ::close(file);  // likewise
+    if (::fstat(lock, &own) == 0 && ::stat(file.c_str(), &there) == 0 && own.st_ino == there.st_ino) return;
+    ::close(lock);  // likewise
   }
 }
 
-Resume::Lock::~Lock() {
-  ::close(file);
+Resume::LockedFolder::~LockedFolder() {
+  std::error_code ignored;
+  if (!keep || !Checkpoint::is_in(path)) fs::remove_all(path, ignored);
+  ::close(lock);
 }
 
-Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : lock_(folder_of(plan)) {
+Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : folder_(folder_of(plan)) {
   const json before = read_manifest(folder());
   const json now = parts_of(plan);
   json manifest = {{"parts", now}, {"hidden", json::array()}};
@@ -236,12 +237,6 @@ Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : lock_
   clear(folder(), [&](const std::string& name) { return keep && !name.starts_with("vggt-recon-"); });
   for (const fs::path& path : hidden) manifest["hidden"].push_back(plain(path));
   write_manifest(folder(), manifest);
-}
-
-Resume::~Resume() {
-  if (!finished_ && has_stages()) return;
-  std::error_code ignored;
-  fs::remove_all(folder(), ignored);
 }
 
 bool Resume::has_stages() const {

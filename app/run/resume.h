@@ -16,29 +16,28 @@ class Resume {
   /// program, of other weights, frames or options of the network (it says which). std::system_error: the
   /// folder cannot be made.
   Resume(const RunPlan& plan, const std::vector<std::filesystem::path>& hidden);
-  /// Removes the folder, unless a later run can go on from it.
-  ~Resume();
   Resume(const Resume&) = delete;
   Resume& operator=(const Resume&) = delete;
 
-  const std::filesystem::path& folder() const { return lock_.folder; }
+  const std::filesystem::path& folder() const { return folder_.path; }
   /// Whether the folder has finished stages.
   bool has_stages() const;
   /// Whether the run merges tokens: as the run whose stages it goes on from, else as `chosen`.
   bool merges(bool chosen);
   /// The outputs are written: nothing is kept.
-  void finish() { finished_ = true; }
+  void finish() { folder_.keep = false; }
 
  private:
-  struct Lock {
-    explicit Lock(std::filesystem::path folder);
-    ~Lock();
-    std::filesystem::path folder;
-    int file = -1;
+  /// The folder, locked. The destructor removes it, unless a later run can go on from it.
+  struct LockedFolder {
+    explicit LockedFolder(std::filesystem::path folder);
+    ~LockedFolder();
+    std::filesystem::path path;
+    int lock = -1;
+    bool keep = true;  // if there are finished stages
   };
 
-  Lock lock_;
-  bool finished_ = false;
+  LockedFolder folder_;
 };
 
 }  // namespace vggt
