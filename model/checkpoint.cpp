@@ -54,7 +54,8 @@ Checkpoint::Checkpoint(fs::path folder, std::string run) : folder_(std::move(fol
 }
 
 bool Checkpoint::is_in(const fs::path& folder) {
-  return fs::exists(folder / kManifest);
+  std::error_code ignored;
+  return fs::exists(folder / kManifest, ignored);
 }
 
 void Checkpoint::read_manifest() {

@@ -160,6 +160,18 @@ TEST_P(Checkpoints, ARunMayBeStoppedOftenAndKeepsOneState) {
   expect_equal(run(keeping()).results, whole.results);
 }
 
+// Where one matching serves several layers, a run goes on at one that matches anew.
+TEST_P(Checkpoints, AMatchingOfSeveralLayersIsMadeAgainWithItsFirst) {
+  if (kind() != Kind::merged) GTEST_SKIP();
+  run_.merge->refresh = 2;  // layers 1 and 2, 3 and 4, ...
+  const Outcome whole = run(run_);
+  run(keeping(), "aggregator", 2);
+  const Outcome rest = run(keeping());
+  ASSERT_FALSE(rest.layers.empty());
+  EXPECT_EQ(rest.layers.front(), 1);
+  expect_equal(rest.results, whole.results);
+}
+
 TEST_P(Checkpoints, InsideTheTrunkTheyWaitForTheirTime) {
   run(keeping(3600), "aggregator", 3);
   EXPECT_TRUE(names_in(state()).empty());
