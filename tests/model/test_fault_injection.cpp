@@ -23,13 +23,13 @@ using testing::Tensors;
 
 const fs::path kNano = fs::path(VGGT_FIXTURES) / "golden/nano";
 constexpr double kLimit = 1e-5;  // products of other numbers of rows round differently
-constexpr int64_t kFrames = 24;  // so that the smaller plans work on several pieces
+constexpr int64_t kFrames = 16;  // so that the smaller plans work on several pieces
 constexpr int kKinds = 4;        // of runs: exact or merged, with and without a scratch folder
 
 /// Of each kind. VGGT_FAULT_RUNS asks for more of all kinds together.
 int runs() {
   const char* asked = std::getenv("VGGT_FAULT_RUNS");
-  return (asked ? std::atoi(asked) : 60) / kKinds;
+  return (asked ? std::atoi(asked) : 40) / kKinds;
 }
 
 int64_t open_files() {
