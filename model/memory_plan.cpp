@@ -58,6 +58,10 @@ int64_t attended_rows(const MemoryRequest& r, const Sizes& z) {
   return counts.most_merged > 0 ? counts.most_rows() : z.S * z.P;
 }
 
+StreamShape stream_shape(const MemoryRequest& r, const Sizes& z) {
+  return {attended_rows(r, z), r.config.num_heads, z.C / r.config.num_heads, z.operand};
+}
+
 Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
   const int64_t largest_map = 4 * z.H * z.W * (r.config.dpt_features / 2);  // bytes in fp32
   const int64_t embed = (r.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / choice.scale / z.P;
@@ -82,14 +86,16 @@ Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choic
 /// Bytes of weights that stay on the device for the whole run, and of what cuBLAS works in.
 int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t workspace = r.gpu ? (r.gpu->wgmma ? kHopperWorkspace : kWorkspace) : 0;
-  if (!s.stream_weights) return workspace + part_bytes(r, z, "");
-  // Two blocks of each stack, one of them on its way; the dense heads; what is neither block nor head.
+  if (!r.weights_on_host) return workspace + part_bytes(r, z, "");
+  // The dense heads and what is neither block nor head; of a stack that is streamed two blocks, one on its
+  // way.
   const int64_t vit = part_bytes(r, z, "aggregator.patch_embed.blocks."),
                 frame = part_bytes(r, z, "aggregator.frame_blocks."),
                 global = part_bytes(r, z, "aggregator.global_blocks.");
   const int64_t slots = std::max(2 * vit / std::max<int64_t>(1, r.config.vit_depth),
                                  2 * (frame + global) / std::max<int64_t>(1, r.config.depth));
-  return workspace + slots + part_bytes(r, z, "") - vit - frame - global - part_bytes(r, z, "camera_head.");
+  return workspace + (s.stream_weights ? slots : 0) + part_bytes(r, z, "") - vit - frame - global -
+         part_bytes(r, z, "camera_head.");
 }
 
 /// Bytes in one of the places outside the device.
@@ -120,11 +126,9 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
     // Attention takes what the others leave it, within what serves it.
     const int64_t held = plan.weight_bytes + held_bytes(r, z, s);
     const int64_t most = z.S * z.P * 5 * z.C * z.operand;
-    s.attention_bytes = std::clamp<int64_t>(r.budget.device - held, 0, most);
+    s.attention_bytes = std::clamp<int64_t>((r.gpu ? r.budget.device : r.budget.host) - held, 0, most);
     try {
-      plan.stream = choose_stream(
-          {attended_rows(r, z), r.config.num_heads, z.C / r.config.num_heads, z.operand}, s.attention_bytes);
-      s.attention_bytes = plan.stream.plan.device_bytes;
+      s.attention_bytes = plan_blocked(stream_shape(r, z), s.attention_bytes).device_bytes;
     } catch (const std::invalid_argument&) {
       s.attention_bytes = MemoryBudget::kUnlimited / 4;  // so that the plan does not fit
     }
@@ -276,7 +280,11 @@ MemoryPlan plan_memory(const MemoryRequest& request, int at_least) {
     MemoryPlan plan = plan_with(request, z, within_host(request, z, choice));
     plan.fits = request.gpu ? plan.peak_bytes() <= budget.device && plan.host_bytes <= budget.host
                             : plan.peak_bytes() + plan.host_bytes <= budget.host;
-    if (plan.fits && passed_over++ >= at_least) return plan;
+    if (plan.fits && passed_over++ >= at_least) {
+      if (plan.schedule.qkv != Place::device)
+        plan.stream = choose_stream(stream_shape(request, z), plan.schedule.attention_bytes);
+      return plan;
+    }
     if (!smallest || plan.peak_bytes() < smallest->peak_bytes()) smallest = std::move(plan);
   }
   smallest->fits = false;

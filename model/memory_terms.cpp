@@ -1,6 +1,7 @@
 #include "model/memory_terms.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 
@@ -223,9 +224,20 @@ Terms pieces_of_maps(const MemoryRequest& r, const Sizes& z, const Schedule& s) 
            kBuffers * std::max(s.keep_frames, s.dense_frames) * z.rows * z.columns * channels * z.state}};
 }
 
+/// Weights that come from the host when a stage begins and stay until it ends; streamed blocks are counted
+/// elsewhere.
+Terms stage_weights(const MemoryRequest& r, const Sizes& z, const Schedule& s,
+                    std::initializer_list<const char*> parts) {
+  if (!r.weights_on_host || s.stream_weights) return {};
+  int64_t bytes = 0;
+  for (const char* part : parts) bytes += part_bytes(r, z, part);
+  return {{"the stage's weights", bytes}};
+}
+
 StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t frames = s.embed_frames, tokens = frames * z.P, pixels = frames * 3 * z.H * z.W;
-  Terms terms = held_terms(r, z, s, 0, false);
+  Terms terms =
+      joined(held_terms(r, z, s, 0, false), stage_weights(r, z, s, {"aggregator.patch_embed.blocks."}));
   terms = joined(terms, {{"frames of a chunk", 2 * pixels * z.state},
                          {"patches of a chunk", frames * z.rows * z.columns * z.C * (z.operand + z.state)},
                          {"tokens of a chunk", tokens * z.C * z.state}});
@@ -243,7 +255,9 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
   for (int64_t layer = 0; layer <= last; ++layer) {
     const bool keeps = kept.contains(layer),
                merges = counts && counts->most_merged > 0 && layer >= r.merge->start;
-    const Terms held = held_terms(r, z, s, layer, keeps), after = held_terms(r, z, s, layer + 1, keeps);
+    const Terms weights = stage_weights(r, z, s, {"aggregator.frame_blocks.", "aggregator.global_blocks."});
+    const Terms held = joined(held_terms(r, z, s, layer, keeps), weights),
+                after = joined(held_terms(r, z, s, layer + 1, keeps), weights);
     frame = largest({frame, joined(joined(held, piece_copy(z, s)),
                                    block_terms(r, s.pass_frames * z.P, z.C, z.operand, false))});
     global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
@@ -270,7 +284,7 @@ StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule&
   // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
   constexpr int64_t kVectors = 11;
   Terms head = {{"vectors of all frames", kVectors * z.S * 2 * z.C * z.state}};
-  if (s.stream_weights) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
+  if (r.weights_on_host) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
   head = joined(head, block_terms(r, z.S, 2 * z.C, z.state, true));
   return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};
 }

@@ -142,6 +142,13 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
   report.versions.merge(torch_versions());
 }
 
+/// Whether a run takes so long that measuring the machine's rates is worth its seconds.
+bool is_long(const MemoryRequest& request) {
+  constexpr int64_t kTokens = 20'000;
+  const int64_t patch = request.config.patch_size;
+  return request.frames * (request.height / patch) * (request.width / patch) >= kTokens;
+}
+
 void report_run(const RunReport& run, Report& report) {
   report.memory_plan = plan_text(run.plan);
   report.predicted_host_bytes = run.plan.host_bytes;
@@ -204,9 +211,6 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (resume && resume->has_stages())
     events.info("going on from the finished stages in " + resume->folder().string());
 
-  // Before anything else works on the device.
-  const bool measure = plan.model.autotune && plan.outputs.paths.report;
-  std::optional<Rates> rates = rates_for(plan.model, measure, events);
   TunedAttention tuned(plan.model.options.device, plan.model.autotune);
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
@@ -214,11 +218,14 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   const FrameSet frames = frames_of(plan, space, events);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
+  const Vggt model = loader.wait(events);
+  times.add("weights", loader.seconds());
   RunOptions options;
   options.budget = plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
-  if (options.budget.scratch && rates) measure_scratch(*options.budget.scratch, *rates);
   MemoryRequest request = request_for(plan.memory, frames);
+  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune && is_long(request), events);
+  if (options.budget.scratch && rates) measure_scratch(*options.budget.scratch, *rates);
   MergeChoice merging = choose_merging(request, plan.given.merge, rates);
   if (resume) {
     options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
@@ -229,8 +236,6 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   const NetworkPlan network = plan_network(request, rates);
   if (!network.memory.fits) throw std::invalid_argument(budget_refusal(request, network.memory));
   report_plan(plan, frames, network, result.report);
-  const Vggt model = loader.wait(events);
-  times.add("weights", loader.seconds());
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);

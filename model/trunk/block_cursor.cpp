@@ -59,13 +59,14 @@ void BlockCursor::load(std::size_t i) {
     copies_->used.record(c10::cuda::getCurrentCUDAStream(copies_->stream.device_index()));
     copies_->used.block(copies_->stream);
     const c10::cuda::CUDAStreamGuard guard(copies_->stream);
-    Copies::Times& times = copies_->times.emplace_back();
-    copies_->last[i] = copies_->times.size() - 1;
-    copies_->bytes += blocks_[i].host_bytes();
+    Copies::Times times;
     times.begun.record(copies_->stream);
     open_[i] = blocks_[i].open();
     times.copied.record(copies_->stream);
     copies_->loaded[i].record(copies_->stream);
+    copies_->times.push_back(std::move(times));
+    copies_->last[i] = copies_->times.size() - 1;
+    copies_->bytes += blocks_[i].host_bytes();
     return;
   }
 #endif

@@ -77,11 +77,11 @@ class FaultInjectionCuda : public ::testing::TestWithParam<Case> {
       images_ = at::rand({20, 3, 392, 518}, random);
       model_.emplace(Config{}, random_weights(Config{}, options_.heads, 1), options_);
     } else {
-      options_.heads = {.camera = true, .depth = true, .points = true, .tracks = true};
       images_ = at::rand({48, 3, 140, 140}, random);
       queries_ = at::rand({50, 2}, random) * 140;
       file_.emplace(WeightFile::open(fs::path(VGGT_FIXTURES) / "golden/mini/weights.safetensors"));
       const TensorSource source = testing::source_of(*file_);
+      options_.heads = heads_in(source.shapes);
       model_.emplace(read_config(file_->config_json(), source.shapes), source, options_);
     }
   }
