@@ -42,7 +42,12 @@ at::Tensor host_tensor(at::IntArrayRef shape, at::ScalarType type, [[maybe_unuse
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     ::madvise(memory, bytes, MADV_HUGEPAGE);
-    touch(static_cast<char*>(memory), bytes);
+    try {
+      touch(static_cast<char*>(memory), bytes);
+    } catch (...) {  // no thread could be started
+      ::munmap(memory, bytes);
+      throw std::bad_alloc();
+    }
     const bool locked = cudaHostRegister(memory, bytes, cudaHostRegisterPortable) == cudaSuccess;
     if (!locked) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
     return at::from_blob(

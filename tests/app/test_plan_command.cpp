@@ -58,14 +58,17 @@ TEST_F(PlanTest, RefusesWhatItCannotPlan) {
 
 TEST_F(PlanTest, RunsReportPredictedSeconds) {
   const std::string cache = "XDG_CACHE_HOME='" + path("cache") + "'";
+  // A short run measures nothing, and predicts where something else has measured.
+  ASSERT_EQ(reconstruct("--frames frames --out a.ply", cache).code, 0);
+  EXPECT_TRUE(parse_strictly(path("a.report.json"))["predicted_seconds"].empty());
+  const Outcome dry = reconstruct("--frames frames --out b.ply --dry-run", cache);
+  EXPECT_NE(dry.out.find("global_block"), std::string::npos) << dry.out;
   ASSERT_EQ(reconstruct("--frames frames --out a.ply", cache).code, 0);
   const json report = parse_strictly(path("a.report.json"));
   for (const char* stage : {"patch_embed", "aggregator", "camera_head", "depth_head"}) {
     EXPECT_GT(report["predicted_seconds"][stage], 0) << stage;
     EXPECT_TRUE(report["seconds"].contains(stage)) << stage;
   }
-  const Outcome dry = reconstruct("--frames frames --out b.ply --dry-run", cache);
-  EXPECT_NE(dry.out.find("global_block"), std::string::npos) << dry.out;
   fs::remove_all(path("cache"));
   ASSERT_EQ(reconstruct("--frames frames --out c.ply --no-autotune", cache).code, 0);
   EXPECT_TRUE(parse_strictly(path("c.report.json"))["predicted_seconds"].empty());
