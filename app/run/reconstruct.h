@@ -7,6 +7,7 @@
 #include "app/report/report.h"
 #include "app/run/run_plan.h"
 #include "io/scene/camera.h"
+#include "io/scene/tracks.h"
 
 namespace vggt {
 
@@ -21,6 +22,7 @@ struct WrittenFile {
 /// What a run made.
 struct Reconstruction {
   std::vector<FrameCamera> cameras;  // of all frames in order; none without the camera head
+  std::vector<Track> tracks;         // of an adjusted scene: points that three or more frames see
   Report report;                     // summary, warnings and seconds of each stage
   std::vector<WrittenFile> written;
 };

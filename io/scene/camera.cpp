@@ -2,13 +2,61 @@
 
 #include <Eigen/SVD>
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace vggt {
+namespace {
+
+constexpr std::array<std::string_view, 4> kModelNames = {"SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL",
+                                                         "RADIAL"};
+
+}  // namespace
+
+std::string_view colmap_name(CameraModel model) {
+  return kModelNames.at(static_cast<std::size_t>(model));
+}
+
+std::optional<CameraModel> camera_model_named(std::string_view name) {
+  std::string upper;
+  for (const char c : name)
+    upper += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const auto found = std::ranges::find(kModelNames, upper);
+  if (found == kModelNames.end()) return std::nullopt;
+  return static_cast<CameraModel>(found - kModelNames.begin());
+}
 
 Eigen::Vector3d Camera::center() const {
   return -(cam_from_world.linear().transpose() * cam_from_world.translation());
+}
+
+Eigen::Vector2d Camera::project(const Eigen::Vector3d& point_in_camera) const {
+  const Eigen::Vector2d normal = point_in_camera.head<2>() / point_in_camera.z();
+  const double r2 = normal.squaredNorm();
+  const double factor = 1 + r2 * (distortion[0] + r2 * distortion[1]);
+  return (k * (factor * normal).homogeneous()).head<2>();
+}
+
+Eigen::Vector3d Camera::ray(const Eigen::Vector2d& pixel) const {
+  Eigen::Vector3d ray = k.triangularView<Eigen::Upper>().solve(pixel.homogeneous());
+  if (!is_distorted()) return ray;
+  const double shown = ray.head<2>().norm();
+  if (shown == 0) return ray;
+  // Newton's method for r·(1 + k1·r² + k2·r⁴) = shown, on the branch that rises from 0.
+  constexpr int kSteps = 50;
+  double r = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    const double r2 = r * r;
+    const double slope = 1 + r2 * (3 * distortion[0] + 5 * r2 * distortion[1]);
+    if (!(slope > 0)) break;
+    const double step = (r * (1 + r2 * (distortion[0] + r2 * distortion[1])) - shown) / slope;
+    r -= step;
+    if (std::abs(step) <= 1e-14 * (1 + r)) return {ray.x() * (r / shown), ray.y() * (r / shown), 1};
+  }
+  return Eigen::Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
 }
 
 Eigen::Matrix3d Camera::k_original() const {
