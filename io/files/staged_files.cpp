@@ -3,9 +3,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <system_error>
+
+#include "io/files/text.h"
 
 namespace vggt {
 namespace fs = std::filesystem;
@@ -17,6 +23,25 @@ namespace {
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+constexpr const char* kFileList = ".vggt-recon-files";  // in a folder that was staged
+
+/// The files in a folder and below it, relative to it, but for the list of them.
+std::set<std::string> files_in(const fs::path& folder) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory() && !entry.is_symlink()) continue;
+    files.insert(entry.path().lexically_relative(folder).string());
+  }
+  files.erase(kFileList);
+  return files;
+}
+
+void write_file_list(const fs::path& folder, const fs::path& final_path) {
+  std::ofstream list(folder / kFileList);
+  for (const std::string& file : files_in(folder)) list << file << '\n';
+  if (!list.flush()) fail(EIO, final_path);
 }
 
 void refuse_folder(const fs::path& path) {
@@ -36,16 +61,15 @@ bool keep_old(const fs::path& path, const fs::path& backup) {
 
 }  // namespace
 
-StagedFiles::StagedFiles(const std::vector<fs::path>& paths) {
+StagedFiles::StagedFiles(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders) {
   try {
     for (const fs::path& path : paths) {
       refuse_folder(path);
-      const fs::path folder = folder_of(path);
-      if (hidden_folders_.contains(folder)) continue;
-      make_folders(folder);
-      std::string name = (folder / ".vggt-recon-XXXXXX").string();
-      if (!mkdtemp(name.data())) fail(errno, folder);
-      hidden_folders_[folder] = name;
+      make_hidden_folder(folder_of(path));
+    }
+    for (const fs::path& folder : folders) {
+      check_replaceable(folder);
+      make_hidden_folder(folder_of(folder));
     }
   } catch (...) {
     remove_all();
@@ -55,6 +79,14 @@ StagedFiles::StagedFiles(const std::vector<fs::path>& paths) {
 
 StagedFiles::~StagedFiles() {
   remove_all();
+}
+
+void StagedFiles::make_hidden_folder(const fs::path& folder) {
+  if (hidden_folders_.contains(folder)) return;
+  make_folders(folder);
+  std::string name = (folder / ".vggt-recon-XXXXXX").string();
+  if (!mkdtemp(name.data())) fail(errno, folder);
+  hidden_folders_[folder] = name;
 }
 
 void StagedFiles::make_folders(const fs::path& folder) {
@@ -87,29 +119,44 @@ void StagedFiles::write(const fs::path& path, const std::function<void(const fs:
   }
 }
 
+void StagedFiles::write_folder(const fs::path& folder,
+                               const std::function<void(const fs::path& place)>& fill) {
+  folders_.push_back(folder);
+  write(folder, [&](const fs::path& place) {
+    fs::create_directory(place);
+    fill(place);
+    write_file_list(place, folder);
+  });
+}
+
 void StagedFiles::commit() {
-  for (const auto& [place, path] : files_) refuse_folder(path);
+  const auto is_folder = [&](const fs::path& path) { return std::ranges::count(folders_, path) > 0; };
+  for (const auto& [place, path] : files_) {
+    if (is_folder(path)) {
+      check_replaceable(path);
+    } else {
+      refuse_folder(path);
+    }
+  }
   struct Replaced {
-    fs::path path, backup;  // backup empty: nothing stood there
+    fs::path place, path, backup;  // backup empty: nothing stood there
   };
   std::vector<Replaced> replaced;
   try {
     for (const auto& [place, path] : files_) {
       const fs::path backup = place.parent_path() / (".old-" + path.filename().string());
-      if (keep_old(path, backup)) replaced.push_back({path, backup});
+      if (keep_old(path, backup)) replaced.push_back({place, path, backup});
       std::error_code error;
       fs::rename(place, path, error);
       if (error) fail(error.value(), path);
-      if (replaced.empty() || replaced.back().path != path) replaced.push_back({path, {}});
+      if (replaced.empty() || replaced.back().path != path) replaced.push_back({place, path, {}});
     }
   } catch (...) {
     std::error_code ignored;
     for (auto file = replaced.rbegin(); file != replaced.rend(); ++file) {
-      if (file->backup.empty()) {
-        fs::remove(file->path, ignored);
-      } else {
-        fs::rename(file->backup, file->path, ignored);
-      }
+      // A folder would not be replaced by a rename as a file is.
+      if (file->backup.empty() || is_folder(file->path)) fs::rename(file->path, file->place, ignored);
+      if (!file->backup.empty()) fs::rename(file->backup, file->path, ignored);
     }
     throw;
   }
@@ -135,13 +182,30 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
   }
 }
 
-void check_writable(const std::vector<fs::path>& paths) {
-  for (const fs::path& path : paths) {
-    refuse_folder(path);
-    fs::path folder = fs::absolute(folder_of(path)).lexically_normal();
-    while (!fs::exists(folder) && folder != folder.root_path()) folder = folder.parent_path();
-    if (!fs::is_directory(folder)) fail(ENOTDIR, folder);
-    if (access(folder.c_str(), W_OK | X_OK) != 0) fail(errno, folder);
+void check_writable(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders) {
+  for (const fs::path& path : paths) refuse_folder(path);
+  for (const fs::path& folder : folders) check_replaceable(folder);
+  for (const auto* list : {&paths, &folders}) {
+    for (const fs::path& path : *list) {
+      fs::path folder = fs::absolute(folder_of(path)).lexically_normal();
+      while (!fs::exists(folder) && folder != folder.root_path()) folder = folder.parent_path();
+      if (!fs::is_directory(folder)) fail(ENOTDIR, folder);
+      if (access(folder.c_str(), W_OK | X_OK) != 0) fail(errno, folder);
+    }
+  }
+}
+
+void check_replaceable(const fs::path& folder) {
+  const fs::file_status status = fs::symlink_status(folder);
+  if (!fs::exists(status)) return;
+  if (!fs::is_directory(status)) fail(ENOTDIR, folder);
+  std::set<std::string> known;
+  std::ifstream list(folder / kFileList);
+  for (std::string line; std::getline(list, line);) known.insert(line);
+  for (const std::string& file : files_in(folder)) {
+    if (known.contains(file)) continue;
+    throw std::invalid_argument(folder.string() + ": exists and holds '" + printable(file) +
+                                "', which no export wrote: move it away, or choose another --out");
   }
 }
 

@@ -7,12 +7,15 @@
 
 namespace vggt {
 
-/// Files that appear together or not at all: written in hidden folders beside their places, then renamed.
+/// Files, and folders with all that is in them, that appear together or not at all: written in hidden folders
+/// beside their places, then renamed.
 class StagedFiles {
  public:
   /// Makes the outputs' folders, and a hidden folder in each of them, so that a folder that cannot be written
-  /// is known before the work. Throws std::system_error naming the path.
-  explicit StagedFiles(const std::vector<std::filesystem::path>& paths);
+  /// is known before the work. Throws std::system_error naming the path; what check_replaceable() throws of
+  /// `folders`.
+  explicit StagedFiles(const std::vector<std::filesystem::path>& paths,
+                       const std::vector<std::filesystem::path>& folders = {});
   /// Removes what was not committed, and the folders made for it.
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
@@ -25,17 +28,23 @@ class StagedFiles {
   /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.
   void write(const std::filesystem::path& path,
              const std::function<void(const std::filesystem::path& place)>& write);
-  /// Renames everything that was written to its place. Throws std::system_error; then every place holds what
-  /// it held before.
+  /// Makes an empty folder and calls fill(place) with it: what will be `folder`. Errors as of write().
+  void write_folder(const std::filesystem::path& folder,
+                    const std::function<void(const std::filesystem::path& place)>& fill);
+  /// Renames everything that was written to its place; folders get a list of their files, by which the next
+  /// run knows that it may replace them. Throws std::system_error, and what check_replaceable() throws; then
+  /// every place holds what it held before.
   void commit();
 
  private:
+  void make_hidden_folder(const std::filesystem::path& folder);
   void make_folders(const std::filesystem::path& folder);
   void remove_all() noexcept;
 
   std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;       // by the folder they stand in
   std::vector<std::filesystem::path> made_folders_;                             // outermost first
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
+  std::vector<std::filesystem::path> folders_;  // those among `files_` that are folders, final
   bool committed_ = false;
 };
 
@@ -43,7 +52,13 @@ class StagedFiles {
 void check_apart(const std::vector<std::filesystem::path>& outputs,
                  const std::vector<std::filesystem::path>& inputs);
 
-/// Throws std::system_error if an output could not be written, without writing anything.
-void check_writable(const std::vector<std::filesystem::path>& paths);
+/// Throws std::system_error if an output could not be written, without writing anything; what
+/// check_replaceable() throws of `folders`.
+void check_writable(const std::vector<std::filesystem::path>& paths,
+                    const std::vector<std::filesystem::path>& folders = {});
+
+/// Throws std::invalid_argument if a folder exists and holds a file that StagedFiles did not write there;
+/// std::system_error if it is no folder, or cannot be read.
+void check_replaceable(const std::filesystem::path& folder);
 
 }  // namespace vggt

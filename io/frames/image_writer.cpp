@@ -13,10 +13,9 @@ namespace vggt {
 namespace {
 
 // Empty if the format cannot hold the image: a JPEG has at most 65500 pixels a side.
-std::vector<uint8_t> encode(const std::string& extension, const cv::Mat& bgr) try {
-  constexpr int kJpegQuality = 92;
+std::vector<uint8_t> encode(const std::string& extension, const cv::Mat& bgr, int jpeg_quality) try {
   std::vector<uint8_t> bytes;
-  const bool encoded = cv::imencode(extension, bgr, bytes, {cv::IMWRITE_JPEG_QUALITY, kJpegQuality});
+  const bool encoded = cv::imencode(extension, bgr, bytes, {cv::IMWRITE_JPEG_QUALITY, jpeg_quality});
   return encoded ? bytes : std::vector<uint8_t>();
 } catch (const cv::Exception&) {
   return {};
@@ -24,10 +23,11 @@ std::vector<uint8_t> encode(const std::string& extension, const cv::Mat& bgr) tr
 
 }  // namespace
 
-void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb) {
+void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb,
+                 int jpeg_quality) {
   cv::Mat bgr(height, width, CV_8UC3);
   for (std::size_t i = 0; i < rgb.size(); ++i) bgr.data[i] = rgb[i / 3 * 3 + 2 - i % 3];
-  const std::vector<uint8_t> bytes = encode(path.extension().string(), bgr);
+  const std::vector<uint8_t> bytes = encode(path.extension().string(), bgr, jpeg_quality);
   if (bytes.empty()) {
     throw std::invalid_argument(path.string() + ": an image of " + std::to_string(width) + "x" +
                                 std::to_string(height) + " pixels cannot be written in this format");

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -41,8 +42,10 @@ json to_json(const FrameCamera& frame) {
           {"valid", camera.valid},
           {"original_size", {camera.original_width, camera.original_height}},
           {"network_size", {camera.width, camera.height}},
+          {"model", colmap_name(camera.model)},
           {"k_original", rows<3>(camera.k_original())},
           {"k_network", rows<3>(camera.k)},
+          {"distortion", {number(camera.distortion[0]), number(camera.distortion[1])}},
           {"cam_from_world", rows<4>(camera.cam_from_world.matrix())},
           {"mean_confidence", number(frame.mean_confidence)}};
 }
@@ -74,6 +77,20 @@ double shared_number(const json& entry, const json& all, const char* name, doubl
   return all.contains(name) ? field<double>(all, name) : otherwise;
 }
 
+/// Files of before have neither `model` nor `distortion`.
+void set_lens(Camera& camera, const json& entry) {
+  if (entry.contains("model")) {
+    const auto name = field<std::string>(entry, "model");
+    const std::optional<CameraModel> model = camera_model_named(name);
+    if (!model) fail("`model` is '" + printable(name) + "', which is none that is known");
+    camera.model = *model;
+  }
+  if (!entry.contains("distortion")) return;
+  const json& distortion = entry["distortion"];
+  if (distortion.size() != 2) fail("`distortion` is not [k1, k2]");
+  camera.distortion = {distortion.at(0).get<double>(), distortion.at(1).get<double>()};
+}
+
 /// A camera as write_cameras_json() writes it.
 FrameCamera our_camera(const json& entry) {
   FrameCamera frame;
@@ -91,6 +108,7 @@ FrameCamera our_camera(const json& entry) {
     for (std::size_t c = 0; c < 3; ++c)
       camera.k(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = k.at(r).at(c).get<double>();
   }
+  set_lens(camera, entry);
   camera.original_width = camera.width;
   camera.original_height = camera.height;
   return frame;

@@ -6,11 +6,13 @@
 
 namespace vggt {
 
-/// {"cameras": [{file, time_s, valid, original_size [w,h], network_size, k_original 3×3, k_network,
-/// cam_from_world 4×4, mean_confidence}]}, matrices as rows, OpenCV axes. A number that is not finite, and a
-/// time that there is not, is null. Throws std::system_error if the file cannot be written.
+/// {"cameras": [{file, time_s, valid, original_size [w,h], network_size, model (COLMAP's name), k_original
+/// 3×3, k_network, distortion [k1,k2], cam_from_world 4×4, mean_confidence}]}, matrices as rows, OpenCV axes.
+/// A number that is not finite, and a time that there is not, is null. Throws std::system_error if the file
+/// cannot be written.
 void write_cameras_json(const std::filesystem::path& path, const std::vector<FrameCamera>& cameras);
-/// What write_cameras_json() writes (`cameras`; k and size are those of the original), or a transforms.json
+/// What write_cameras_json() writes (`cameras`; k and size are those of the original; without model and
+/// distortion, as earlier versions wrote it, a camera has none), or a transforms.json
 /// as of NeRF and nerfstudio (`frames`; world_from_cam, OpenGL axes). Of a
 /// transforms.json only size and horizontal focal length are read: k holds that focal length for both axes,
 /// and the image's middle as principal point. Where a field of view is given without a width, the width is 1.

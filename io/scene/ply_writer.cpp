@@ -1,17 +1,21 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ostream>
+#include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "io/files/atomic_file.h"
+#include "io/files/input_file.h"
 #include "io/files/write_at.h"
 #include "io/scene/ply.h"
 
@@ -20,18 +24,26 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "PLY files are written little-endian");
 
-constexpr std::size_t kVertexBytes = 15;
+constexpr std::string_view kNormals = "property float nx\nproperty float ny\nproperty float nz\n";
 
-std::string header_of(int64_t points) {
+std::size_t vertex_bytes(bool normals) {
+  return normals ? 27 : 15;
+}
+
+std::string header_of(int64_t points, bool normals) {
   return "ply\nformat binary_little_endian 1.0\nelement vertex " + std::to_string(points) +
-         "\nproperty float x\nproperty float y\nproperty float z\n"
+         "\nproperty float x\nproperty float y\nproperty float z\n" + std::string(normals ? kNormals : "") +
          "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n";
 }
 
-void check(const std::filesystem::path& path, const PointCloud& cloud, int64_t first) {
+void check(const std::filesystem::path& path, const PointCloud& cloud, bool normals, int64_t first) {
   if (cloud.points.size() != cloud.colors.size()) {
     throw std::invalid_argument(path.string() + ": " + std::to_string(cloud.points.size()) + " points but " +
                                 std::to_string(cloud.colors.size()) + " colors");
+  }
+  if (normals && cloud.points.size() != cloud.normals.size()) {
+    throw std::invalid_argument(path.string() + ": " + std::to_string(cloud.points.size()) + " points but " +
+                                std::to_string(cloud.normals.size()) + " normals");
   }
   for (std::size_t i = 0; i < cloud.points.size(); ++i) {
     if (cloud.points[i].allFinite()) continue;
@@ -41,21 +53,25 @@ void check(const std::filesystem::path& path, const PointCloud& cloud, int64_t f
 }
 
 /// Points [first, first + count) as they stand in the file.
-std::vector<char> vertices(const PointCloud& cloud, std::size_t first, std::size_t count) {
-  std::vector<char> bytes(count * kVertexBytes);
+std::vector<char> vertices(const PointCloud& cloud, bool normals, std::size_t first, std::size_t count) {
+  const std::size_t bytes = vertex_bytes(normals);
+  std::vector<char> vertices(count * bytes);
   for (std::size_t i = 0; i < count; ++i) {
-    std::memcpy(&bytes[i * kVertexBytes], cloud.points[first + i].data(), 12);
-    std::memcpy(&bytes[i * kVertexBytes + 12], cloud.colors[first + i].data(), 3);
+    char* at = &vertices[i * bytes];
+    std::memcpy(at, cloud.points[first + i].data(), 12);
+    if (normals) std::memcpy(at + 12, cloud.normals[first + i].data(), 12);
+    std::memcpy(at + bytes - 3, cloud.colors[first + i].data(), 3);
   }
-  return bytes;
+  return vertices;
 }
 
 }  // namespace
 
-PlyWriter::PlyWriter(const std::filesystem::path& path, int64_t points) : path_(path), points_(points) {
+PlyWriter::PlyWriter(const std::filesystem::path& path, int64_t points, bool normals)
+    : path_(path), points_(points), normals_(normals) {
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno);
-  const std::string header = header_of(points);
+  const std::string header = header_of(points, normals);
   header_bytes_ = header.size();
   const int error = write_at(descriptor_, 0, std::as_bytes(std::span(header)));
   if (error == 0) return;
@@ -74,9 +90,9 @@ void PlyWriter::write(int64_t first, const PointCloud& part) {
   const auto count = static_cast<int64_t>(part.points.size());
   if (first < 0 || first + count > points_)
     throw std::logic_error(path_.string() + ": more points than announced");
-  check(path_, part, first);
-  const std::vector<char> bytes = vertices(part, 0, part.points.size());
-  const uint64_t offset = header_bytes_ + kVertexBytes * static_cast<uint64_t>(first);
+  check(path_, part, normals_, first);
+  const std::vector<char> bytes = vertices(part, normals_, 0, part.points.size());
+  const uint64_t offset = header_bytes_ + vertex_bytes(normals_) * static_cast<uint64_t>(first);
   if (const int error = write_at(descriptor_, offset, std::as_bytes(std::span(bytes)))) fail(error);
   written_ += count;
 }
@@ -96,14 +112,42 @@ void PlyWriter::fail(int error) const {
 
 void write_ply(const std::filesystem::path& path, const PointCloud& cloud) {
   constexpr std::size_t kAtOnce = 1 << 16;
-  check(path, cloud, 0);
+  const bool normals = !cloud.normals.empty();
+  check(path, cloud, normals, 0);
   write_atomically(path, [&](std::ostream& out) {
-    out << header_of(static_cast<int64_t>(cloud.points.size()));
+    out << header_of(static_cast<int64_t>(cloud.points.size()), normals);
     for (std::size_t first = 0; first < cloud.points.size(); first += kAtOnce) {
-      const std::vector<char> bytes = vertices(cloud, first, std::min(kAtOnce, cloud.points.size() - first));
+      const std::vector<char> bytes =
+          vertices(cloud, normals, first, std::min(kAtOnce, cloud.points.size() - first));
       out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     }
   });
+}
+
+PointCloud sample_ply(const std::filesystem::path& path, int64_t most) {
+  constexpr std::string_view kEnd = "end_header\n";
+  constexpr uint64_t kSeed = 1;
+  const InputFile file(path);
+  const FileMapping mapping(file);
+  const std::string_view text(reinterpret_cast<const char*>(mapping.bytes().data()), mapping.bytes().size());
+  const std::size_t end = text.substr(0, 1024).find(kEnd);
+  const std::size_t header_bytes = end + kEnd.size();
+  const bool normals = text.substr(0, end).find(kNormals) != text.npos;
+  const std::size_t bytes = vertex_bytes(normals);
+  const auto points = end == text.npos ? 0 : static_cast<int64_t>((text.size() - header_bytes) / bytes);
+  if (end == text.npos || text.substr(0, header_bytes) != header_of(points, normals))
+    throw std::invalid_argument(path.string() + ": not a PLY file as vggt-recon writes it");
+  PointCloud cloud;
+  const int64_t taken = std::min(points, most);
+  std::mt19937_64 random(kSeed);
+  for (int64_t i = 0; i < taken; ++i) {
+    const int64_t first = i * points / taken, next = (i + 1) * points / taken;
+    const int64_t chosen = first + static_cast<int64_t>(random() % static_cast<uint64_t>(next - first));
+    const char* at = text.data() + header_bytes + static_cast<std::size_t>(chosen) * bytes;
+    std::memcpy(cloud.points.emplace_back().data(), at, 12);
+    std::memcpy(cloud.colors.emplace_back().data(), at + bytes - 3, 3);
+  }
+  return cloud;
 }
 
 }  // namespace vggt

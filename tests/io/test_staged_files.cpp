@@ -78,5 +78,68 @@ TEST_F(StagedFilesTest, WithoutCommitNothingChanges) {
   EXPECT_EQ(entries(), 0u);
 }
 
+TEST_F(StagedFilesTest, FoldersAppearWholeAndAreReplacedWhole) {
+  const fs::path folder = dir_ / "out/model";
+  for (const char* name : {"first", "second"}) {
+    StagedFiles files({dir_ / "out/a"}, {folder});
+    files.write(dir_ / "out/a", [&](const fs::path& place) { write(place, name); });
+    files.write_folder(folder, [&](const fs::path& place) {
+      fs::create_directory(place / "deep");
+      write(place / "deep" / name, name);
+    });
+    EXPECT_FALSE(fs::exists(folder / "deep" / name));
+    files.commit();
+  }
+  EXPECT_EQ(text_of(folder / "deep/second"), "second");
+  EXPECT_FALSE(fs::exists(folder / "deep/first"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "out"), fs::directory_iterator()), 2);
+}
+
+TEST_F(StagedFilesTest, AFolderWithForeignFilesStays) {
+  const fs::path folder = dir_ / "model";
+  {
+    StagedFiles files({}, {folder});
+    files.write_folder(folder, [](const fs::path& place) { write(place / "ours", "x"); });
+    files.commit();
+  }
+  EXPECT_NO_THROW(check_replaceable(folder));
+  EXPECT_NO_THROW(check_replaceable(dir_ / "absent"));
+  write(folder / "theirs", "y");
+  EXPECT_THROW(check_replaceable(folder), std::invalid_argument);
+  EXPECT_THROW(check_writable({}, {folder}), std::invalid_argument);
+  EXPECT_THROW(StagedFiles({}, {folder}), std::invalid_argument);
+  fs::remove(folder / "theirs");
+  {
+    StagedFiles files({}, {folder});
+    files.write_folder(folder, [](const fs::path& place) { write(place / "new", "z"); });
+    write(folder / "late", "y");  // while the run was under way
+    EXPECT_THROW(files.commit(), std::invalid_argument);
+  }
+  EXPECT_EQ(text_of(folder / "ours"), "x");
+  EXPECT_EQ(text_of(folder / "late"), "y");
+  EXPECT_FALSE(fs::exists(folder / "new"));
+  write(dir_ / "file", "");
+  EXPECT_THROW(check_replaceable(dir_ / "file"), std::system_error);
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(StagedFilesTest, ALateFailureBringsFoldersBack) {
+  const fs::path folder = dir_ / "model", fresh = dir_ / "fresh", never = dir_ / "never";
+  for (const bool fails : {false, true}) {
+    StagedFiles files({never}, {folder, fresh});
+    files.write_folder(folder, [&](const fs::path& place) { write(place / "a", fails ? "new" : "old"); });
+    if (fails) files.write_folder(fresh, [](const fs::path& place) { write(place / "b", "new"); });
+    if (!fails) {
+      files.commit();
+      continue;
+    }
+    files.staged(never);
+    EXPECT_THROW(files.commit(), std::system_error);
+  }
+  EXPECT_EQ(text_of(folder / "a"), "old");
+  EXPECT_FALSE(fs::exists(fresh));
+  EXPECT_EQ(entries(), 1u);
+}
+
 }  // namespace
 }  // namespace vggt

@@ -1,0 +1,88 @@
+#include "io/frames/original_images.h"
+
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "io/files/input_file.h"
+#include "io/files/numbers.h"
+#include "io/frames/image_files.h"
+#include "io/frames/image_header.h"
+#include "io/frames/preprocess.h"
+#include "io/frames/video.h"
+
+namespace vggt {
+namespace {
+
+RgbImage rgb_of(const DecodedImage& image) {
+  RgbImage result{image.pixels.cols, image.pixels.rows, {}};
+  const std::size_t row = 3 * static_cast<std::size_t>(result.width);
+  result.rgb.resize(row * static_cast<std::size_t>(result.height));
+  for (int y = 0; y < result.height; ++y) rgb_row(image, y, &result.rgb[row * static_cast<std::size_t>(y)]);
+  return result;
+}
+
+/// Calls read(); what it throws as std::invalid_argument gets the path in front.
+template <class Read>
+auto naming(const std::filesystem::path& path, Read&& read) {
+  try {
+    return read();
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+OriginalImages::OriginalImages(const std::filesystem::path& source, const FrameSet& frames)
+    : source_(source), frames_(frames), kind_(kind_of_source(source)) {}
+
+std::filesystem::path OriginalImages::file(std::size_t frame) const {
+  return (kind_ == SourceKind::folder ? source_ : source_.parent_path()) / frames_.frames.at(frame).file;
+}
+
+int OriginalImages::orientation(std::size_t frame) const {
+  const std::filesystem::path path = file(frame);
+  return naming(path, [&] { return read_image_header(FileMapping(InputFile(path)).bytes()).orientation; });
+}
+
+int64_t OriginalImages::number(std::size_t frame) const {
+  const std::string& name = frames_.frames.at(frame).file;
+  const auto number = parse_number<int64_t>(std::string_view(name).substr(name.rfind('#') + 1));
+  if (!number) throw std::logic_error(name + ": a frame without a number");
+  return *number;
+}
+
+RgbImage OriginalImages::read_file(std::size_t frame) const {
+  const std::filesystem::path path = file(frame);
+  return naming(path, [&] { return rgb_of(ImageFile(path).decode()); });
+}
+
+void OriginalImages::read_all(
+    const std::function<void(std::size_t frame, const RgbImage& image)>& take) const {
+  if (are_video()) {
+    VideoReader video(source_, {1, 1});
+    for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame) {
+      do {
+        if (!video.advance())
+          throw std::invalid_argument(source_.string() + ": has fewer frames than when it was read first");
+      } while (video.frame_number() < number(frame));
+      const DecodedImage image{video.pixels()};
+      if (image.pixels.empty())
+        throw std::invalid_argument(frames_.frames[frame].file + ": cannot be decoded");
+      take(frame, rgb_of(image));
+    }
+    return;
+  }
+  const auto pixels = static_cast<std::size_t>(frames_.width) * static_cast<std::size_t>(frames_.height);
+  for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame) {
+    const std::vector<uint8_t> planes = frames_.rgb(frame);  // [3,H,W], which is all there is of them
+    RgbImage image{frames_.width, frames_.height, std::vector<uint8_t>(3 * pixels)};
+    for (std::size_t i = 0; i < pixels; ++i) {
+      for (std::size_t c = 0; c < 3; ++c) image.rgb[3 * i + c] = planes[c * pixels + i];
+    }
+    take(frame, image);
+  }
+}
+
+}  // namespace vggt

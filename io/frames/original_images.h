@@ -1,0 +1,48 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "io/frames/frame_sources.h"
+#include "io/frames/frames.h"
+
+namespace vggt {
+
+/// An upright image: rgb bytes [H,W,3].
+struct RgbImage {
+  int width = 0, height = 0;
+  std::vector<uint8_t> rgb;
+};
+
+/// The images that frames were made of, read once more at their own size. What a member cannot read it throws
+/// of as load_frames() warns of it, naming the file: std::invalid_argument, std::system_error.
+class OriginalImages {
+ public:
+  /// The frames of this source; both outlive the object.
+  OriginalImages(const std::filesystem::path& source, const FrameSet& frames);
+
+  /// Whether each frame is an image file of its own; else they lie in a video or a .safetensors file.
+  bool are_files() const { return kind_ != SourceKind::video && kind_ != SourceKind::tensor_file; }
+  bool are_video() const { return kind_ == SourceKind::video; }
+  /// The image file of a frame.
+  std::filesystem::path file(std::size_t frame) const;
+  /// How the image file of a frame is stored: EXIF's 1 (upright) to 8.
+  int orientation(std::size_t frame) const;
+  /// A frame's number in its video or .safetensors file.
+  int64_t number(std::size_t frame) const;
+
+  /// The image of a file. May be called from several threads.
+  RgbImage read_file(std::size_t frame) const;
+  /// Calls take(frame, image) for all frames of a video or a .safetensors file, in their order.
+  void read_all(const std::function<void(std::size_t frame, const RgbImage& image)>& take) const;
+
+ private:
+  std::filesystem::path source_;
+  const FrameSet& frames_;
+  SourceKind kind_;
+};
+
+}  // namespace vggt
