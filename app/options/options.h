@@ -15,12 +15,12 @@ struct Options {
   std::string frames;
   std::optional<double> fps;
   std::optional<int64_t> stride, max_frames, width;
-  std::string fit = "crop";
+  std::string fit = "crop", masks;
   bool strict = false;
 
   std::string weights;
   std::vector<std::string> heads;
-  std::string points = "depth", bundle_adjust = "auto";
+  std::string points = "depth";
   std::string query_points;
   std::string precision = "auto", attention = "auto", device = "auto";
   bool no_autotune = false;
@@ -32,15 +32,27 @@ struct Options {
   bool resume = false;
   int64_t threads = 0;
 
+  std::string bundle_adjust = "auto", camera = "auto";
+  std::string intrinsics, poses;
+  std::vector<std::string> refine;
+  std::string align;
+  std::optional<double> scale;
+  std::string up = "none";
+
   double conf_percentile = 50;
   std::optional<double> conf_threshold;
   bool mask_black = false, mask_white = false;
-  double depth_edge = 0, voxel = 0;
+  double depth_edge = 0;
+  int64_t consistent = 0;
+  std::optional<double> voxel;
   std::string outliers = "off";
-  int64_t max_points = 0;
+  std::optional<int64_t> max_points;
   int64_t seed = 0;
 
-  std::string out, picture, picture_size = "1280x960", save_predictions;
+  std::string out;
+  std::vector<std::string> exports;
+  std::string export_images = "auto", depth_format = "png", depth_size = "original";
+  std::string picture, picture_size = "1280x960", save_predictions;
   bool dry_run = false, quiet = false, verbose = false;
 
   bool operator==(const Options&) const = default;
@@ -60,7 +72,8 @@ struct OptionInfo {
 template <class SomeOptions, class Visit>
 void visit_options(SomeOptions& o, Visit&& visit) {
   using I = OptionInfo;
-  constexpr const char *kInput = "Frames", *kModel = "Model", *kScene = "Scene", *kOutput = "Output";
+  constexpr const char *kInput = "Frames", *kModel = "Model", *kCameras = "Cameras", *kScene = "Scene",
+                       *kOutput = "Output";
   constexpr double kBig = 1e15;
   visit(I{"frames", kInput, "PATH", "folder, video, .txt list of paths, .safetensors"}, o.frames);
   visit(I{"fps", kInput, "X", "of a video: X frames a second [1], or every Nth", {}, 1e-6, 1e6}, o.fps);
@@ -69,6 +82,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"fit", kInput, "crop|pad", "cut tall frames or pad them; the network's width", {"crop", "pad"}},
         o.fit);
   visit(I{"width", kInput, "N", "", {}, 14, 16384}, o.width);
+  visit(I{"masks", kInput, "DIR", "an image a frame by its name: black is not used"}, o.masks);
   visit(I{"strict", kInput, "", "stop at an unreadable frame, do not skip it"}, o.strict);
 
   visit(I{"weights", kModel, "FILE", "model: .ts, .safetensors, .pt [the small model]"}, o.weights);
@@ -80,12 +94,6 @@ void visit_options(SomeOptions& o, Visit&& visit) {
         o.heads);
   visit(I{"points", kModel, "depth|head", "make the cloud from depth or predicted points", {"depth", "head"}},
         o.points);
-  visit(I{"bundle-adjust",
-          kModel,
-          "auto|on|off",
-          "refine cameras and depth by image matches",
-          {"auto", "on", "off"}},
-        o.bundle_adjust);
   visit(I{"query-points", kModel, "CSV", "lines x,y to track: network pixels of frame 0"}, o.query_points);
   visit(I{"precision",
           kModel,
@@ -113,6 +121,25 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"scratch", kModel, "DIR", "keep what memory cannot hold in files; go on"}, o.scratch);
   visit(I{"resume", kModel, "", ""}, o.resume);
 
+  visit(I{"bundle-adjust",
+          kCameras,
+          "auto|on|off",
+          "refine cameras and depth by image matches",
+          {"auto", "on", "off"}},
+        o.bundle_adjust);
+  visit(I{"camera",
+          kCameras,
+          "MODEL",
+          "auto, or as COLMAP's: simple-pinhole and so on",
+          {"auto", "simple-pinhole", "pinhole", "simple-radial", "radial"}},
+        o.camera);
+  visit(I{"intrinsics", kCameras, "FILE", "known ones: fx,fy,cx,cy or a cameras.json"}, o.intrinsics);
+  visit(I{"poses", kCameras, "FILE", "known poses; refine the known: intrinsics,poses"}, o.poses);
+  visit(I{"refine", kCameras, "LIST", "", {"intrinsics", "poses"}}, o.refine);
+  visit(I{"align", kCameras, "FILE", "move and scale the scene to these poses"}, o.align);
+  visit(I{"scale", kCameras, "F", "enlarge the scene; turn it upright (a guess)", {}, 1e-9, 1e9}, o.scale);
+  visit(I{"up", kCameras, "auto|none", "", {"auto", "none"}}, o.up);
+
   visit(I{"conf-percentile", kScene, "P", "drop least sure P % [50], or all < X", {}, 0, 100},
         o.conf_percentile);
   visit(I{"conf-threshold", kScene, "X", "", {}, -kBig, kBig}, o.conf_threshold);
@@ -120,12 +147,30 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
   visit(I{"depth-edge", kScene, "R", "drop depth edges: 3x3 spread above R x depth", {}, 0, 1e6},
         o.depth_edge);
+  visit(I{"consistent", kScene, "N", "keep points whose depth N other frames confirm", {}, 0, 1e6},
+        o.consistent);
   visit(I{"voxel", kScene, "R", "merge points in cubes of side R x median depth", {}, 0, 1e3}, o.voxel);
   visit(I{"outliers", kScene, "off|on|N,S", "drop points far from their N nearest (S sigma)"}, o.outliers);
-  visit(I{"max-points", kScene, "N", "keep at most N points, chosen at random", {}, 0, kBig}, o.max_points);
+  visit(I{"max-points", kScene, "N", "keep at most N, at random [10 million, by cubes]", {}, 0, kBig},
+        o.max_points);
   visit(I{"seed", kScene, "N", "", {}, 0, kBig}, o.seed);
 
   visit(I{"out", kOutput, "PATH", "SCENE.ply, or a folder for scene.ply and others"}, o.out);
+  visit(I{"export",
+          kOutput,
+          "colmap,nerfstudio,kitti,glb,depth,confidence,normals",
+          "other formats",
+          {"colmap", "nerfstudio", "kitti", "glb", "depth", "confidence", "normals"}},
+        o.exports);
+  visit(I{"export-images",
+          kOutput,
+          "HOW",
+          "auto, refer to originals, copy or undistort them",
+          {"auto", "refer", "copy", "undistort"}},
+        o.export_images);
+  visit(I{"depth-format", kOutput, "png|exr|npy", "S: original, network", {"png", "exr", "npy"}},
+        o.depth_format);
+  visit(I{"depth-size", kOutput, "S", "", {"original", "network"}}, o.depth_size);
   visit(I{"picture", kOutput, "FILE", "draw cloud and cameras: .png or .jpg"}, o.picture);
   visit(I{"picture-size", kOutput, "WxH", ""}, o.picture_size);
   visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
