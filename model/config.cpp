@@ -294,4 +294,12 @@ std::string config_to_json(const Config& config, const Heads& heads) {
   return json.dump(1) + "\n";
 }
 
+std::set<int64_t> kept_layers(const Config& config, const Heads& heads) {
+  std::set<int64_t> kept;
+  if (heads.depth || heads.points || heads.tracks)
+    kept.insert(config.intermediate_layers.begin(), config.intermediate_layers.end());
+  if (heads.camera) kept.insert(config.depth - 1);
+  return kept;
+}
+
 }  // namespace vggt

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,5 +54,8 @@ Config read_config(const std::optional<std::string>& config_json, const TensorSh
 
 /// config.json's text for a config.
 std::string config_to_json(const Config& config, const Heads& heads);
+
+/// Layers of the trunk whose outputs these heads read; the run ends with the last of them.
+std::set<int64_t> kept_layers(const Config& config, const Heads& heads);
 
 }  // namespace vggt

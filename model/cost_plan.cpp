@@ -21,15 +21,6 @@ struct Units {
   double S, pixels, P;  // frames; of a frame: pixels, tokens
 };
 
-/// The layers whose outputs heads read.
-std::set<int64_t> kept_layers(const Config& config, const Heads& heads) {
-  std::set<int64_t> kept;
-  if (heads.depth || heads.points || heads.tracks)
-    kept.insert(config.intermediate_layers.begin(), config.intermediate_layers.end());
-  if (heads.camera) kept.insert(config.depth - 1);
-  return kept;
-}
-
 /// A block whose tokens attend to so many keys each.
 double block_seconds(double tokens, double keys, double token_rate, const Rates& rates) {
   return std::max(rates.block_least, tokens * token_rate + tokens * keys * rates.pair);

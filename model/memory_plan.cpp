@@ -108,10 +108,31 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   return bytes;
 }
 
+/// Bytes of a checkpoint's files, at most: the residual stream as it was and as it is, and the heads' maps.
+int64_t checkpoint_bytes(const MemoryRequest& r, const Sizes& z) {
+  if (!r.checkpoints) return 0;
+  return 2 * z.S * z.P * z.C * z.state + map_bytes(r, z, r.config.depth);
+}
+
 /// Whether a dense head takes more than the trunk.
 bool dense_decides(const MemoryPlan& plan) {
   const int64_t trunk = std::max(plan.peak_bytes("frame_block"), plan.peak_bytes("global_block"));
   return std::max(plan.peak_bytes("depth_head"), plan.peak_bytes("point_head")) > trunk;
+}
+
+/// Large chunks are a little faster, but must not alone decide how much memory a run takes: takes the most
+/// frames with which they do not, or few.
+void shrink_dense_chunks(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
+  int64_t& frames = plan.schedule.dense_frames;
+  if (!dense_decides(plan)) return;
+  int64_t fine = std::min(frames, kFewDenseFrames), above = frames;
+  while (fine + 1 < above) {
+    frames = fine + (above - fine) / 2;
+    plan.stages = stage_memory(r, z, plan);
+    (dense_decides(plan) ? above : fine) = frames;
+  }
+  frames = fine;
+  plan.stages = stage_memory(r, z, plan);
 }
 
 void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan);
@@ -138,13 +159,9 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
     plan.pinned_bytes = (z.S - std::min(z.S, plan.track.device_bytes / frame)) * frame;
   }
   plan.stages = stage_memory(r, z, plan);
-  // Large chunks are a little faster, but must not alone decide how much memory a run takes.
-  while (r.gpu && r.frames_per_chunk == 0 && s.dense_frames > kFewDenseFrames && dense_decides(plan)) {
-    --s.dense_frames;
-    plan.stages = stage_memory(r, z, plan);
-  }
+  if (r.gpu && r.frames_per_chunk == 0) shrink_dense_chunks(r, z, plan);
   plan.host_bytes = bytes_in(Place::host, r, z, s) + plan.pinned_bytes;
-  plan.scratch_bytes = bytes_in(Place::file, r, z, s);
+  plan.scratch_bytes = bytes_in(Place::file, r, z, s) + checkpoint_bytes(r, z);
   plan_traffic(r, z, plan);
   return plan;
 }
@@ -182,7 +199,7 @@ Choice within_host(const MemoryRequest& r, const Sizes& z, Choice choice) {
 
 void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
   const Schedule& s = plan.schedule;
-  const std::set<int64_t> kept = kept_layers(r);
+  const std::set<int64_t> kept = kept_layers(r.config, r.heads);
   const int64_t layers = kept.empty() ? 1 : *kept.rbegin() + 1;
   const int64_t residual = z.S * z.P * z.C * z.state, maps = map_bytes(r, z, r.config.depth);
   const bool merges =

@@ -59,14 +59,6 @@ int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer) {
   return dense_heads(r) * z.S * z.rows * z.columns * channels * z.state;
 }
 
-std::set<int64_t> kept_layers(const MemoryRequest& r) {
-  std::set<int64_t> kept;
-  if (r.heads.depth || r.heads.points || r.heads.tracks)
-    kept.insert(r.config.intermediate_layers.begin(), r.config.intermediate_layers.end());
-  if (r.heads.camera) kept.insert(r.config.depth - 1);
-  return kept;
-}
-
 int64_t pyramid_frame_bytes(const MemoryRequest& r, const Sizes& z) {
   int64_t pixels = 0;
   for (int64_t level = 0; level < r.config.track_corr_levels; ++level)
@@ -112,6 +104,7 @@ int64_t product_part_bytes(const MemoryRequest& r, int64_t operand, int64_t rows
 Terms mlp_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
   const int64_t rows = std::min(tokens, block_rows(dim));
   return {{"norm of a piece of rows", rows * dim * operand},  // and the projection before, the output after
+          {"sum of a piece of rows", rows * dim * state_bytes(r.precision)},
           {"hidden layer of a piece of rows", rows * 4 * dim * operand},
           {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, 4 * dim)}};
 }
@@ -154,10 +147,15 @@ Terms held_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int6
   return terms;
 }
 
-/// Of a resident residual's piece there is a copy, so that half a piece's work can be undone.
-Terms piece_copy(const Sizes& z, const Schedule& s) {
-  if (s.residual != Place::device) return {};
-  return {{"copy of a piece", s.pass_frames * z.P * z.C * z.state}};
+/// Frames that a pass which changes the residual takes at once.
+int64_t stored_frames(const Sizes& z, const Schedule& s) {
+  return s.residual == Place::device ? std::min(s.pass_frames, block_frames(z.C, z.P)) : s.pass_frames;
+}
+
+/// Of a resident residual's piece there is a copy where its work can be undone by no other means.
+Terms piece_copy(const Sizes& z, const Schedule& s, bool keeps) {
+  if (s.residual != Place::device || !(keeps || z.P > block_rows(z.C))) return {};
+  return {{"copy of a piece", stored_frames(z, s) * z.P * z.C * z.state}};
 }
 
 /// One piece of a kept layer on its way to the heads.
@@ -168,7 +166,8 @@ Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
       *std::max_element(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end());
   return {{"both halves of a piece", 2 * tokens * z.C},
           {"their norm", 4 * tokens * z.C},
-          {"their projection", (s.maps == Place::device ? 1 : 3) * tokens * widest}};
+          {"their projection", (s.maps == Place::device ? 1 : 3) * tokens * widest},
+          {"its parts", product_part_bytes(r, z.state, std::min(s.keep_frames, z.S) * z.P, 2 * z.C)}};
 }
 
 /// Attention's steps of a global block over `rows` rows: q, k, v and what comes out.
@@ -201,6 +200,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
                    {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
                    {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
                   {plan, values, merged, norm, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
+                  {plan, values, {"merged tokens and v of them", 2 * M * z.C * z.operand}},
                   {plan, values, merged, {"their means", M * z.C * z.operand + 8 * (N + M)}},
                   {plan, merged, mixed,
                    streams ? MemoryTerm{"streamed attention", s.attention_bytes}
@@ -208,10 +208,10 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
                   {plan, mixed, {"its projection", mixed.bytes}}});
 }
 
-/// The finishing half of a block on one piece of frames, of which a resident residual needs a copy.
-Terms finish_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  const int64_t tokens = s.pass_frames * z.P;
-  return joined(piece_copy(z, s), mlp_terms(r, tokens, z.C, z.operand, false));
+/// The finishing half of a block on one piece of frames.
+Terms finish_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, bool keeps) {
+  const Terms mlp = mlp_terms(r, stored_frames(z, s) * z.P, z.C, z.operand, false);
+  return joined(piece_copy(z, s, keeps), keeps ? largest({mlp, keep_terms(r, z, s)}) : mlp);
 }
 
 /// Buffers of maps that come back from elsewhere to a dense head.
@@ -247,7 +247,7 @@ StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, const Sche
 /// Stages "frame_block" and "global_block", each at its worst layer.
 void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
                   std::vector<StageMemory>& stages) {
-  const std::set<int64_t> kept = kept_layers(r);
+  const std::set<int64_t> kept = kept_layers(r.config, r.heads);
   const int64_t last = kept.empty() ? 0 : *kept.rbegin();
   std::optional<MergeCounts> counts;
   if (r.merge) counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
@@ -258,17 +258,14 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
     const Terms weights = stage_weights(r, z, s, {"aggregator.frame_blocks.", "aggregator.global_blocks."});
     const Terms held = joined(held_terms(r, z, s, layer, keeps), weights),
                 after = joined(held_terms(r, z, s, layer + 1, keeps), weights);
-    frame = largest({frame, joined(joined(held, piece_copy(z, s)),
-                                   block_terms(r, s.pass_frames * z.P, z.C, z.operand, false))});
+    frame = largest({frame, joined(joined(held, piece_copy(z, s, keeps)),
+                                   block_terms(r, stored_frames(z, s) * z.P, z.C, z.operand, false))});
     global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
     const int64_t mixed = merges                   ? counts->most_rows()
                           : s.qkv == Place::device ? z.S * z.P
                                                    : 3 * s.pass_frames * z.P;
-    Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
-    finish =
-        joined(finish, keeps ? largest({finish_terms(r, z, s), joined(piece_copy(z, s), keep_terms(r, z, s))})
-                             : finish_terms(r, z, s));
-    global = largest({global, finish});
+    const Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
+    global = largest({global, joined(finish, finish_terms(r, z, s, keeps))});
   }
   stages.push_back({"frame_block", frame, {}});
   stages.push_back({"global_block", global, {}});

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +23,7 @@ struct Sizes {
 int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view prefix);
 /// Bytes that all dense heads keep of the layers below `layer`.
 int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer);
-/// Layers that some head reads, and how many heads read more than the last one's camera tokens.
-std::set<int64_t> kept_layers(const MemoryRequest& r);
+/// How many heads read more than the last layer's camera tokens.
 int64_t dense_heads(const MemoryRequest& r);
 /// Bytes of the tracker's feature maps of one frame.
 int64_t pyramid_frame_bytes(const MemoryRequest& r, const Sizes& z);

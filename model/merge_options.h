@@ -9,9 +9,9 @@ struct MergeOptions {
   int64_t start = 0;   // the first global block that merges; none does from the model's depth on
   double ratio = 0.9;  // tokens that merge into others, as a share of all; fewer where fewer can
   double protect =
-      0.1;             // tokens that attention takes as themselves besides, evenly spaced, as a share of all
+      0.1;              // tokens that attention takes as themselves besides, evenly spaced, as a share of all
   int64_t refresh = 1;  // blocks that one matching serves; the reference matches in each
-  uint64_t seed = 33;  // of the draw of destinations, the same in every block and on every device
+  uint64_t seed = 33;   // of the draw of destinations, the same in every block and on every device
 };
 
 /// Throws std::invalid_argument: a share outside [0,1] or not a number, a negative block, a refresh below 1.

@@ -9,10 +9,6 @@
 namespace vggt {
 namespace {
 
-at::Tensor resize(const at::Tensor& x, int64_t rows, int64_t columns) {
-  return at::upsample_bilinear2d(x, {rows, columns}, /*align_corners=*/true);
-}
-
 /// The embedding of n coordinates spread over ±span: [n,channels], fp64.
 at::Tensor spread_embedding(int64_t n, double span, int64_t channels, const at::TensorOptions& options) {
   const double edge = span * static_cast<double>(n - 1) / static_cast<double>(n);
@@ -20,26 +16,27 @@ at::Tensor spread_embedding(int64_t n, double span, int64_t channels, const at::
   return axis_embedding(coordinates, channels, 100);
 }
 
-/// x [F,C,h,w] += 0.1 · UV embedding for frames of this aspect ratio (width/height).
-void add_position_embedding_(at::Tensor& x, double aspect) {
-  const int64_t C = x.size(1), h = x.size(2), w = x.size(3);
+/// 0.1 · UV embedding of an h×w map of so many channels for frames of this aspect ratio (width/height).
+PlaceTables place_tables(int64_t channels, int64_t h, int64_t w, double aspect,
+                         const at::TensorOptions& options) {
   const double diagonal = std::sqrt(aspect * aspect + 1);
-  const auto options =
-      at::TensorOptions().device(at::kCPU).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  const at::Tensor along_x = spread_embedding(w, aspect / diagonal, C / 2, options);  // [w,C/2]
-  const at::Tensor along_y = spread_embedding(h, 1 / diagonal, C / 2, options);       // [h,C/2]
-  const auto prepare = [&](const at::Tensor& e) { return (e.to(options.dtype()) * 0.1).to(x.options()); };
-  const at::Tensor map = at::cat({prepare(along_x).unsqueeze(0).expand({h, w, C / 2}),
-                                  prepare(along_y).unsqueeze(1).expand({h, w, C / 2})},
-                                 2);  // [h,w,C]
-  x.add_(map.permute({2, 0, 1}).unsqueeze(0));
+  const auto on_cpu = options.device(at::kCPU);
+  const auto table = [&](int64_t n, double span) {
+    const at::Tensor embedding = spread_embedding(n, span, channels / 2, on_cpu);
+    return (embedding.to(on_cpu.dtype()) * 0.1).to(options).contiguous();  // [n,channels/2]
+  };
+  return {table(w, aspect / diagonal), table(h, 1 / diagonal)};
 }
 
-std::vector<Conv2d> make_projects(Binder& bind, const Config& config, const std::string& name) {
-  std::vector<Conv2d> projects;
+/// Checkpoints hold these layers as convolutions of one pixel.
+std::vector<Linear> make_projects(Binder& bind, const Config& config, const std::string& name) {
+  std::vector<Linear> projects;
   for (size_t i = 0; i < 4; ++i) {
-    projects.emplace_back(bind, name + ".projects." + std::to_string(i), 2 * config.embed_dim,
-                          config.dpt_out_channels[i], 1);
+    const std::string project = name + ".projects." + std::to_string(i);
+    const int64_t in = 2 * config.embed_dim, out = config.dpt_out_channels[i];
+    at::Tensor weight = bind.operand(project + ".weight", {out, in, 1, 1});
+    if (weight.defined()) weight = weight.flatten(1);
+    projects.emplace_back(weight, bind.operand(project + ".bias", {out}), bind.kind());
   }
   return projects;
 }
@@ -69,12 +66,12 @@ DptHead::ResidualUnit::ResidualUnit(Binder& bind, const std::string& name, int64
     : conv1(bind, name + ".conv1", features, features, 3, 1, 1),
       conv2(bind, name + ".conv2", features, features, 3, 1, 1) {}
 
-at::Tensor DptHead::ResidualUnit::operator()(at::Tensor x) const {
-  // Upstream's ReLU works in place, so the skip adds relu(x). No caller reads x again.
-  at::relu_(x);
-  at::Tensor hidden = conv1(x);
-  at::relu_(hidden);
-  return conv2(hidden).add_(x);
+at::Tensor DptHead::ResidualUnit::operator()(const at::Tensor& x, const MapTerms& after) const {
+  auto [hidden, bias1] = conv1.before_bias(x);
+  add_to_map_(hidden, {.bias = bias1, .relu = true});
+  auto [y, bias2] = conv2.before_bias(hidden);
+  add_to_map_(y, {bias2, x, after.first, after.relu});
+  return y;
 }
 
 DptHead::FusionBlock::FusionBlock(Binder& bind, const std::string& name, int64_t features, bool has_skip)
@@ -83,12 +80,19 @@ DptHead::FusionBlock::FusionBlock(Binder& bind, const std::string& name, int64_t
   if (has_skip) skip_unit.emplace_back(bind, name + ".resConfUnit1", features);
 }
 
-at::Tensor DptHead::FusionBlock::operator()(at::Tensor x, const at::Tensor& skip, int64_t rows,
+at::Tensor DptHead::FusionBlock::operator()(at::Tensor x, at::Tensor skip, int64_t rows,
                                             int64_t columns) const {
-  if (!skip_unit.empty()) x = skip_unit[0](skip).add_(x);
+  // Upstream's units begin with a ReLU in place, so that what they add is relu(x).
+  if (skip_unit.empty()) {
+    add_to_map_(x, {.relu = true});
+  } else {
+    add_to_map_(skip, {.relu = true});
+    x = skip_unit[0](skip, {.first = x, .relu = true});
+  }
   // A 1×1 convolution and a bilinear resize commute; in this order the convolution has a quarter of the
   // pixels.
-  return resize(out_conv(unit(x)), rows, columns);
+  const auto [map, bias] = out_conv.before_bias(unit(x));
+  return resize_map(map, rows, columns, bias);
 }
 
 DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
@@ -96,7 +100,7 @@ DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
       patch_size_(config.patch_size),
       special_tokens_(config.special_tokens()),
       norm_(bind, spec.name + ".norm", 2 * config.embed_dim),
-      tf32_products_(bind.kind().tf32_products),
+      options_(at::TensorOptions().device(bind.device()).dtype(bind.kind().operand)),
       projects_(make_projects(bind, config, spec.name)),
       up4_(bind, spec.name + ".resize_layers.0", config.dpt_out_channels[0], 4),
       up2_(bind, spec.name + ".resize_layers.1", config.dpt_out_channels[1], 2),
@@ -112,44 +116,53 @@ DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
       output_conv2_(make_output_conv2(bind, spec)) {}
 
 at::Tensor DptHead::project(size_t level, const at::Tensor& tokens) const {
-  const Conv2d& project = projects_[level];
-  const at::Tensor patches = norm_(tokens.narrow(1, special_tokens_, tokens.size(1) - special_tokens_));
-  const at::Tensor operand = patches.to(project.weight.scalar_type());
-  check_tf32_setting(operand, tf32_products_);
-  return at::linear(operand, project.weight.flatten(1), project.bias);
+  return projects_[level](norm_(tokens.narrow(1, special_tokens_, tokens.size(1) - special_tokens_)));
 }
 
-at::Tensor DptHead::reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width) const {
+DptPlaces DptHead::places(int64_t height, int64_t width) const {
+  DptPlaces places;
+  if (!spec_.position_embedding) return places;
+  const double aspect = static_cast<double>(width) / static_cast<double>(height);
+  for (size_t level = 0; level < 4; ++level)
+    places.levels[level] =
+        place_tables(channels(level), height / patch_size_, width / patch_size_, aspect, options_);
+  const int64_t narrow = spec_.outputs > 0 ? spec_.features / 2 : spec_.features;
+  places.output = place_tables(narrow, height / spec_.down_ratio, width / spec_.down_ratio, aspect, options_);
+  return places;
+}
+
+at::Tensor DptHead::reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width,
+                               const PlaceTables& places) const {
   const int64_t rows = height / patch_size_, columns = width / patch_size_;
   at::Tensor x = patches.view({patches.size(0), rows, columns, -1})
                      .permute({0, 3, 1, 2});  // [F,c,rows,columns], channels last
-  if (spec_.position_embedding) {
-    x = x.clone();  // the patches stay as they are
-    add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
-  }
+  if (places.along_x.defined()) x = resize_map(x, rows, columns, {}, places);  // the patches stay as they are
   if (level == 0) x = up4_(x);
   if (level == 1) x = up2_(x);
   if (level == 3) x = down_(x);
   return layer_rn_[level](x.contiguous(at::MemoryFormat::ChannelsLast));  // [F,features,h,w]
 }
 
-at::Tensor DptHead::fuse(const std::array<at::Tensor, 4>& maps) const {
+Conv2d::Unbiased DptHead::fuse(const std::array<at::Tensor, 4>& maps) const {
   at::Tensor x = refinenet4_(maps[3], {}, maps[2].size(2), maps[2].size(3));
   x = refinenet3_(x, maps[2], maps[1].size(2), maps[1].size(3));
   x = refinenet2_(x, maps[1], maps[0].size(2), maps[0].size(3));
   x = refinenet1_(x, maps[0], 2 * maps[0].size(2), 2 * maps[0].size(3));
-  return output_conv1_(x);
+  return output_conv1_.before_bias(x);
 }
 
-at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width) const {
+at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width,
+                            const DptPlaces& places) const {
   std::array<at::Tensor, 4> maps;
-  for (size_t level = 0; level < 4; ++level) maps[level] = reassemble(level, patches[level], height, width);
-  at::Tensor x = resize(fuse(maps), height / spec_.down_ratio, width / spec_.down_ratio);
-  if (spec_.position_embedding)
-    add_position_embedding_(x, static_cast<double>(width) / static_cast<double>(height));
+  for (size_t level = 0; level < 4; ++level)
+    maps[level] = reassemble(level, patches[level], height, width, places.levels[level]);
+  auto [fused, fused_bias] = fuse(maps);
+  at::Tensor x =
+      resize_map(fused, height / spec_.down_ratio, width / spec_.down_ratio, fused_bias, places.output);
   if (spec_.outputs == 0) return x;
-  x = output_conv2_[0](x);
-  return output_conv2_[1](at::relu_(x));
+  auto [last, last_bias] = output_conv2_[0].before_bias(x);
+  add_to_map_(last, {.bias = last_bias, .relu = true});
+  return output_conv2_[1](last);
 }
 
 DenseOutput activate_depth(const at::Tensor& raw) {

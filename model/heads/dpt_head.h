@@ -6,6 +6,8 @@
 #include "model/config.h"
 #include "model/layers/conv.h"
 #include "model/layers/layer_norm.h"
+#include "model/layers/linear.h"
+#include "model/layers/map_passes.h"
 
 namespace vggt {
 
@@ -18,6 +20,12 @@ struct DptSpec {
   bool position_embedding;
 };
 
+/// The embeddings of places that a dense head adds to its maps; undefined in a head without.
+struct DptPlaces {
+  std::array<PlaceTables, 4> levels;  // to the patches of each level
+  PlaceTables output;                 // to the resized map
+};
+
 /// Dense prediction from four layers of tokens (vggt/heads/dpt_head.py), on channels-last maps.
 class DptHead {
  public:
@@ -25,34 +33,40 @@ class DptHead {
 
   /// What the head reads of a picked layer (level 0 to 3): tokens [F,P,2C] -> patches [F,p,channels(level)].
   at::Tensor project(size_t level, const at::Tensor& tokens) const;
-  int64_t channels(size_t level) const { return projects_[level].weight.size(0); }
+  int64_t channels(size_t level) const { return projects_[level].bias.size(0); }
 
+  /// What forward() needs for frames of this size in pixels: the same for all of them.
+  DptPlaces places(int64_t height, int64_t width) const;
   /// Projected patches of F frames from the four layers, and the frames' size in pixels ->
-  /// [F,outputs,H,W], or [F,features,H/down_ratio,W/down_ratio]; not activated.
-  at::Tensor forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width) const;
+  /// [F,outputs,H,W], or [F,features,H/down_ratio,W/down_ratio]; not activated. On a GPU it only queues work.
+  at::Tensor forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width,
+                     const DptPlaces& places) const;
 
  private:
   struct ResidualUnit {
     Conv2d conv1, conv2;
     ResidualUnit(Binder& bind, const std::string& name, int64_t features);
-    at::Tensor operator()(at::Tensor x) const;
+    /// x, which is what ReLU puts out, plus two convolutions of it; `after` on top, with its own ReLU.
+    at::Tensor operator()(const at::Tensor& x, const MapTerms& after = {}) const;
   };
   struct FusionBlock {
     std::vector<ResidualUnit> skip_unit;  // resConfUnit1; none in the deepest block
     ResidualUnit unit;                    // resConfUnit2
     Conv2d out_conv;
     FusionBlock(Binder& bind, const std::string& name, int64_t features, bool has_skip);
-    at::Tensor operator()(at::Tensor x, const at::Tensor& skip, int64_t rows, int64_t columns) const;
+    /// skip may be overwritten; where the block has no skip_unit, x may be.
+    at::Tensor operator()(at::Tensor x, at::Tensor skip, int64_t rows, int64_t columns) const;
   };
 
-  at::Tensor reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width) const;
-  at::Tensor fuse(const std::array<at::Tensor, 4>& maps) const;
+  at::Tensor reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width,
+                        const PlaceTables& places) const;
+  Conv2d::Unbiased fuse(const std::array<at::Tensor, 4>& maps) const;
 
   DptSpec spec_;
   int64_t patch_size_, special_tokens_;
   LayerNorm norm_;
-  bool tf32_products_;
-  std::vector<Conv2d> projects_;
+  at::TensorOptions options_;  // of the places' tables
+  std::vector<Linear> projects_;
   ConvTranspose2d up4_, up2_;
   Conv2d down_;
   std::vector<Conv2d> layer_rn_;

@@ -87,7 +87,7 @@ FeaturePyramid TrackHead::make_pyramid(int64_t frames, const TrackSizes& sizes) 
 
 void TrackHead::add_frames(FeaturePyramid& pyramid, int64_t first, const std::array<at::Tensor, 4>& patches,
                            int64_t height, int64_t width) const {
-  add_maps(pyramid, first, feature_extractor_.forward(patches, height, width));
+  add_maps(pyramid, first, feature_extractor_.forward(patches, height, width, {}));
 }
 
 void TrackHead::add_maps(FeaturePyramid& pyramid, int64_t first, const at::Tensor& maps) const {

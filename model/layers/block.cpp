@@ -4,6 +4,7 @@
 
 #include "attention/attention.h"
 #include "model/layers/row_passes.h"
+#include "model/layers/segment_mean.h"
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
@@ -44,10 +45,14 @@ void Block::project_rows(at::Tensor& out, const Linear& product, const at::Tenso
   });
 }
 
-void Block::norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const {
+void Block::check_rope(const Rope* rope, int64_t tokens) const {
   TORCH_CHECK(rope != nullptr, "Block: a block with q/k norm needs a rope");
-  TORCH_CHECK(x.size(0) % rope->tokens_per_frame == 0, "Block: expected rows of whole frames, of ",
-              rope->tokens_per_frame, " tokens each, got ", x.size(0));
+  TORCH_CHECK(tokens % rope->tokens_per_frame == 0, "Block: expected rows of whole frames, of ",
+              rope->tokens_per_frame, " tokens each, got ", tokens);
+}
+
+void Block::norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const {
+  check_rope(rope, x.size(0));
   norm_rope_(x, norm.weight, norm.bias, norm.eps, *rope);
 }
 
@@ -61,13 +66,41 @@ void Block::project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* ro
   norm_rope_part_(qkv.select(1, 1), qk_norm_->k_norm, rope);
 }
 
-void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows, const Rope* rope) const {
+void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows) const {
   const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A;
   TORCH_CHECK(part >= 0 && part < 3, "Block: expected part 0, 1 or 2 for q, k or v, got ", part);
   TORCH_CHECK(out.sizes() == at::IntArrayRef({R, A, D}) && out.is_contiguous(),
               "Block: expected contiguous room for ", at::IntArrayRef({R, A, D}), ", got ", out.sizes());
   project_rows(out, qkv_.outputs(part * spec_.dim, spec_.dim), rows);
-  if (qk_norm_ && part < 2) norm_rope_part_(out, part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm, rope);
+}
+
+void Block::merge_into(at::Tensor& means, int64_t part, at::Tensor& projected, const Rope* rope,
+                       const at::Tensor& members, const at::Tensor& offsets) const {
+  TORCH_CHECK(part == 0 || part == 1, "Block: expected part 0 or 1 for q or k, got ", part);
+  if (qk_norm_) {
+    check_rope(rope, projected.size(0));
+    const LayerNorm& norm = part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm;
+    return norm_rope_mean_into(means, projected, norm.weight, norm.bias, norm.eps, *rope, members, offsets);
+  }
+  at::Tensor rows = means.view({means.size(0), spec_.dim});  // [M,C]
+  segment_mean_into(rows, projected.view({-1, spec_.dim}), members, offsets);
+}
+
+void Block::norm_into(at::Tensor& normed, const at::Tensor& rows) const {
+  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+    at::Tensor part = normed.narrow(0, first, count);
+    norm_rows(part, rows.narrow(0, first, count), norm1_);
+  });
+}
+
+at::Tensor Block::project_values(const at::Tensor& normed) const {
+  const Linear values = qkv_.outputs(2 * spec_.dim, spec_.dim);
+  at::Tensor out = at::empty_like(normed);  // [M,C]
+  in_pieces(normed.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+    at::Tensor part = out.narrow(0, first, count);
+    values.write(part, normed.narrow(0, first, count));
+  });
+  return out.view({-1, spec_.heads, spec_.dim / spec_.heads});
 }
 
 at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
@@ -78,28 +111,43 @@ at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
 }
 
 at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
-  const int64_t R = qkv.size(0), B = sequences, A = spec_.heads, D = spec_.dim / A;
-  const at::Tensor heads = qkv.view({B, R / B, 3, A, D}).permute({2, 0, 3, 1, 4});  // [3,B,A,N,D]
-  const at::Tensor out =
-      attention(heads.select(0, 0), heads.select(0, 1), heads.select(0, 2), spec_.attention)
-          .out;                                        // [B,A,N,D]
-  return out.transpose(1, 2).reshape({R, spec_.dim});  // [B·N,C]
+  return attend(qkv.select(1, 0), qkv.select(1, 1), qkv.select(1, 2), sequences);
 }
 
-void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& memory) const {
-  add_norm_rows_(memory, rows, projected, norm2_);
-  mlp_.forward_(memory);
-  add_rows_(rows, {memory, ls2_});
+at::Tensor Block::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         int64_t sequences) const {
+  const int64_t R = q.size(0), B = sequences;
+  const auto heads = [&](const at::Tensor& x) {
+    return x.unflatten(0, {B, R / B}).transpose(1, 2);  // [B,A,N,D]
+  };
+  const at::Tensor out = attention(heads(q), heads(k), heads(v), spec_.attention).out;  // [B,A,N,D]
+  return out.transpose(1, 2).reshape({R, spec_.dim});                                   // [B·N,C]
+}
+
+template <class Work>
+void Block::update_(at::Tensor& rows, const Work& work) const {
+  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
+  const at::Tensor memory = at::empty({most, spec_.dim}, rows.options());
+  in_pieces(R, most, [&](int64_t first, int64_t count) {
+    at::Tensor part = rows.narrow(0, first, count), sum = memory.narrow(0, 0, count);  // [count,C]
+    work(part, sum, first);
+  });
+}
+
+void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& normed,
+                         at::Tensor& sum) const {
+  add_norm_rows(normed, sum, rows, projected, norm2_);
+  mlp_.forward_(normed);
+  add_rows(rows, sum, {normed, ls2_});
 }
 
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
-  const at::Tensor memory = at::empty({most, spec_.dim}, mixed.options());
-  in_pieces(R, most, [&](int64_t first, int64_t count) {
-    at::Tensor part = rows.narrow(0, first, count);     // [count,C]
-    at::Tensor projected = memory.narrow(0, 0, count);  // [count,C]
-    proj_.write(projected, mixed.narrow(0, first, count));
-    add_and_mlp_(part, {projected, ls1_}, projected);
+  const at::Tensor memory =
+      at::empty({std::min(rows.size(0), block_rows(spec_.dim)), spec_.dim}, mixed.options());
+  update_(rows, [&](at::Tensor& part, at::Tensor& sum, int64_t first) {
+    at::Tensor projected = memory.narrow(0, 0, part.size(0));  // [count,C]
+    proj_.write(projected, mixed.narrow(0, first, part.size(0)));
+    add_and_mlp_(part, {projected, ls1_}, projected, sum);
   });
 }
 
@@ -137,12 +185,12 @@ at::Tensor Block::project_out(const at::Tensor& mixed) const {
 }
 
 void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, const at::Tensor& row_of) const {
-  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
-  const at::Tensor memory = at::empty({most, spec_.dim}, projected.options());
-  in_pieces(R, most, [&](int64_t first, int64_t count) {
-    at::Tensor part = rows.narrow(0, first, count), normed = memory.narrow(0, 0, count);  // [count,C]
-    const at::Tensor from = row_of.narrow(0, first, count);
-    add_and_mlp_(part, {projected, ls1_, &from}, normed);
+  const at::Tensor memory =
+      at::empty({std::min(rows.size(0), block_rows(spec_.dim)), spec_.dim}, projected.options());
+  update_(rows, [&](at::Tensor& part, at::Tensor& sum, int64_t first) {
+    at::Tensor normed = memory.narrow(0, 0, part.size(0));  // [count,C]
+    const at::Tensor from = row_of.narrow(0, first, part.size(0));
+    add_and_mlp_(part, {projected, ls1_, &from}, normed, sum);
   });
 }
 

@@ -22,8 +22,12 @@ struct BlockSpec {
 /// x += ls1·attn(norm1(x)); x += ls2·mlp(norm2(x)).
 ///
 /// Its two halves project() and finish_() work row by row, so that rows may come in any pieces; only
-/// attend(), between them, needs all tokens of a sequence. Where it runs on merged tokens, project_out() and
-/// finish_projected_() take finish_()'s place.
+/// attend(), between them, needs all tokens of a sequence. On merged tokens, project_part_into(),
+/// merge_into() and project_values() take the first half's place, project_out() and finish_projected_() the
+/// second's.
+///
+/// What updates rows in place writes them in one last step: after an exception they are as they were, where
+/// there are no more than block_rows() of them.
 class Block {
  public:
   Block(Binder& bind, const std::string& name, const BlockSpec& spec);
@@ -36,13 +40,24 @@ class Block {
   at::Tensor project(const at::Tensor& rows, const Rope* rope = nullptr) const;
   /// The same into qkv [R,3,A,D], contiguous.
   void project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope) const;
-  /// q, k or v (part 0, 1 or 2) alone, into out [R,A,D], contiguous, operand type: that part of
-  /// project_into(), bit for bit where the product is a split one, else to rounding, as BLAS may sum in
-  /// another order.
-  void project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows, const Rope* rope) const;
+
+  /// q, k or v (part 0, 1 or 2) alone, into out [R,A,D], contiguous, operand type: neither normalised nor
+  /// rotated yet.
+  void project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows) const;
+  /// Row r of means [M,A,D], operand type = the mean of what q or k (part 0 or 1) is of the tokens
+  /// members[offsets[r]], ..., members[offsets[r + 1] - 1]. projected [N,A,D], of all tokens, may be
+  /// overwritten. means may be on the host.
+  void merge_into(at::Tensor& means, int64_t part, at::Tensor& projected, const Rope* rope,
+                  const at::Tensor& members, const at::Tensor& offsets) const;
+  /// norm1 of rows [R,C] into normed [R,C], contiguous, operand type.
+  void norm_into(at::Tensor& normed, const at::Tensor& rows) const;
+  /// v of normed tokens [M,C] -> [M,A,D]. Of a mean it is the mean of v.
+  at::Tensor project_values(const at::Tensor& normed) const;
 
   /// Mixes the tokens of each of B sequences: qkv [B·N,3,A,D] -> [B·N,C], operand type.
   at::Tensor attend(const at::Tensor& qkv, int64_t sequences) const;
+  /// The same of q, k and v [B·N,A,D] apart.
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t sequences) const;
 
   /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].
   void finish_(at::Tensor& rows, const at::Tensor& mixed) const;
@@ -70,8 +85,13 @@ class Block {
   };
 
   void project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const;
-  /// finish_() from the projection on. memory [R,C], operand type: may be the projection's.
-  void add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& memory) const;
+  /// finish_() from the projection on. normed [R,C], operand type: may be the projection's memory; sum [R,C],
+  /// state type.
+  void add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& normed, at::Tensor& sum) const;
+  /// work(rows, sum, first) for pieces of rows, and memory for their sums.
+  template <class Work>
+  void update_(at::Tensor& rows, const Work& work) const;
+  void check_rope(const Rope* rope, int64_t tokens) const;
   void norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const;
 
   BlockSpec spec_;

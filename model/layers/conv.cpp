@@ -67,6 +67,16 @@ Conv2d::Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, i
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
+  return with(x, bias);
+}
+
+Conv2d::Unbiased Conv2d::before_bias(const at::Tensor& x) const {
+  // On a GPU LibTorch adds a bias in a pass of its own.
+  if (!x.is_cuda()) return {with(x, bias), {}};
+  return {with(x, {}), bias};
+}
+
+at::Tensor Conv2d::with(const at::Tensor& x, const at::Tensor& bias) const {
   // cuDNN without TF32 may choose an FFT with 33 GiB of workspace, six times as slow (an H200, 8 maps of
   // 256×100×148).
   const bool is_exact = x.is_cuda() && x.scalar_type() == at::kFloat && weight.size(2) > 1 && !tf32;

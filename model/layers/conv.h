@@ -29,6 +29,16 @@ struct Conv2d {
          int64_t padding = 0, bool has_bias = true);
 
   at::Tensor operator()(const at::Tensor& x) const;  // [F,in,H,W] -> [F,out,H',W']
+
+  /// The convolution, where the bias is cheaper to add with what follows: [F,out,H',W'], and the bias that it
+  /// lacks, or an undefined one.
+  struct Unbiased {
+    at::Tensor map, bias;
+  };
+  Unbiased before_bias(const at::Tensor& x) const;
+
+ private:
+  at::Tensor with(const at::Tensor& x, const at::Tensor& bias) const;
 };
 
 /// A transposed convolution whose windows do not overlap: each pixel becomes `scale` × `scale` of them.

@@ -3,11 +3,13 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <vector>
 
 #include "model/layers/rope_params.h"
 #include "model/layers/row_passes.h"
+#include "model/layers/segment_mean.h"
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -116,6 +118,61 @@ void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 #else
   TORCH_CHECK(false, "norm_rope_: this build has no CUDA");
 #endif
+}
+
+#ifdef VGGT_CUDA
+namespace {
+
+bool is_aligned(const at::Tensor& x) {
+  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
+bool kernel_takes(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias, const Rope& rope) {
+  const auto type = x.scalar_type();
+  const auto bytes = static_cast<int64_t>(x.element_size());
+  return x.is_cuda() && out.device() == x.device() &&
+         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && x.size(0) < INT_MAX &&
+         norm_rope_mean_takes(x.size(2)) && out.stride(0) * bytes % 16 == 0 && is_aligned(x) &&
+         is_aligned(out) && is_aligned(weight) && is_aligned(bias) && is_aligned(rope.cosine) &&
+         is_aligned(rope.sine);
+}
+
+}  // namespace
+#endif
+
+void norm_rope_mean_into(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
+                         const at::Tensor& bias, double eps, const Rope& rope, const at::Tensor& members,
+                         const at::Tensor& offsets) {
+  TORCH_CHECK(x.dim() == 3 && x.is_contiguous() && out.dim() == 3 &&
+                  out.sizes().slice(1) == x.sizes().slice(1) && out.stride(2) == 1 &&
+                  out.stride(1) == out.size(2) && out.scalar_type() == x.scalar_type() &&
+                  out.size(0) + 1 == offsets.size(0),
+              "norm_rope_mean_into: expected contiguous x [T,A,D], offsets [M+1] and room of the same type "
+              "[M,A,D], got ",
+              x.sizes(), ", ", offsets.sizes(), " and ", out.sizes());
+  TORCH_CHECK(members.scalar_type() == at::kLong && offsets.scalar_type() == at::kLong &&
+                  members.is_contiguous() && offsets.is_contiguous() && members.device() == x.device() &&
+                  offsets.device() == x.device(),
+              "norm_rope_mean_into: expected contiguous members and offsets in int64 beside x");
+#ifdef VGGT_CUDA
+  if (kernel_takes(out, x, weight, bias, rope)) {
+    NormRopeMean means;
+    means.turn = make_params<float>(x, weight, bias, eps, rope);
+    means.x = x.const_data_ptr();
+    means.members = members.const_data_ptr<int64_t>();
+    means.offsets = offsets.const_data_ptr<int64_t>();
+    means.out = out.mutable_data_ptr();
+    means.rows = out.size(0);
+    means.out_stride = out.stride(0);
+    const c10::cuda::CUDAGuard guard(x.device());
+    return norm_rope_mean_cuda(operand_type(x.scalar_type()), means,
+                               c10::cuda::getCurrentCUDAStream().stream());
+  }
+#endif
+  norm_rope_(x, weight, bias, eps, rope);
+  at::Tensor means = out.view({out.size(0), x.size(1) * x.size(2)});  // [M,A·D]
+  segment_mean_into(means, x.view({x.size(0), -1}), members, offsets);
 }
 
 }  // namespace vggt

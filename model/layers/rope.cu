@@ -1,5 +1,4 @@
-#include "model/layers/rope_params.h"
-#include "model/layers/row_values.cuh"
+#include "model/layers/rope_lane.cuh"
 
 namespace vggt {
 namespace {
@@ -7,87 +6,37 @@ namespace {
 constexpr int kWarpsPerBlock = 8;
 constexpr int kLoads = 2;  // heads of which a lane loads its part before it uses the first
 
-/// Along the grid of patches, from 1 on; special tokens stand at (0,0).
-struct Place {
-  int row, column;
-};
-
-/// Tokens are counted in 32 bits: divisions of 64 take longer than all other arithmetic of a token.
-template <typename State>
-__device__ Place place_of(uint32_t token, const NormRopeParams<State>& p) {
-  const int patch = static_cast<int>(token % static_cast<uint32_t>(p.tokens_per_frame)) -
-                    static_cast<int>(p.special_tokens);
-  if (patch < 0) return {0, 0};
-  const int columns = static_cast<int>(p.columns);
-  return {patch / columns + 1, patch % columns + 1};
-}
-
-/// One warp per token. Each of a head's kLanes neighbouring lanes holds 16 bytes and the 16 bytes that turn
-/// with them, a quarter of the head further: the rotation needs no other lane. The warp takes 32 / kLanes
-/// heads at a time; all heads of a token turn by the same angles.
+/// One warp per token; all heads of a token turn by the same angles.
 template <typename Value, typename State, int kLanes>
 __global__ void __launch_bounds__(kWarpsPerBlock * 32)
     norm_rope_kernel(Value* __restrict__ x, const NormRopeParams<State> p) {
-  constexpr int kWidth = 16 / sizeof(Value), kDim = 2 * kLanes * kWidth, kQuarter = kDim / 4;
-  constexpr int kHeads = 32 / kLanes, kInQuarter = kLanes / 2;
+  using Lane = RopeLane<Value, State, kLanes>;
   const int64_t token = int64_t{blockIdx.x} * kWarpsPerBlock + threadIdx.x / 32;
   if (token >= p.tokens) return;
-  const int lane = threadIdx.x % 32, in_head = lane % kLanes, head = lane / kLanes;
-  const bool of_column = in_head >= kInQuarter;  // its half of the head turns with the column
-  const int angle = in_head % kInQuarter * kWidth, element = (of_column ? kDim / 2 : 0) + angle;
-  Value* data = x + token * p.token_stride + element;
-
-  using Vector = Values<Value, kWidth>;
-  Vector first[kLoads], second[kLoads];
+  const int head = threadIdx.x % 32 / kLanes;
+  Value* data = x + token * p.token_stride;
+  const Lane lane(p);
+  typename Lane::Pair pairs[kLoads];
   const auto load = [&](int base) {
 #pragma unroll
     for (int n = 0; n < kLoads; ++n) {
-      const int at = base + n * kHeads + head;
-      if (at >= p.heads) continue;
-      first[n] = *reinterpret_cast<const Vector*>(data + at * kDim);
-      second[n] = *reinterpret_cast<const Vector*>(data + at * kDim + kQuarter);
+      const int at = base + n * Lane::kHeads + head;
+      if (at < p.heads) pairs[n] = lane.load(data, at);
     }
   };
   load(0);
-  const Place place = place_of(static_cast<uint32_t>(token), p);
-  const int64_t angles = int64_t{of_column ? place.column : place.row} * kQuarter + angle;
-  State weight[2][kWidth], bias[2][kWidth], cosine[kWidth], sine[kWidth];
-  load_values(p.weight + element, weight[0]);
-  load_values(p.weight + element + kQuarter, weight[1]);
-  load_values(p.bias + element, bias[0]);
-  load_values(p.bias + element + kQuarter, bias[1]);
-  load_values(p.cosine + angles, cosine);
-  load_values(p.sine + angles, sine);
-  for (int base = 0; base < p.heads; base += kLoads * kHeads) {
+  State cosine[Lane::kWidth], sine[Lane::kWidth];
+  lane.load_angles(p, place_of(static_cast<uint32_t>(token), p), cosine, sine);
+  for (int base = 0; base < p.heads; base += kLoads * Lane::kHeads) {
     if (base > 0) load(base);
 #pragma unroll
     for (int n = 0; n < kLoads; ++n) {
-      const int at = base + n * kHeads + head;
-      State a[kWidth], b[kWidth], sum = 0, squares = 0;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) {
-        a[i] = static_cast<State>(first[n].at[i]);
-        b[i] = static_cast<State>(second[n].at[i]);
-        sum += a[i] + b[i];
-      }
-      const State mean = sum_of_lanes<kLanes>(sum) / kDim;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) {
-        a[i] -= mean;
-        b[i] -= mean;
-        squares += a[i] * a[i] + b[i] * b[i];
-      }
-      const State scale = 1 / sqrt(sum_of_lanes<kLanes>(squares) / kDim + p.eps);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) {
-        const State u = a[i] * scale * weight[0][i] + bias[0][i],
-                    v = b[i] * scale * weight[1][i] + bias[1][i];
-        a[i] = u * cosine[i] - v * sine[i];
-        b[i] = v * cosine[i] + u * sine[i];
-      }
+      const int at = base + n * Lane::kHeads + head;
+      State a[Lane::kWidth], b[Lane::kWidth];
+      lane.turn(pairs[n], p.eps, cosine, sine, a, b);
       if (at >= p.heads) continue;
-      store_values(a, data + at * kDim);
-      store_values(b, data + at * kDim + kQuarter);
+      store_values(a, data + at * Lane::kDim + lane.element);
+      store_values(b, data + at * Lane::kDim + lane.element + Lane::kQuarter);
     }
   }
 }

@@ -23,4 +23,12 @@ struct Rope {
 void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
                 const Rope& rope);
 
+/// Row r of out [M,A,D] = the mean of what norm_rope_() makes of rows members[offsets[r]], ...,
+/// members[offsets[r + 1] - 1] of x [T,A,D], contiguous, which may be overwritten. out: of the type of x, its
+/// rows anywhere, also on another device; members [N'] and offsets [M+1] int64, contiguous, beside x. A GPU's
+/// kernel rounds the mean alone; elsewhere what is averaged has been rounded too. The same on every run.
+void norm_rope_mean_into(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
+                         const at::Tensor& bias, double eps, const Rope& rope, const at::Tensor& members,
+                         const at::Tensor& offsets);
+
 }  // namespace vggt

@@ -17,6 +17,28 @@ struct NormRopeParams {
   State eps;
 };
 
+/// Row r of `out` is the mean of what normalising and rotating makes of the rows members[offsets[r]], ...,
+/// members[offsets[r + 1] - 1] of x, or zeros. Rows of T, OperandType; pointers are aligned to 16 bytes, the
+/// strides fill them.
+struct NormRopeMean {
+  NormRopeParams<float> turn;        // of x
+  const void* x = nullptr;           // [turn.tokens < 2^31,A,D]
+  const int64_t* members = nullptr;  // [N']
+  const int64_t* offsets = nullptr;  // [rows+1]
+  void* out = nullptr;               // [rows,A,D]
+  int64_t rows = 0;
+  int64_t out_stride = 0;  // from one row of `out` to the next, in numbers
+};
+
+/// Whether norm_rope_mean_cuda() takes heads of so many numbers.
+constexpr bool norm_rope_mean_takes(int64_t dim) {
+  return dim == 16 || dim == 32 || dim == 64 || dim == 128;
+}
+
+/// stream is a cudaStream_t. Sums are fp32, in an order that depends on the members alone: the same on every
+/// run. Throws std::runtime_error on launch failure.
+void norm_rope_mean_cuda(OperandType type, const NormRopeMean& means, void* stream);
+
 /// x [T,A,D] on the current CUDA device, contiguous but for its tokens; stream is a cudaStream_t. Throws
 /// std::runtime_error on launch failure.
 void norm_rope_cuda(OperandType type, void* x, const NormRopeParams<float>& params, void* stream);

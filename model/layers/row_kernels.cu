@@ -119,10 +119,9 @@ __global__ void __launch_bounds__(kThreads) row_pass_kernel(const RowPass p) {
   const int64_t row = int64_t{blockIdx.x} * (kWarpsOfBlock / kWarps) + threadIdx.x / (32 * kWarps);
   RowPart<kWarps> part{p.columns, row < p.rows};
   const int64_t from = part.exists && p.row_of != nullptr ? p.row_of[row] : row;
-  float* x = p.x + (kAdd ? row : from) * p.columns;
-  part.load(x);
+  part.load(p.x + (kAdd ? row : from) * p.columns);
   if constexpr (kAdd) {
-    part.add(static_cast<const Value*>(p.added) + from * p.columns, p.gamma, x);
+    part.add(static_cast<const Value*>(p.added) + from * p.columns, p.gamma, p.sum + row * p.columns);
   }
   if constexpr (kNorm != RowNorm::none) {
     part.normalise(p.weight, p.bias, p.eps, of_warp);

@@ -14,11 +14,12 @@ enum class RowNorm {
   unit,   // y = LayerNorm(x), of unit length
 };
 
-/// One pass over x [R,C] fp32: x += gamma·added, where there is `added`; then y is made from x, or, without
-/// `added`, from x's rows row_of.
-/// C is a multiple of 4 and at most kMostRowColumns; all pointers are aligned to 16 bytes; T is OperandType.
+/// One pass over x [R,C] fp32: sum = x + gamma·added, where there is `added`; then y is made from the sum,
+/// or, without `added`, from x's rows row_of. C is a multiple of 4 and at most kMostRowColumns; all pointers
+/// are aligned to 16 bytes; T is OperandType.
 struct RowPass {
-  float* x = nullptr;               // [R,C], written where there is `added`, else [N,C] with row_of
+  const float* x = nullptr;         // [R,C], or [N,C] with row_of and without `added`
+  float* sum = nullptr;             // [R,C], with `added`; may be x
   const void* added = nullptr;      // [R,C] of T, or [M,C] with row_of
   const float* gamma = nullptr;     // [C]
   const int64_t* row_of = nullptr;  // [R]: rows of `added`, or of x

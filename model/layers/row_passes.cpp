@@ -12,10 +12,11 @@ namespace {
 
 constexpr double kTiny = 1e-12;  // the least length: a token of zeros stays one
 
-/// The rows of `values` that are added, in the state type's precision once they are multiplied.
-void add_by_libtorch_(at::Tensor& rows, const Addition& addition) {
-  rows.addcmul_(addition.row_of ? addition.values.index_select(0, *addition.row_of) : addition.values,
-                addition.gamma);
+/// The rows of `values` are added in the state type's precision, once they are multiplied.
+void add_by_libtorch(at::Tensor& sum, const at::Tensor& rows, const Addition& addition) {
+  at::addcmul_out(sum, rows,
+                  addition.row_of ? addition.values.index_select(0, *addition.row_of) : addition.values,
+                  addition.gamma);
 }
 
 #ifdef VGGT_CUDA
@@ -34,13 +35,14 @@ bool kernels_take(const at::Tensor& rows, const at::Tensor& operand) {
 
 RowPass row_pass(const at::Tensor& rows) {
   RowPass pass;
-  pass.x = rows.mutable_data_ptr<float>();
+  pass.x = rows.const_data_ptr<float>();
   pass.rows = rows.size(0);
   pass.columns = static_cast<int>(rows.size(1));
   return pass;
 }
 
-void set_addition(RowPass& pass, const Addition& addition) {
+void set_addition(RowPass& pass, at::Tensor& sum, const Addition& addition) {
+  pass.sum = sum.mutable_data_ptr<float>();
   pass.added = addition.values.const_data_ptr();
   pass.gamma = addition.gamma.const_data_ptr<float>();
   if (addition.row_of) pass.row_of = addition.row_of->const_data_ptr<int64_t>();
@@ -59,10 +61,12 @@ void run(const RowPass& pass, RowNorm norm, const at::Tensor& operand) {
 }
 #endif
 
-void check_addition(const at::Tensor& rows, const Addition& addition) {
+void check_addition(const at::Tensor& sum, const at::Tensor& rows, const Addition& addition) {
   const int64_t added = addition.row_of ? addition.row_of->numel() : addition.values.size(0);
-  TORCH_CHECK(added == rows.size(0) && addition.values.size(1) == rows.size(1), "rows: cannot add ",
-              addition.values.sizes(), " to ", rows.sizes());
+  TORCH_CHECK(added == rows.size(0) && addition.values.size(1) == rows.size(1) &&
+                  sum.sizes() == rows.sizes() && sum.scalar_type() == rows.scalar_type() &&
+                  sum.is_contiguous(),
+              "rows: cannot add ", addition.values.sizes(), " to ", rows.sizes(), " in ", sum.sizes());
 }
 
 }  // namespace
@@ -108,31 +112,32 @@ void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm
   at::div_out(y, normed, length);
 }
 
-void add_rows_(at::Tensor& rows, const Addition& addition) {
-  check_addition(rows, addition);
+void add_rows(at::Tensor& sum, const at::Tensor& rows, const Addition& addition) {
+  check_addition(sum, rows, addition);
 #ifdef VGGT_CUDA
-  if (kernels_take(rows, addition.values)) {
+  if (kernels_take(rows, addition.values) && is_aligned(sum)) {
     RowPass pass = row_pass(rows);
-    set_addition(pass, addition);
+    set_addition(pass, sum, addition);
     return run(pass, RowNorm::none, addition.values);
   }
 #endif
-  add_by_libtorch_(rows, addition);
+  add_by_libtorch(sum, rows, addition);
 }
 
-void add_norm_rows_(at::Tensor& y, at::Tensor& rows, const Addition& addition, const LayerNorm& norm) {
-  check_addition(rows, addition);
+void add_norm_rows(at::Tensor& y, at::Tensor& sum, const at::Tensor& rows, const Addition& addition,
+                   const LayerNorm& norm) {
+  check_addition(sum, rows, addition);
 #ifdef VGGT_CUDA
-  if (kernels_take(rows, y) && kernels_take(rows, addition.values) &&
+  if (kernels_take(rows, y) && kernels_take(rows, addition.values) && is_aligned(sum) &&
       y.scalar_type() == addition.values.scalar_type()) {
     RowPass pass = row_pass(rows);
-    set_addition(pass, addition);
+    set_addition(pass, sum, addition);
     set_norm(pass, y, norm);
     return run(pass, RowNorm::layer, y);
   }
 #endif
-  add_by_libtorch_(rows, addition);
-  y.copy_(norm(rows));
+  add_by_libtorch(sum, rows, addition);
+  y.copy_(norm(sum));
 }
 
 void gelu_rows_(at::Tensor& x) {

@@ -24,11 +24,12 @@ void norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm);
 void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm,
                     const at::Tensor* row_of = nullptr);
 
-/// rows += addition.
-void add_rows_(at::Tensor& rows, const Addition& addition);
+/// sum = rows + addition: sum [R,C], contiguous, state type; it may be rows.
+void add_rows(at::Tensor& sum, const at::Tensor& rows, const Addition& addition);
 
-/// rows += addition; y = LayerNorm(rows), as norm_rows(). y may be the addition's values, without row_of.
-void add_norm_rows_(at::Tensor& y, at::Tensor& rows, const Addition& addition, const LayerNorm& norm);
+/// The same; y = LayerNorm(sum), as norm_rows(). y may be the addition's values, without row_of.
+void add_norm_rows(at::Tensor& y, at::Tensor& sum, const at::Tensor& rows, const Addition& addition,
+                   const LayerNorm& norm);
 
 /// x = GELU(x), exact: x contiguous.
 void gelu_rows_(at::Tensor& x);

@@ -17,9 +17,11 @@ __device__ __forceinline__ void add_members(const Value* values, int64_t columns
                                             const int64_t* members, int64_t count, float (&sum)[kCount]) {
   const int lane = threadIdx.x % 32;
   int next = lane < count ? static_cast<int>(members[lane]) : 0;
+#pragma unroll 1
   for (int64_t first = 0; first < count; first += 32) {
     const int member = next, some = static_cast<int>(min(int64_t{32}, count - first));
     if (first + 32 + lane < count) next = static_cast<int>(members[first + 32 + lane]);
+#pragma unroll 1
     for (int i = 0; i < some; i += kRows) {
       Values<Value, kCount> row[kRows];
 #pragma unroll
@@ -41,7 +43,8 @@ __device__ __forceinline__ void add_members(const Value* values, int64_t columns
 /// A block takes 512 bytes of the columns, of as many segments as a lane's 16 bytes hold numbers: a warp a
 /// segment, or, of a long one, each warp 32 columns.
 template <typename Value>
-__global__ void __launch_bounds__(512 / sizeof(Value)) segment_mean_kernel(const SegmentMean p) {
+__global__ void __launch_bounds__(512 / sizeof(Value), 1024 * sizeof(Value) / 512)
+    segment_mean_kernel(const SegmentMean p) {
   constexpr int kWidth = 16 / sizeof(Value);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t first_row = int64_t{blockIdx.x} * kWidth, first_column = int64_t{blockIdx.y} * 32 * kWidth;

@@ -18,6 +18,11 @@ constexpr int64_t block_rows(int64_t dim) {
   return std::clamp<int64_t>(kNormElements / (4 * dim), 1, kBlockRows);
 }
 
+/// Whole frames of so many tokens that a block's norms and products take at once; at least one.
+constexpr int64_t block_frames(int64_t dim, int64_t tokens) {
+  return std::max<int64_t>(1, block_rows(dim) / tokens);
+}
+
 /// Bytes of the parts of x in a split product. More rows at a time give no more speed.
 inline constexpr int64_t kSplitPieceBytes = int64_t{256} << 20;
 

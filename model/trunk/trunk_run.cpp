@@ -72,12 +72,18 @@ void TrunkRun::pass(const Work& work) {
     work(first, residual_.take(first, std::min(schedule_.pass_frames, S_ - first)));
 }
 
-/// The same from frame done_ on, where work changes x. Half a piece's work does not remain.
+/// The same from frame done_ on, where work changes x, by a block and then no more. Half a piece's work does
+/// not remain: of a resident residual a block leaves what it has not finished as it was, and what may go
+/// wrong behind it needs a copy.
 template <class Work>
 void TrunkRun::storing_pass(const Work& work) {
+  const int64_t at_once = block_frames(C_, P_);
+  const bool copies = keeps() || P_ > block_rows(C_);
   while (done_ < S_) {
-    at::Tensor x = residual_.take(done_, std::min(schedule_.pass_frames, S_ - done_)), before;
-    if (residual_.is_resident()) before = x.clone();
+    const bool resident = residual_.is_resident();
+    const int64_t most = resident ? std::min(schedule_.pass_frames, at_once) : schedule_.pass_frames;
+    at::Tensor x = residual_.take(done_, std::min(most, S_ - done_)), before;
+    if (resident && copies) before = x.clone();
     try {
       work(done_, x);
     } catch (...) {
@@ -282,31 +288,49 @@ void TrunkRun::plan_merging(const Block& block) {
 void TrunkRun::merged_attention(const Block& block) {
   if (!plan_) plan_merging(block);
   const bool streams = schedule_.qkv != Place::device;
-  const int64_t M = plan_->rows(), D = C_ / A_;
+  const int64_t N = S_ * P_, M = plan_->rows(), D = C_ / A_;
   const auto type = options_.dtype(block.operand_type());
-  at::Tensor merged = streams ? host_tensor({M, 3, A_, D}, block.operand_type(), options_.device().is_cuda())
-                              : at::empty({M, 3, A_, D}, type);
+  const auto room = [&] {
+    return streams ? host_tensor({M, A_, D}, block.operand_type(), options_.device().is_cuda())
+                   : at::empty({M, A_, D}, type);
+  };
+  at::Tensor q, k, v;  // [M,A,D]
   {
-    // One of q, k and v at a time: all three of all tokens are the largest tensor of a run.
-    const at::Tensor values = at::empty({S_ * P_, A_, D}, type);
-    for (int64_t part = 0; part < 3; ++part) {
+    // One of them at a time: all three of all tokens are the largest tensor of a run.
+    at::Tensor all = at::empty({N, A_, D}, type);
+    at::Tensor normed = all.view({N, C_});
+    pass([&](int64_t first, const at::Tensor& x) {
+      at::Tensor place = normed.narrow(0, first * P_, x.size(0) * P_);
+      block.norm_into(place, rows_of(x));
+    });
+    v = merged_values(block, normed);
+    if (streams) v = room().copy_(v);
+    for (int64_t part = 0; part < 2; ++part) {
       pass([&](int64_t first, const at::Tensor& x) {
-        at::Tensor place = values.narrow(0, first * P_, x.size(0) * P_);
-        block.project_part_into(place, part, rows_of(x), &rope_);
+        at::Tensor place = all.narrow(0, first * P_, x.size(0) * P_);
+        block.project_part_into(place, part, rows_of(x));
       });
-      at::Tensor means = merged.select(1, part);  // [M,A,D]
-      plan_->apply_into(means, values);
+      at::Tensor& means = part == 0 ? q : k;
+      means = room();
+      block.merge_into(means, part, all, &rope_, plan_->members, plan_->offsets);
     }
   }
-  // One name for all: each one's memory is free as soon as the next is made.
+  at::Tensor mixed;  // [M,C]
   if (streams) {
-    const at::Tensor mixed = at::empty({M, C_}, type);
-    stream_attention(stream_input(merged), {mixed, {}});
-    merged = mixed;
+    mixed = at::empty({M, C_}, type);
+    stream_attention(stream_input(q, k, v), {mixed, {}});
   } else {
-    merged = block.attend(merged, 1);  // [M,C]
+    mixed = block.attend(q, k, v, 1);
   }
-  mixed_ = block.project_out(merged);
+  q = k = v = at::Tensor();
+  mixed_ = block.project_out(mixed);
+}
+
+/// v of the merged tokens [M,A,D], from all tokens' norms [N,C].
+at::Tensor TrunkRun::merged_values(const Block& block, const at::Tensor& normed) const {
+  at::Tensor means = at::empty({plan_->rows(), C_}, normed.options());
+  plan_->apply_into(means, normed);
+  return block.project_values(means);
 }
 
 void TrunkRun::keep_piece(int64_t first, const at::Tensor& x) {

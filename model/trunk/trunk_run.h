@@ -62,6 +62,7 @@ class TrunkRun {
   void exact_attention(const Block& block);
   void streamed_attention(const Block& block);
   void merged_attention(const Block& block);
+  at::Tensor merged_values(const Block& block, const at::Tensor& normed) const;
   void plan_merging(const Block& block);
   void keep_piece(int64_t first, const at::Tensor& x);
   void report(const std::string& name, at::IntArrayRef shape) const;

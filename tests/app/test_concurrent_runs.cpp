@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
-#include <map>
 #include <opencv2/core/utility.hpp>
 #include <string>
 #include <thread>
@@ -16,13 +14,15 @@
 
 #include "app/run/model_loader.h"
 #include "app/run/reconstruct.h"
+#include "tests/support/runs.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
 
-using Files = std::map<std::string, std::string>;  // by name
+using testing::Files;
+using testing::small_model;
 
 #ifdef __SANITIZE_THREAD__
 // ThreadSanitizer does not see how OpenCV's pool is synchronised (tests/tsan.supp).
@@ -44,14 +44,7 @@ class ConcurrentRuns : public ::testing::Test {
     options.picture = (dir_ / folder / "p.png").string();
     options.save_predictions = (dir_ / folder / "p.safetensors").string();
     reconstruct(plan_run(options), {});
-    Files files;
-    for (const auto& entry : fs::directory_iterator(dir_ / folder)) {
-      const std::string name = entry.path().filename().string();
-      if (name.ends_with(".report.json")) continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      files[name] = {std::istreambuf_iterator<char>(file), {}};
-    }
-    return files;
+    return testing::files_in(dir_ / folder);
   }
 
   /// Runs all at once, and each alone before.
@@ -76,32 +69,21 @@ class ConcurrentRuns : public ::testing::Test {
   fs::path dir_;
 };
 
-Options small_model() {
-  Options options;
-  options.frames = VGGT_SOURCE_DIR "/examples/room";
-  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
-  options.max_frames = 3;
-  options.width = 112;
-  return options;
-}
-
-Options golden_model() {
-  Options options;
-  options.frames = VGGT_FIXTURES "/golden/nano/frames2_42x56.safetensors";
-  options.weights = VGGT_FIXTURES "/golden/nano/weights.pt";
-  options.points = "head";
+/// The golden model's points, thinned by filters that hold the cloud.
+Options filtered_golden_model() {
+  Options options = testing::golden_model();
   options.voxel = 0.05;
   options.outliers = "5,2";
   return options;
 }
 
 TEST_F(ConcurrentRuns, OfDifferentModelsAndFrames) {
-  expect_equal({small_model(), golden_model()});
+  expect_equal({small_model(), filtered_golden_model()});
 }
 
 TEST_F(ConcurrentRuns, WithTracks) {
   std::ofstream(dir_ / "q.csv") << "20,20\n60.5,100\n";
-  Options tracks = golden_model();
+  Options tracks = filtered_golden_model();
   tracks.frames = VGGT_SOURCE_DIR "/examples/room";
   tracks.max_frames = 2;
   tracks.width = 168;
@@ -155,7 +137,7 @@ TEST(ConcurrentModels, OneModelOnSeveralThreadsAndAnotherPrecision) {
 
 // One of two runs is asked to stop: the other goes on.
 TEST_F(ConcurrentRuns, StoppingOneLeavesTheOther) {
-  const Files alone = run(golden_model(), "alone");
+  const Files alone = run(filtered_golden_model(), "alone");
   Options options = small_model();
   options.device = "cpu";
   options.out = (dir_ / "stopped").string() + "/";
@@ -166,7 +148,7 @@ TEST_F(ConcurrentRuns, StoppingOneLeavesTheOther) {
     if (stage == "aggregator") stop = true;
   };
   auto stopped = std::async(std::launch::async, [&] { reconstruct(plan_run(options), events); });
-  EXPECT_TRUE(run(golden_model(), "other") == alone);
+  EXPECT_TRUE(run(filtered_golden_model(), "other") == alone);
   EXPECT_THROW(stopped.get(), Stopped);
   EXPECT_FALSE(fs::exists(dir_ / "stopped"));
 }

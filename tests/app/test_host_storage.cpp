@@ -5,18 +5,19 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <map>
 #include <string>
 #include <system_error>
 
 #include "app/run/reconstruct.h"
 #include "io/files/system_fault.h"
+#include "tests/support/runs.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::golden_model;
+using testing::small_model;
 
 class HostStorageTest : public ::testing::Test {
  protected:
@@ -35,38 +36,11 @@ class HostStorageTest : public ::testing::Test {
     result.limits.storage = {bytes, dir_ / "scratch"};
     return result;
   }
-  /// The files of a run, but its report: that holds seconds.
-  std::map<std::string, std::string> files_of(const std::string& folder) const {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : fs::directory_iterator(dir_ / folder)) {
-      const std::string name = entry.path().filename().string();
-      if (name.ends_with(".report.json")) continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      files[name] = {std::istreambuf_iterator<char>(file), {}};
-    }
-    return files;
-  }
+  testing::Files files_of(const std::string& folder) const { return testing::files_in(dir_ / folder); }
   bool scratch_is_empty() const { return fs::is_empty(dir_ / "scratch"); }
 
   fs::path dir_;
 };
-
-Options small_model() {
-  Options options;
-  options.frames = VGGT_SOURCE_DIR "/examples/room";
-  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
-  options.max_frames = 3;
-  options.width = 112;
-  return options;
-}
-
-Options points_of_the_head() {
-  Options options;
-  options.frames = VGGT_FIXTURES "/golden/nano/frames2_42x56.safetensors";
-  options.weights = VGGT_FIXTURES "/golden/nano/weights.pt";
-  options.points = "head";
-  return options;
-}
 
 TEST_F(HostStorageTest, TheSameFilesFromScratch) {
   Options adjusted = small_model(), masked = small_model();
@@ -75,7 +49,7 @@ TEST_F(HostStorageTest, TheSameFilesFromScratch) {
   masked.mask_black = true;
   masked.max_points = 500;
   int number = 0;
-  for (const Options& options : {adjusted, masked, points_of_the_head()}) {
+  for (const Options& options : {adjusted, masked, golden_model()}) {
     const std::string memory = "memory" + std::to_string(number), disk = "disk" + std::to_string(number);
     ++number;
     reconstruct(plan(options, memory, int64_t{1} << 40), {});

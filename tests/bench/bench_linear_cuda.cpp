@@ -2,8 +2,6 @@
 // bench_linear_cuda [runs] [rows ...]
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
-#include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "model/layers/split_linear.h"
+#include "tests/bench/gpu_timing.h"
 
 namespace {
 
@@ -34,25 +33,6 @@ struct Contender {
   std::vector<double> seconds = {};
   double error = 0;
 };
-
-double seconds_of(const std::function<at::Tensor()>& run) {
-  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
-  cudaEvent_t begin, end;
-  float milliseconds = 0;
-  cudaEventCreate(&begin);
-  cudaEventCreate(&end);
-  cudaEventRecord(begin, stream);
-  run();
-  cudaEventRecord(end, stream);
-  if (cudaEventSynchronize(end) != cudaSuccess ||
-      cudaEventElapsedTime(&milliseconds, begin, end) != cudaSuccess) {
-    std::fprintf(stderr, "timing failed: %s\n", cudaGetErrorString(cudaGetLastError()));
-    std::exit(1);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  return milliseconds / 1e3;
-}
 
 void bench(const Layer& layer, int64_t rows, int runs) {
   const auto options = at::device(at::kCUDA).dtype(at::kFloat);
@@ -77,7 +57,7 @@ void bench(const Layer& layer, int64_t rows, int runs) {
     c.error = ((y - exact).norm() / exact.norm()).item<double>();
   }
   for (int i = 0; i < runs; ++i) {
-    for (Contender& c : contenders) c.seconds.push_back(seconds_of(c.run));
+    for (Contender& c : contenders) c.seconds.push_back(gpu_seconds(c.run));
   }
   const double flop = 2.0 * static_cast<double>(rows * layer.in * layer.out);
   for (Contender& c : contenders) {

@@ -3,8 +3,6 @@
 // Prints microseconds (the median of 21) at 392x518 and 1024 columns. Sources go to random destinations, and
 // a hundredth of them to one.
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +12,7 @@
 
 #include "model/layers/row_passes.h"
 #include "model/trunk/token_merge.h"
+#include "tests/bench/gpu_timing.h"
 
 namespace {
 
@@ -22,24 +21,7 @@ using namespace vggt;
 constexpr int64_t kHeads = 16, kDim = 64, kColumns = kHeads * kDim;
 
 double microseconds(const std::function<void()>& work) {
-  cudaEvent_t begin, end;
-  cudaEventCreate(&begin);
-  cudaEventCreate(&end);
-  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
-  std::vector<float> times;
-  for (int i = 0; i < 23; ++i) {
-    cudaEventRecord(begin, stream);
-    work();
-    cudaEventRecord(end, stream);
-    cudaEventSynchronize(end);
-    float time = 0;
-    cudaEventElapsedTime(&time, begin, end);
-    if (i > 1) times.push_back(1e3f * time);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  std::nth_element(times.begin(), times.begin() + 10, times.end());
-  return times[10];
+  return 1e6 * median_gpu_seconds(work);
 }
 
 /// bytes: that must be moved.

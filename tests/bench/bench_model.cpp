@@ -48,13 +48,16 @@ double peak_gib([[maybe_unused]] at::Device device, bool reset) {
   return reset ? 0 : -1;
 }
 
-/// Bytes of the device in use, by whomever; most of them at any call.
-[[maybe_unused]] std::size_t g_most_used = 0;
+/// Bytes of the device in use, by whomever, and those beside LibTorch's allocator; most of them at any call.
+[[maybe_unused]] std::size_t g_most_used = 0, g_most_beside = 0;
 void look_at_device([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   std::size_t free = 0, total = 0;
-  if (device.is_cuda() && cudaMemGetInfo(&free, &total) == cudaSuccess)
-    g_most_used = std::max(g_most_used, total - free);
+  if (!device.is_cuda() || cudaMemGetInfo(&free, &total) != cudaSuccess) return;
+  const auto reserved = static_cast<std::size_t>(
+      c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).reserved_bytes[0].current);
+  g_most_used = std::max(g_most_used, total - free);
+  g_most_beside = std::max(g_most_beside, total - free - std::min(total - free, reserved));
 #endif
 }
 
@@ -86,7 +89,8 @@ struct StageTimer {
 void print_peaks(const std::map<std::string, double>& peaks, const vggt::MemoryPlan& plan) {
   double most = 0;
   for (const auto& [stage, peak] : peaks) most = std::max(most, peak);
-  std::printf("  most in use of the device: %.2f GB\n", static_cast<double>(g_most_used) / 1e9);
+  std::printf("  most in use of the device: %.2f GB, beside the allocator %.2f GB\n",
+              static_cast<double>(g_most_used) / 1e9, static_cast<double>(g_most_beside) / 1e9);
   std::printf("  plan: %s\n", vggt::plan_text(plan).c_str());
   std::printf("  peak %.2f GiB, predicted %.2f; weights predicted %.2f\n", most,
               static_cast<double>(plan.peak_bytes()) / (1 << 30),

@@ -2,8 +2,6 @@
 // Prints milliseconds (the median of 21) and the gigabytes a second of what the pass must read and write.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,30 +11,14 @@
 
 #include "model/layers/rope.h"
 #include "model/layers/row_passes.h"
+#include "tests/bench/gpu_timing.h"
 
 namespace {
 
 using namespace vggt;
 
 double milliseconds(const std::function<void()>& work) {
-  cudaEvent_t begin, end;
-  cudaEventCreate(&begin);
-  cudaEventCreate(&end);
-  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
-  std::vector<float> times;
-  for (int i = 0; i < 23; ++i) {
-    cudaEventRecord(begin, stream);
-    work();
-    cudaEventRecord(end, stream);
-    cudaEventSynchronize(end);
-    float time = 0;
-    cudaEventElapsedTime(&time, begin, end);
-    if (i > 1) times.push_back(time);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  std::nth_element(times.begin(), times.begin() + 10, times.end());
-  return times[10];
+  return 1e3 * median_gpu_seconds(work);
 }
 
 /// numbers: of x; bytes: of one number that the pass must move.
@@ -70,13 +52,13 @@ void bench(at::ScalarType type, int64_t R, int64_t C) {
   compare(
       "residual", R * C, 8 + wide,
       [&] {
-        add_rows_(x, {values, gamma});
+        add_rows(x, x, {values, gamma});
       },
       [&] { x.addcmul_(values, gamma); });
   compare(
       "residual + LayerNorm", R * C, 8 + 2 * wide,
       [&] {
-        add_norm_rows_(y, x, {values, gamma}, norm);
+        add_norm_rows(y, x, x, {values, gamma}, norm);
       },
       [&] {
         x.addcmul_(values, gamma);
@@ -85,7 +67,7 @@ void bench(at::ScalarType type, int64_t R, int64_t C) {
   compare(
       "the same of merged rows", R * C, 8 + 2 * wide,
       [&] {
-        add_norm_rows_(y, x, {values, gamma, &row_of}, norm);
+        add_norm_rows(y, x, x, {values, gamma, &row_of}, norm);
       },
       [&] {
         x.addcmul_(values.index_select(0, row_of), gamma);

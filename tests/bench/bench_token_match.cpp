@@ -2,8 +2,6 @@
 // beside cuBLAS' product alone: all timed in turns.
 // bench_token_match [runs] [sources destinations columns]
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +11,7 @@
 
 #include "model/layers/fused_match.h"
 #include "model/trunk/token_match.h"
+#include "tests/bench/gpu_timing.h"
 
 namespace {
 
@@ -23,25 +22,6 @@ struct Contender {
   std::function<void()> run;
   std::vector<double> seconds = {};
 };
-
-double seconds_of(const std::function<void()>& run) {
-  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
-  cudaEvent_t begin, end;
-  float milliseconds = 0;
-  cudaEventCreate(&begin);
-  cudaEventCreate(&end);
-  cudaEventRecord(begin, stream);
-  run();
-  cudaEventRecord(end, stream);
-  if (cudaEventSynchronize(end) != cudaSuccess ||
-      cudaEventElapsedTime(&milliseconds, begin, end) != cudaSuccess) {
-    std::fprintf(stderr, "timing failed: %s\n", cudaGetErrorString(cudaGetLastError()));
-    std::exit(1);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  return milliseconds / 1e3;
-}
 
 at::Tensor unit_rows(int64_t rows, int64_t columns, at::ScalarType type) {
   const at::Tensor x = at::randn({rows, columns}, at::device(at::kCUDA).dtype(at::kFloat));
@@ -80,7 +60,7 @@ void bench(at::ScalarType type, int64_t s, int64_t d, int64_t columns, int runs)
   const double missed = (std::get<0>(exact.max(1)) - chosen).max().item<double>(),
                error = (matches.score.narrow(0, s - sampled, sampled) - chosen).abs().max().item<double>();
   for (int i = 0; i < runs; ++i) {
-    for (Contender& c : contenders) c.seconds.push_back(seconds_of(c.run));
+    for (Contender& c : contenders) c.seconds.push_back(gpu_seconds(c.run));
   }
   const double flop = 2.0 * static_cast<double>(s * d) * static_cast<double>(columns);
   std::printf("%s, %ld of %ld, %ld columns: scores off by %.1e, best missed by %.1e%s\n", at::toString(type),

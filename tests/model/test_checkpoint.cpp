@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "model/checkpoint.h"
 #include "tests/support/golden.h"
@@ -83,7 +84,10 @@ class Checkpoints : public ::testing::TestWithParam<std::tuple<const char*, Kind
       put("depth_conf", p.depth_conf, p.first_frame);
     };
     sink.points = [&](const DensePrediction& p) { put("points", p.world_points, p.first_frame); };
+    uintmax_t watched = 0;
     const auto observe = [&](const StageReport& report) {
+      for (const auto& file : fs::directory_iterator(state())) watched += file.file_size();
+      most_kept_ = std::max(most_kept_, std::exchange(watched, 0));
       if (report.total == 0) return;
       if (report.stage == stage && report.done == stop_at) throw Killed();
       if (report.stage == "patch_embed") outcome.embedded = true;
@@ -115,6 +119,7 @@ class Checkpoints : public ::testing::TestWithParam<std::tuple<const char*, Kind
   ModelOptions options_;
   RunOptions run_;
   std::optional<Vggt> model_;
+  mutable uintmax_t most_kept_ = 0;  // bytes of the checkpoint, at a report of any stage
 };
 
 std::set<std::string> names_in(const fs::path& folder) {
@@ -137,6 +142,22 @@ TEST_P(Checkpoints, ARunGoesOnAfterTheLayersThatAreFinished) {
     EXPECT_EQ(rest.layers.front(), stop);
     expect_equal(rest.results, whole.results);
   }
+}
+
+TEST_P(Checkpoints, TheirFilesArePlanned) {
+  MemoryRequest request = memory_request(config(), options_);
+  request.frames = images_.size(0);
+  request.height = images_.size(2);
+  request.width = images_.size(3);
+  request.merge = run_.merge;
+  request.budget = run_.budget;
+  const int64_t without = plan_memory(request, run_.plans_passed).scratch_bytes;
+  request.checkpoints = true;
+  const auto planned =
+      static_cast<uintmax_t>(plan_memory(request, run_.plans_passed).scratch_bytes - without);
+  run(keeping());
+  EXPECT_LE(most_kept_, planned);
+  EXPECT_GE(most_kept_, planned / 3);  // the plan counts the state that is replaced, too
 }
 
 TEST_P(Checkpoints, AfterTheTrunkOnlyHeadsRunAgain) {
