@@ -1,21 +1,10 @@
 #include "app/scene/scene_filters.h"
 
+#include "app/scene/mixed.h"
 #include "app/scene/rank_search.h"
 #include "io/scene/point_filters.h"
 
 namespace vggt {
-namespace {
-
-/// A well mixed 64-bit number (splitmix64, Steele et al. 2014).
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
 PointChoice::PointChoice(int64_t count, int64_t max_points, int64_t seed)
     : seed_(mixed(static_cast<uint64_t>(seed))) {
   if (count <= max_points) return;
@@ -43,8 +32,7 @@ PointCloud choose_points(const PointCloud& cloud, int64_t max_points, int64_t se
   PointCloud result;
   for (std::size_t i = 0; i < cloud.points.size(); ++i) {
     if (!chosen(static_cast<int64_t>(i))) continue;
-    result.points.push_back(cloud.points[i]);
-    result.colors.push_back(cloud.colors[i]);
+    result.add(cloud, i);
   }
   return result;
 }

@@ -19,6 +19,7 @@ struct CloudFilters {
   std::optional<OutlierFilter> outliers;  // nothing: off
   int64_t max_points = 0;                 // 0: all
   int64_t seed = 0;
+  int64_t thin_to = 0;  // more points are thinned evenly (voxel_choice.h); 0: never; not with max_points
 };
 
 /// A choice of at most `max_points` of `count` points. It depends on the seed and each point's index only,
