@@ -9,7 +9,7 @@
 
 #include "app/eval/eval_inputs.h"
 #include "app/eval/eval_report.h"
-#include "app/eval/frame_match.h"
+#include "app/scene/frame_match.h"
 #include "io/files/atomic_file.h"
 #include "io/files/staged_files.h"
 

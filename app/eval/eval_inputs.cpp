@@ -5,44 +5,25 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <string_view>
 
 #include "io/files/input_file.h"
-#include "io/files/text.h"
 #include "io/frames/frame_sources.h"
-#include "io/scene/cameras_json.h"
-#include "io/scene/colmap_text.h"
 #include "io/scene/ply.h"
+#include "io/scene/pose_files.h"
 #include "io/scene/prediction_reader.h"
-#include "io/scene/tum.h"
 
 namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
 
-enum class FileKind { tum, colmap, camera_json, png, npy, pfm, ply, tensors };
+enum class FileKind { poses, png, npy, pfm, ply, tensors };
 
 std::string head_of(const InputFile& file) {
   constexpr uint64_t kEnough = 1 << 16;
   std::string head(std::min(file.size(), kEnough), '\0');
   file.read(0, std::as_writable_bytes(std::span(head)));
   return head;
-}
-
-/// COLMAP's lines of images have ten fields or more, TUM's eight.
-bool looks_like_colmap(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view first = next_word(line);
-    if (first.empty() || first.starts_with('#')) continue;
-    int fields = 1;
-    while (!next_word(line).empty()) ++fields;
-    return fields >= 10;
-  }
-  return false;
 }
 
 FileKind kind_of(const fs::path& path) {
@@ -53,12 +34,10 @@ FileKind kind_of(const fs::path& path) {
   if (head.starts_with("\x93NUMPY")) return FileKind::npy;
   if (head.starts_with("Pf\n") || head.starts_with("Pf ")) return FileKind::pfm;
   if (path.extension() == ".safetensors") return FileKind::tensors;
-  const std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && head[first] == '{') return FileKind::camera_json;
   if (head.find('\0') != std::string::npos) {
     throw std::invalid_argument(path.string() + ": holds no cameras, depth or points that are known");
   }
-  return looks_like_colmap(head) ? FileKind::colmap : FileKind::tum;
+  return FileKind::poses;
 }
 
 /// What files hold, with the cameras of predictions apart: these have no names, and count only where no other
@@ -125,14 +104,8 @@ void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
 
 void add_file(const fs::path& path, double unit, Sorted& side) {
   switch (kind_of(path)) {
-    case FileKind::tum:
-      side.cameras.push_back({path, [path] { return read_tum(path); }});
-      break;
-    case FileKind::colmap:
-      side.cameras.push_back({path, [path] { return read_colmap_images(path); }});
-      break;
-    case FileKind::camera_json:
-      side.cameras.push_back({path, [path] { return read_cameras_json(path); }});
+    case FileKind::poses:
+      side.cameras.push_back({path, [path] { return read_pose_file(path); }});
       break;
     case FileKind::ply:
       side.clouds.push_back({path, [path] { return read_ply_points(path); }});

@@ -1,16 +1,11 @@
 #pragma once
-#include <Eigen/Geometry>
 #include <vector>
 
 #include "app/events/events.h"
+#include "app/scene/align_cameras.h"
 #include "io/scene/camera.h"
 
 namespace vggt {
-
-/// A frame's camera, and the true one. Only the poses count.
-struct CameraPair {
-  Camera result, truth;
-};
 
 /// Areas under the accuracy curve up to 5, 15, 30 degrees, in [0,1]: means of the cumulative 1-degree
 /// histogram, as in VGGT's evaluation (test_co3d.py).
@@ -36,11 +31,6 @@ struct PairErrors {
 /// A pair of frames that truly did not move has no direction error; one that did not move in the result only
 /// is 90 degrees off. Throws Stopped.
 PairErrors pair_errors(const std::vector<CameraPair>& cameras, const Events& events);
-
-/// The Sim(3) from the result's world to the true one that brings the camera centres together (Umeyama 1991).
-/// Where the centres lie on a line or in a point, the cameras' rotations decide what these leave open. Throws
-/// std::invalid_argument for positions too large to multiply.
-Eigen::Affine3d align(const std::vector<CameraPair>& cameras);
 
 /// Over all scenes, each of at least 2 frames in their order. Throws as align(), and Stopped.
 TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events);

@@ -1,4 +1,4 @@
-#include "app/eval/frame_match.h"
+#include "app/scene/frame_match.h"
 
 #include <fmt/format.h>
 
@@ -53,9 +53,9 @@ void refuse_twice(const Keys& keys, const char* side) {
   }
 }
 
-Pairs match_names(const Keys& result, const Keys& truth) {
-  refuse_twice(result, "result");
-  refuse_twice(truth, "truth");
+Pairs match_names(const Keys& result, const Keys& truth, const MatchNames& names) {
+  refuse_twice(result, names.result);
+  refuse_twice(truth, names.truth);
   Pairs best;
   for (const auto& key : {spelt_key, file_key, stem_key}) {
     const auto ours = by_key(result, key), theirs = by_key(truth, key);
@@ -82,8 +82,8 @@ std::vector<std::pair<double, std::size_t>> by_time(const Keys& keys, const char
   return times;
 }
 
-Pairs match_times(const Keys& result, const Keys& truth) {
-  const auto ours = by_time(result, "result"), theirs = by_time(truth, "truth");
+Pairs match_times(const Keys& result, const Keys& truth, const MatchNames& names) {
+  const auto ours = by_time(result, names.result), theirs = by_time(truth, names.truth);
   double step = std::numeric_limits<double>::infinity();
   for (std::size_t i = 1; i < theirs.size(); ++i)
     step = std::min(step, theirs[i].first - theirs[i - 1].first);
@@ -120,13 +120,13 @@ Pairs match_positions(const Keys& result, const Keys& truth) {
   return pairs;
 }
 
-Pairs match_by_what_there_is(const Keys& result, const Keys& truth) {
+Pairs match_by_what_there_is(const Keys& result, const Keys& truth, const MatchNames& names) {
   const auto named = [](const FrameKey& key) { return !key.name.empty(); };
   const auto timed = [](const FrameKey& key) { return key.time_s.has_value(); };
   const bool result_named = all_have(result, named), truth_named = all_have(truth, named);
   const bool result_timed = all_have(result, timed), truth_timed = all_have(truth, timed);
-  if (result_named && truth_named) return match_names(result, truth);
-  if (result_timed && truth_timed) return match_times(result, truth);
+  if (result_named && truth_named) return match_names(result, truth, names);
+  if (result_timed && truth_timed) return match_times(result, truth, names);
   if ((result_named && truth_timed) || (result_timed && truth_named)) {
     throw std::invalid_argument(
         fmt::format("the result's frames have {} only, the true ones {}; a .cameras.json has both",
@@ -137,9 +137,10 @@ Pairs match_by_what_there_is(const Keys& result, const Keys& truth) {
 
 }  // namespace
 
-FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth) {
+FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth,
+                        const MatchNames& names) {
   FrameMatch match;
-  match.pairs = match_by_what_there_is(result, truth);
+  match.pairs = match_by_what_there_is(result, truth, names);
   std::vector<bool> in_result(result.size()), in_truth(truth.size());
   for (const auto& [i, j] : match.pairs) {
     if (in_truth[j])

@@ -20,10 +20,17 @@ struct FrameMatch {
   std::vector<std::string> only_result, only_truth;
 };
 
+/// What messages call the two sides.
+struct MatchNames {
+  const char* result = "result";
+  const char* truth = "truth";
+};
+
 /// Matches by name where both sides have names: as spelt, by the file's name, or by that without its
 /// extension, whichever finds most. Else matches by time (the nearest within a hundredth of the smallest step
 /// of the truth), else by position. Throws std::invalid_argument: one side has names only and the other times
 /// only, a name or time is there twice, or the numbers of frames differ where only positions are known.
-FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth);
+FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth,
+                        const MatchNames& names = {});
 
 }  // namespace vggt

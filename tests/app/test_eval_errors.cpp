@@ -10,7 +10,7 @@
 #include "app/eval/cloud_error.h"
 #include "app/eval/depth_error.h"
 #include "app/eval/fov_error.h"
-#include "app/eval/frame_match.h"
+#include "app/scene/frame_match.h"
 #include "tests/support/refusal.h"
 
 namespace vggt {

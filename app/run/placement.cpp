@@ -1,0 +1,142 @@
+#include "app/run/placement.h"
+
+#include <cmath>
+#include <numbers>
+#include <sstream>
+#include <stdexcept>
+
+#include "app/scene/align_cameras.h"
+#include "app/scene/known_cameras.h"
+#include "app/scene/world_move.h"
+#include "io/scene/pose_files.h"
+
+namespace vggt {
+namespace {
+
+constexpr std::size_t kFewestCommon = 2;  // centres give a scale, rotations what two centres leave open
+
+std::string where(const PlacementPlan& plan) {
+  return "align: " + plan.align_file;
+}
+
+/// Three digits of a number.
+std::string brief(double value) {
+  std::ostringstream text;
+  text.precision(3);
+  text << value;
+  return text.str();
+}
+
+/// The valid cameras that have a pose to align to.
+std::vector<CameraPair> common_cameras(const PlacementPlan& plan, const FrameSet& frames,
+                                       const std::vector<Camera>& cameras) {
+  const std::vector<std::optional<Camera>> known = match_cameras(frames, plan.align_cameras, where(plan));
+  std::vector<CameraPair> pairs;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    if (known[i] && cameras[i].valid) pairs.push_back({cameras[i], *known[i]});
+  }
+  return pairs;
+}
+
+void refuse_few(const PlacementPlan& plan, std::size_t common, const FrameSet& frames) {
+  if (common >= kFewestCommon) return;
+  throw std::invalid_argument(where(plan) + ": has poses of " + std::to_string(common) + " of the " +
+                              std::to_string(frames.frames.size()) + " frames, but needs two or more");
+}
+
+Eigen::Affine3d aligned(const PlacementPlan& plan, const std::vector<CameraPair>& pairs) {
+  constexpr double kSmallest = 1e-9;  // of the coordinates: nearer centres are one
+  const Eigen::Affine3d similarity = align(pairs);
+  const Centres centres = centres_of(pairs);
+  for (const Eigen::Matrix3Xd& side : {centres.result, centres.truth}) {
+    const Eigen::Vector3d middle = side.rowwise().mean();
+    if ((side.colwise() - middle).norm() <= kSmallest * side.norm()) {
+      throw std::invalid_argument(where(plan) + ": all cameras stand in one place, which tells no scale");
+    }
+  }
+  if (!(similarity.linear().determinant() > 0) || !similarity.matrix().allFinite())
+    throw std::invalid_argument(where(plan) + ": no turn, shift and scale bring the cameras to these poses");
+  return similarity;
+}
+
+/// What is left between cameras and poses.
+std::string residual_text(const std::vector<CameraPair>& pairs, const Eigen::Affine3d& similarity) {
+  const Centres centres = centres_of(pairs);
+  const double rms = rms_distance(centres, similarity);
+  const Eigen::Vector3d middle = centres.truth.rowwise().mean();
+  const double spread = std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
+  return "the cameras are " + brief(rms) + " from them (rms), " + brief(100 * rms / spread) +
+         " % of their spread";
+}
+
+/// Coordinates of clouds are floats, which keep seven digits.
+void warn_of_rounding(const Eigen::Affine3d& similarity, const Events& events) {
+  constexpr double kFloat = 6e-8, kMuch = 1e-4;
+  const double far = similarity.translation().cwiseAbs().maxCoeff(), scale = scale_of(similarity);
+  if (far * kFloat < kMuch * scale) return;
+  events.warn("align: coordinates of " + brief(far) + " are rounded to " + brief(far * kFloat) +
+              " in the cloud, whose numbers are floats; poses nearer to the origin avoid that");
+}
+
+Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const std::vector<Camera>& cameras,
+                      const Events& events) {
+  const std::vector<CameraPair> pairs = common_cameras(plan, frames, cameras);
+  refuse_few(plan, pairs.size(), frames);
+  Placement placement{aligned(plan, pairs), {}};
+  placement.summary = "aligned to " + std::to_string(pairs.size()) + " poses of " + plan.align_file;
+  events.info("the scene is " + placement.summary + ": scale " + brief(scale_of(placement.similarity)) +
+              ", " + residual_text(pairs, placement.similarity));
+  warn_of_rounding(placement.similarity, events);
+  return placement;
+}
+
+/// Turned upright, where the cameras tell what is up.
+Placement stand_up(const std::vector<Camera>& cameras, const Events& events) {
+  const std::optional<DownGuess> guess = guess_down(cameras);
+  if (!guess) {
+    events.warn("up: the cameras have no common horizon; the scene is not turned");
+    return {Eigen::Affine3d::Identity(), "not turned"};
+  }
+  Placement placement{turn_upright(guess->down), {}};
+  const double degrees = Eigen::AngleAxisd(placement.similarity.linear()).angle() * 180 / std::numbers::pi;
+  placement.summary = "turned upright by " + brief(degrees) + "°";
+  events.info("the scene is " + placement.summary +
+              " so that y points down: a guess from the cameras' horizon, " + "which they hold to " +
+              brief(guess->median_tilt_deg) + "° (median)");
+  return placement;
+}
+
+}  // namespace
+
+PlacementPlan plan_placement(const std::string& align_file, std::optional<double> scale, bool upright) {
+  PlacementPlan plan{align_file, {}, scale.value_or(1), upright};
+  if (align_file.empty()) return plan;
+  try {
+    plan.align_cameras = read_pose_file(align_file);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string("align: ") + error.what());
+  }
+  return plan;
+}
+
+void check_placement(const PlacementPlan& plan, const FrameSet& frames) {
+  if (plan.align_file.empty()) return;
+  std::size_t common = 0;
+  for (const auto& camera : match_cameras(frames, plan.align_cameras, where(plan))) common += camera ? 1 : 0;
+  refuse_few(plan, common, frames);
+}
+
+std::optional<Placement> place(const PlacementPlan& plan, const FrameSet& frames,
+                               const std::vector<Camera>& cameras, const Events& events) {
+  if (!plan.align_file.empty()) return align_scene(plan, frames, cameras, events);
+  Placement placement;
+  if (plan.upright) placement = stand_up(cameras, events);
+  if (plan.scale != 1) {
+    placement.similarity.prescale(plan.scale);
+    placement.summary += (placement.summary.empty() ? "" : ", ") + ("scaled by " + brief(plan.scale));
+  }
+  if (placement.summary.empty()) return std::nullopt;
+  return placement;
+}
+
+}  // namespace vggt

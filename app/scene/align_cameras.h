@@ -1,0 +1,28 @@
+#pragma once
+#include <Eigen/Geometry>
+#include <vector>
+
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+/// A frame's camera, and the true one. Only the poses count.
+struct CameraPair {
+  Camera result, truth;
+};
+
+/// The camera centres of both sides, a column each.
+struct Centres {
+  Eigen::Matrix3Xd result, truth;
+};
+Centres centres_of(const std::vector<CameraPair>& cameras);
+
+/// The Sim(3) from the result's world to the true one that brings the camera centres together (Umeyama 1991).
+/// Where the centres lie on a line or in a point, the cameras' rotations decide what these leave open. Throws
+/// std::invalid_argument for positions too large to multiply.
+Eigen::Affine3d align(const std::vector<CameraPair>& cameras);
+
+/// The root mean square distance of the centres after the similarity, units of the truth.
+double rms_distance(const Centres& centres, const Eigen::Affine3d& truth_from_result);
+
+}  // namespace vggt

@@ -1,0 +1,75 @@
+#include "io/scene/pose_files.h"
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "io/files/input_file.h"
+#include "io/files/text.h"
+#include "io/scene/cameras_json.h"
+#include "io/scene/colmap_text.h"
+#include "io/scene/tum.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kEnough = 1 << 16;  // bytes, to know a file by
+
+/// COLMAP's lines of images have ten fields or more, TUM's eight.
+bool looks_like_colmap(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view first = next_word(line);
+    if (first.empty() || first.starts_with('#')) continue;
+    int fields = 1;
+    while (!next_word(line).empty()) ++fields;
+    return fields >= 10;
+  }
+  return false;
+}
+
+/// The file of a folder that holds poses.
+fs::path file_in(const fs::path& folder) {
+  for (const char* name : {"images.txt", "transforms.json"}) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  if (fs::exists(folder / "images.bin"))
+    throw std::invalid_argument(folder.string() +
+                                ": COLMAP's binary files; colmap model_converter writes text");
+  throw std::invalid_argument(folder.string() + ": holds no images.txt and no transforms.json");
+}
+
+}  // namespace
+
+PoseFile kind_of_poses(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') return PoseFile::json;
+  return looks_like_colmap(text) ? PoseFile::colmap : PoseFile::tum;
+}
+
+std::vector<FrameCamera> read_pose_file(const fs::path& path) {
+  std::error_code ignored;  // reading it says what is wrong
+  if (fs::is_directory(path, ignored)) return read_pose_file(file_in(path));
+  const InputFile file(path);
+  std::string head(std::min(file.size(), kEnough), '\0');
+  file.read(0, std::as_writable_bytes(std::span(head)));
+  if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
+  if (head.find('\0') != std::string::npos)
+    throw std::invalid_argument(path.string() + ": neither TUM nor images.txt nor transforms.json");
+  switch (kind_of_poses(head)) {
+    case PoseFile::json:
+      return read_cameras_json(path);
+    case PoseFile::colmap:
+      return read_colmap_images(path);
+    case PoseFile::tum:
+      break;
+  }
+  return read_tum(path);
+}
+
+}  // namespace vggt

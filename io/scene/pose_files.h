@@ -1,0 +1,20 @@
+#pragma once
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+enum class PoseFile { tum, colmap, json };
+
+/// Which of them a text is, by its first lines.
+PoseFile kind_of_poses(std::string_view text);
+
+/// The cameras of a TUM file (times), of COLMAP's images.txt or of a transforms.json or .cameras.json
+/// (names); of a folder, those of images.txt or transforms.json in it. Throws std::invalid_argument naming
+/// the path for what is none of these, std::system_error if it cannot be read.
+std::vector<FrameCamera> read_pose_file(const std::filesystem::path& path);
+
+}  // namespace vggt
