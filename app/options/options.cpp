@@ -229,6 +229,8 @@ std::vector<std::string> precisions_for(const std::string& attention) {
 void check_options(const Options& options) {
   check_options_but_outputs(options);
   if (options.out.empty() && options.save_predictions.empty()) missing("out");
+  if (options.out.empty() && !options.exports.empty())
+    throw std::invalid_argument("export: it goes beside the result, which needs --out");
 }
 
 void check_options_but_outputs(const Options& options) {
@@ -245,6 +247,8 @@ void check_options_but_outputs(const Options& options) {
   }
   if (options.resume && options.scratch.empty())
     throw std::invalid_argument("resume: it goes on from what is kept in --scratch DIR, which is missing");
+  if (!options.align.empty() && (options.scale || options.up != "none"))
+    throw std::invalid_argument("align: it sets scale and axes; give it without scale and up");
   if (options.fps && options.stride) throw std::invalid_argument("give fps or stride, not both");
   if (options.quiet && options.verbose) throw std::invalid_argument("give quiet or verbose, not both");
   const bool wants_tracks = std::ranges::count(options.heads, "tracks") > 0;

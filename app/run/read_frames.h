@@ -9,7 +9,7 @@ namespace vggt {
 FrameSet read_frames(const FrameOptions& options, const Events& events);
 
 /// Throws std::invalid_argument where the frames do not fit the rest of the plan: the picture must not lie
-/// among them, and the query points must lie in the first of them.
+/// among them, the poses to align to must be theirs, and the query points must lie in the first of them.
 void check_frames(const RunPlan& plan, const FrameSet& frames);
 
 }  // namespace vggt

@@ -1,5 +1,8 @@
 #include "app/run/run_plan.h"
 
+#include <algorithm>
+
+#include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
 #include "app/run/model_loader.h"
 #include "app/run/weights_path.h"
@@ -18,20 +21,33 @@ FrameOptions plan_frames(const Options& options, const Config& config) {
   frames.fps = options.fps;
   if (options.stride) frames.stride = static_cast<int>(*options.stride);
   if (options.max_frames) frames.max_frames = static_cast<int>(*options.max_frames);
+  frames.masks = options.masks;
   frames.strict = options.strict;
   frames.threads = static_cast<int>(options.threads);
   return frames;
 }
 
+/// A cloud of more points is thinned unless the options say how large it may be: many viewers open no more.
+constexpr int64_t kSensiblePoints = 10'000'000;
+
 ScenePlan plan_scene(const Options& options, CloudSource source) {
   ScenePlan scene;
   scene.source = source;
   scene.builder = {options.conf_percentile, options.conf_threshold, options.mask_black, options.mask_white,
-                   options.depth_edge};
-  scene.filters = {options.voxel, std::nullopt, options.max_points, options.seed};
+                   options.depth_edge, static_cast<int>(options.consistent)};
+  const bool sized = options.voxel || options.max_points;
+  scene.filters = {options.voxel.value_or(0), std::nullopt, options.max_points.value_or(0), options.seed,
+                   sized ? 0 : kSensiblePoints};
+  scene.builder.normals = std::ranges::count(options.exports, "normals") > 0;
   if (const auto outliers = parse_outliers(options.outliers, "outliers"))
     scene.filters.outliers = OutlierFilter{outliers->neighbors, outliers->std_ratio};
   return scene;
+}
+
+AdjustOptions plan_cameras(const Options& options) {
+  AdjustOptions cameras;
+  if (options.camera != "auto") cameras.model = camera_model_named(options.camera);
+  return cameras;
 }
 
 std::optional<MergeOptions> plan_merging(const Options& options) {
@@ -44,18 +60,42 @@ std::optional<MergeOptions> plan_merging(const Options& options) {
 }
 
 /// Whether the weights wait on the host until they are needed: where they would fill the device.
-bool weights_wait(const Config& config, const ModelOptions& model) {
+bool weights_wait(const MemoryRequest& request) {
   constexpr int64_t kShare = 2;
-  if (!model.device.is_cuda()) return false;
-  return weight_bytes(memory_request(config, model)) > model.budget.device / kShare;
+  return request.gpu && weight_bytes(request) > request.budget.device / kShare;
 }
 
 OutputPlan plan_output_files(const Options& options) {
   OutputPlan outputs;
   outputs.paths = plan_outputs(options.out, options.picture, options.save_predictions);
+  if (outputs.paths.base)
+    outputs.exports = plan_exports(options, *outputs.paths.base, !outputs.paths.names_cloud);
   std::tie(outputs.picture_width, outputs.picture_height) =
       parse_picture_size(options.picture_size, "picture-size");
   return outputs;
+}
+
+void check_exports(const ExportPlan& exports, const HeadChoice& heads) {
+  const std::string running = " (running: " + heads_text(heads.run) + ")";
+  if ((exports.needs_cameras() || exports.needs_depth()) && !heads.run.camera)
+    throw std::invalid_argument("export: needs the head camera" + running);
+  if (exports.needs_depth() && !heads.run.depth)
+    throw std::invalid_argument("export: depth and confidence need the head depth" + running);
+  const bool has_cloud = heads.cloud != CloudSource::none;
+  if ((exports.normals && !has_cloud) || (exports.glb && !has_cloud && !heads.run.camera))
+    throw std::invalid_argument("export: normals and glb need a cloud, for which there are no heads" + running);
+}
+
+/// Throws where options of the scene need cameras and there are none.
+void check_cameras(const Options& options, const HeadChoice& heads) {
+  if (heads.run.camera) return;
+  for (const auto& [name, used] : {std::pair("align", !options.align.empty()),
+                                   {"up", options.up == "auto"},
+                                   {"consistent", options.consistent > 0}}) {
+    if (used)
+      throw std::invalid_argument(std::string(name) +
+                                  ": needs the head camera (running: " + heads_text(heads.run) + ")");
+  }
 }
 
 /// Of options that are checked.
@@ -71,18 +111,23 @@ RunPlan settle(const Options& options) {
   Config config = config_of(weights);
   HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.paths.names_cloud);
   model.heads = heads.run;
+  check_exports(outputs.exports, heads);
+  check_cameras(options, heads);
   const AdjustPlan adjust{choose_adjustment(options, heads, config.bundle_adjust),
-                          options.bundle_adjust == "on"};
+                          options.bundle_adjust == "on", plan_cameras(options)};
   check_model_options(config, model);
   const MemoryLimits limits = choose_limits(options, model.device);
   model.budget = limits.network;
-  model.weights_on_host = weights_wait(config, model);
   QueryPoints queries;
   if (!options.query_points.empty()) queries = read_query_points(options.query_points);
   MemoryRequest memory = memory_request(config, model);
+  memory.weights_on_host = model.weights_on_host = weights_wait(memory);
   memory.query_points = static_cast<int64_t>(queries.size());
-  check_apart(outputs.paths.all(), {options.frames, weights.path(), options.query_points});
-  return {plan_frames(options, config),
+  memory.checkpoints = options.resume;
+  check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align});
+  FrameOptions frames = plan_frames(options, config);
+  if (adjust.wanted) frames.gray_side = kMatchingSide;
+  return {std::move(frames),
           {std::move(weights), config, model, !options.no_autotune, std::move(queries), options.query_points},
           adjust,
           plan_scene(options, heads.cloud),
@@ -91,10 +136,17 @@ RunPlan settle(const Options& options) {
           std::move(heads.notes),
           options,
           limits,
-          options.resume ? std::optional(CheckpointOptions().seconds) : std::nullopt};
+          options.resume ? std::optional(CheckpointOptions().seconds) : std::nullopt,
+          plan_placement(options.align, options.scale, options.up == "auto")};
 }
 
 }  // namespace
+
+std::vector<std::filesystem::path> OutputPlan::files() const {
+  std::vector<std::filesystem::path> files = paths.all();
+  for (const auto& file : exports.files()) files.push_back(file);
+  return files;
+}
 
 RunPlan plan_run(const Options& options) {
   check_options(options);
@@ -103,8 +155,11 @@ RunPlan plan_run(const Options& options) {
 
 RunPlan plan_measurement(Options options) {
   options.out.clear();
+  options.exports.clear();
   options.picture.clear();
   options.save_predictions.clear();
+  options.masks.clear();
+  options.align.clear();
   options.bundle_adjust = "off";
   check_options_but_outputs(options);
   return settle(options);

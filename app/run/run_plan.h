@@ -3,10 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "app/adjust/bundle_setup.h"
+#include "app/export/export_plan.h"
 #include "app/options/options.h"
 #include "app/run/head_choice.h"
 #include "app/run/memory_limits.h"
 #include "app/run/outputs.h"
+#include "app/run/placement.h"
 #include "app/run/query_points.h"
 #include "app/scene/scene_builder.h"
 #include "app/scene/scene_filters.h"
@@ -31,6 +34,7 @@ struct ModelPlan {
 struct AdjustPlan {
   bool wanted = false;
   bool asked = false;  // by the user: then a scene that cannot be adjusted is worth a warning
+  AdjustOptions options;
 };
 
 /// What the cloud is made of and what is left of it.
@@ -42,7 +46,12 @@ struct ScenePlan {
 
 struct OutputPlan {
   OutputPaths paths;
+  ExportPlan exports;
   int picture_width = 0, picture_height = 0;
+
+  /// All files but those in folders(), which are written as a whole.
+  std::vector<std::filesystem::path> files() const;
+  std::vector<std::filesystem::path> folders() const { return exports.folders(); }
 };
 
 /// All that a run does, settled before any work: each stage takes its own part, and no stage parses a text.
@@ -58,6 +67,7 @@ struct RunPlan {
   MemoryLimits limits;             // of the network, of frames and of what the dense heads say of them
   /// With --resume: seconds from one checkpoint inside the trunk to the next, at least.
   std::optional<double> checkpoint_seconds = {};
+  PlacementPlan placement = {};  // of the scene
 };
 
 /// Opens the weight file and the query points, and settles everything that the options leave open. Throws

@@ -5,6 +5,7 @@
 #include "app/adjust/adjust_scene.h"
 #include "app/run/frame_input.h"
 #include "app/scene/predicted_cameras.h"
+#include "app/scene/world_move.h"
 
 namespace vggt {
 namespace {
@@ -30,12 +31,10 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
     builder_.emplace(scene_.builder, frames.width, frames.height, frame_views(frames), frames.read_rgb, space,
                      FrameWork{plan.frames.threads, [&events] { events.check_stop(); }});
   }
-  if (!adjust_.wanted || frames.frames.size() > kMostAdjusted) return;
-  if (scene_.source == CloudSource::depth) {
-    adjusted_depth_ = &builder_->maps();
-  } else {
-    adjusted_depth_ = &held_depth_.emplace(space, "depth");
-  }
+  if (builder_) builder_->set_masks(frames.read_mask);
+  const bool exported = plan.outputs.exports.needs_depth();
+  if (scene_.source != CloudSource::depth && (adjust_.wanted || exported)) held_depth_.emplace(space, "depth");
+  if (adjust_.wanted) adjusted_depth_ = held_depth_ ? &*held_depth_ : &builder_->maps();
 }
 
 void SceneSink::save_predictions(const std::filesystem::path& place,
@@ -65,6 +64,19 @@ Sink SceneSink::sink() {
 SceneBuilder* SceneSink::builder() {
   queue_.finish();
   return builder_ ? &*builder_ : nullptr;
+}
+
+void SceneSink::move(const Eigen::Affine3d& similarity) {
+  queue_.finish();
+  move_cameras(similarity, cameras_);
+  move_tracks(similarity, tracks_);
+  if (builder_) builder_->move(similarity);
+  if (held_depth_) scale_depth(*held_depth_, static_cast<int>(frames_.frames.size()), scale_of(similarity));
+}
+
+const DenseMaps* SceneSink::depth_maps() {
+  if (held_depth_) return &*held_depth_;
+  return scene_.source == CloudSource::depth ? &builder_->maps() : nullptr;
 }
 
 void SceneSink::finish_predictions() {
@@ -110,9 +122,8 @@ void SceneSink::keep_depth(const DensePrediction& chunk) {
   if (!depth_waits()) {
     save("depth", chunk.first_frame, chunk.depth);
     save("depth_conf", chunk.first_frame, chunk.depth_conf);
-    return;
   }
-  if (!held_depth_) return;  // the builder has it
+  if (!held_depth_) return;  // the builder has it, or nobody needs it
   const auto pixels = static_cast<std::size_t>(frames_.width) * static_cast<std::size_t>(frames_.height);
   for (int64_t i = 0; i < chunk.depth.size(0); ++i) {
     held_depth_->put(static_cast<int>(chunk.first_frame + i),
@@ -125,15 +136,17 @@ std::string SceneSink::adjust() {
   times_.restart();
   queue_.finish();
   const int frames = static_cast<int>(frames_.frames.size());
-  MatchInput input{frames_.width, frames_.height, frame_views(frames_), {}, frames_.read_rgb};
+  MatchInput input = match_input(frames_);
   std::vector<DenseMaps::Buffer> buffers(depth_waits() ? frames_.frames.size() : 0);
   for (std::size_t i = 0; i < buffers.size(); ++i)
     input.depth.push_back(adjusted_depth_->values(static_cast<int>(i), buffers[i]).data());
-  AdjustedScene adjusted = adjust_scene(input, cameras_, events_);
+  AdjustedScene adjusted = adjust_scene(input, cameras_, adjust_.options, events_);
   if (adjusted.changed) {
     store_cameras(adjusted.cameras, predicted_.pose_enc.data_ptr<float>(),
                   predicted_.extrinsic.data_ptr<float>(), predicted_.intrinsic.data_ptr<float>());
-    read_cameras();  // back from fp32: the cloud is made with the numbers that are saved
+    cameras_ = std::move(adjusted.cameras);
+    if (builder_) builder_->set_cameras(cameras_);
+    tracks_ = std::move(adjusted.tracks);
     for (int i = 0; i < frames; ++i)
       adjusted_depth_->put_values(i, adjusted.depth[static_cast<std::size_t>(i)]);
   }

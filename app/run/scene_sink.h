@@ -1,4 +1,5 @@
 #pragma once
+#include <Eigen/Geometry>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "io/frames/frames.h"
 #include "io/scene/camera.h"
 #include "io/scene/prediction_writer.h"
+#include "io/scene/tracks.h"
 #include "model/predictions.h"
 
 namespace vggt {
@@ -36,10 +38,18 @@ class SceneSink {
   /// Returns what became of them, such as "adjusted to 9446 matches in 111 pairs of frames".
   std::string adjust();
 
+  /// After the network and the adjustment: moves the world, that is cameras, tracks, depth and points. The
+  /// predictions file stays as it is.
+  void move(const Eigen::Affine3d& similarity);
+
   /// The cameras, adjusted if an adjustment ran; none without the camera head.
   const std::vector<Camera>& cameras() const { return cameras_; }
+  /// Points of an adjusted scene with the frames that see them.
+  std::vector<Track> take_tracks() { return std::move(tracks_); }
   /// After the network and the adjustment: the builder of the scene, if one is to be made.
   SceneBuilder* builder();
+  /// After builder(): depth and confidence of each frame, where the cloud or an export is made of them.
+  const DenseMaps* depth_maps();
   void finish_predictions();
 
  private:
@@ -61,6 +71,7 @@ class SceneSink {
   const Events& events_;
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
+  std::vector<Track> tracks_;
   std::optional<SceneBuilder> builder_;
   std::optional<DenseMaps> held_depth_;  // where it is adjusted, but no part of the cloud
   DenseMaps* adjusted_depth_ = nullptr;  // the maps that the adjustment changes; none where it changes none

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "app/scene/surface_normal.h"
 
 namespace vggt {
 namespace {
@@ -13,8 +16,9 @@ constexpr int kBlackBelowSum = 16, kWhiteAbove = 240;
 FramePoints::FramePoints(const SceneOptions& options, int width, int height, double conf_threshold)
     : options_(options), width_(width), height_(height), conf_threshold_(conf_threshold) {}
 
-void FramePoints::make(const FrameMaps& frame) {
+void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   points_.clear();
+  normals_.clear();
   pixels_.clear();
   dropped_ = {};
   if (frame.camera && !frame.camera->valid) {
@@ -28,6 +32,7 @@ void FramePoints::make(const FrameMaps& frame) {
           static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
       std::optional<Drop> drop = judge(frame, x, y);
       if (!drop && frame.confidence[pixel] < conf_threshold_) continue;
+      if (!drop && !frame.confirmed.empty() && frame.confirmed[pixel] == 0) continue;
       if (!drop) {
         const Eigen::Vector3f point =
             frame.points.empty()
@@ -43,6 +48,18 @@ void FramePoints::make(const FrameMaps& frame) {
       if (drop) ++dropped_[static_cast<std::size_t>(*drop)];
     }
   }
+  if (with_normals) make_normals(frame);
+}
+
+void FramePoints::make_normals(const FrameMaps& frame) {
+  const Eigen::Vector3f eye =
+      frame.camera ? Eigen::Vector3f(frame.camera->center().cast<float>()) : Eigen::Vector3f::Zero();
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    const int x = pixels_[i] % width_, y = pixels_[i] / width_;
+    normals_.push_back(surface_normal({points_[i], point_at(frame, x - 1, y), point_at(frame, x + 1, y),
+                                       point_at(frame, x, y - 1), point_at(frame, x, y + 1)},
+                                      eye));
+  }
 }
 
 double FramePoints::depth_of(const Eigen::Vector3f& point) const {
@@ -57,6 +74,7 @@ void FramePoints::read_depth(const FrameMaps& frame) {
     axis_ = camera.cam_from_world.matrix().row(2);
     rotation_ = camera.cam_from_world.linear();
     translation_ = camera.cam_from_world.translation();
+    camera_ = &camera;
     across_.resize(static_cast<std::size_t>(width_));
     down_.resize(static_cast<std::size_t>(height_));
     for (int x = 0; x < width_; ++x)
@@ -80,13 +98,14 @@ std::optional<Drop> FramePoints::judge(const FrameMaps& frame, int x, int y) con
   if (x < view.begin_x || x >= view.end_x || y < view.begin_y || y >= view.end_y) return Drop::padding;
   const auto pixel =
       static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
+  if (!frame.used.empty() && frame.used[pixel] == 0) return Drop::mask;
   if (!std::isfinite(depth_[pixel]) || !std::isfinite(frame.confidence[pixel])) return Drop::not_finite;
-  if ((options_.mask_black || options_.mask_white) && is_masked(frame, pixel)) return Drop::mask;
+  if ((options_.mask_black || options_.mask_white) && is_background(frame, pixel)) return Drop::color;
   if (options_.depth_edge > 0 && is_edge(x, y)) return Drop::depth_edge;
   return std::nullopt;
 }
 
-bool FramePoints::is_masked(const FrameMaps& frame, std::size_t pixel) const {
+bool FramePoints::is_background(const FrameMaps& frame, std::size_t pixel) const {
   const std::size_t plane = frame.confidence.size();
   const int r = frame.rgb[pixel], g = frame.rgb[plane + pixel], b = frame.rgb[2 * plane + pixel];
   return (options_.mask_black && r + g + b < kBlackBelowSum) ||
@@ -110,9 +129,21 @@ bool FramePoints::is_edge(int x, int y) const {
   return high - low > options_.depth_edge * std::abs(at(x, y));
 }
 
+/// Not finite where the frame shows nothing.
+Eigen::Vector3f FramePoints::point_at(const FrameMaps& frame, int x, int y) const {
+  const FrameView& view = frame.view;
+  if (x < view.begin_x || x >= view.end_x || y < view.begin_y || y >= view.end_y)
+    return Eigen::Vector3f::Constant(std::numeric_limits<float>::quiet_NaN());
+  const auto pixel =
+      static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
+  if (frame.points.empty()) return unproject(x, y, frame.depth[pixel]);
+  return Eigen::Map<const Eigen::Vector3f>(&frame.points[3 * pixel]);
+}
+
 Eigen::Vector3f FramePoints::unproject(int x, int y, double depth) const {
-  const Eigen::Vector3d in_camera(across_[static_cast<std::size_t>(x)] * depth,
-                                  down_[static_cast<std::size_t>(y)] * depth, depth);
+  Eigen::Vector3d in_camera(across_[static_cast<std::size_t>(x)] * depth,
+                            down_[static_cast<std::size_t>(y)] * depth, depth);
+  if (camera_->is_distorted()) in_camera = depth * camera_->ray({x, y});
   return (rotation_.transpose() * (in_camera - translation_)).cast<float>();
 }
 

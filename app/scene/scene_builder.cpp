@@ -1,16 +1,24 @@
 #include "app/scene/scene_builder.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
-#include <optional>
+#include <limits>
 #include <stdexcept>
+
+#include "app/scene/depth_agreement.h"
+#include "app/scene/world_move.h"
 
 namespace vggt {
 
 struct SceneBuilder::Worker {
   FramePoints maker;
   DenseMaps::Buffer values, confidence;
-  std::vector<uint8_t> rgb;  // planes [3,H,W]
+  std::vector<uint8_t> rgb;          // planes [3,H,W]
+  std::vector<uint8_t> used;         // [H,W]
+  std::vector<std::byte> confirmed;  // [H,W]
+  std::vector<float> depth;          // [H,W], of a partner
   RankSearch<uint64_t>::Tally depths;
   std::array<int64_t, kDrops> dropped{};
 };
@@ -21,6 +29,7 @@ SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, s
       width_(width),
       height_(height),
       frames_(std::move(frames)),
+      space_(space),
       read_rgb_(std::move(read_rgb)),
       work_(std::move(work)),
       maps_(space, "scene"),
@@ -41,12 +50,23 @@ bool SceneBuilder::usable(int frame) const {
 template <class Take>
 void SceneBuilder::each_confidence(int frame, std::span<const float> confidence, Take&& take) const {
   const FrameView& view = frames_[static_cast<std::size_t>(frame)];
+  std::vector<uint8_t> buffer;
+  const std::span<const uint8_t> mask = used(frame, buffer);
   for (int y = view.begin_y; y < view.end_y; ++y) {
-    const float* row = confidence.data() + static_cast<std::ptrdiff_t>(y) * width_;
+    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(y) * width_;
+    const float* row = confidence.data() + first;
     for (int x = view.begin_x; x < view.end_x; ++x) {
-      if (std::isfinite(row[x])) take(row[x]);
+      const bool is_used = mask.empty() || mask[static_cast<std::size_t>(first + x)] != 0;
+      if (is_used && std::isfinite(row[x])) take(row[x]);
     }
   }
+}
+
+std::span<const uint8_t> SceneBuilder::used(int frame, std::vector<uint8_t>& buffer) const {
+  if (!read_mask_) return {};
+  buffer.resize(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
+  read_mask_(static_cast<std::size_t>(frame), buffer);
+  return buffer;
 }
 
 void SceneBuilder::add(const DenseChunk& chunk) {
@@ -108,7 +128,7 @@ double SceneBuilder::confidence_quantile() {
 std::vector<SceneBuilder::Worker> SceneBuilder::workers(double conf_threshold) const {
   std::vector<Worker> workers;
   for (int i = threads_for(work_, static_cast<int>(frames_.size())); i > 0; --i) {
-    workers.push_back({FramePoints(options_, width_, height_, conf_threshold), {}, {}, {}, {}});
+    workers.push_back({FramePoints(options_, width_, height_, conf_threshold), {}, {}, {}, {}, {}, {}, {}});
     workers.back().rgb.resize(3 * static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
   }
   return workers;
@@ -120,19 +140,24 @@ void SceneBuilder::make_points(std::vector<Worker>& workers, bool colored,
     if (!maps_.has(frame)) return;
     const auto f = static_cast<std::size_t>(frame);
     Worker& worker = workers[static_cast<std::size_t>(thread)];
-    FrameMaps maps{frames_[f], cameras_.empty() ? nullptr : &cameras_[f], {}, {}, {}, worker.rgb};
+    FrameMaps maps{frames_[f], cameras_.empty() ? nullptr : &cameras_[f], {}, {}, {}, worker.rgb, {}, {}};
     if (usable(frame)) {
+      maps.used = used(frame, worker.used);
+      if (confirmed_ && confirmed_->has(f)) {
+        const std::span<const std::byte> bytes = confirmed_->get(f, worker.confirmed);
+        maps.confirmed = {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+      }
       maps.confidence = maps_.confidence(frame, worker.confidence);
       const std::span<const float> values = maps_.values(frame, worker.values);
       (values.size() == maps.confidence.size() ? maps.depth : maps.points) = values;
       if (colored || options_.mask_black || options_.mask_white) read_rgb_(f, worker.rgb);
     }
-    worker.maker.make(maps);
+    worker.maker.make(maps, colored && options_.normals);
     take(worker, frame);
   });
 }
 
-void SceneBuilder::count_points(BuiltScene& scene) {
+void SceneBuilder::count_points(BuiltScene& scene, const std::optional<FilterCount>& confirmed) {
   std::vector<Worker> threads = workers(conf_threshold_);
   RankSearch<uint64_t> search;
   for (Worker& worker : threads) worker.depths = search.tally();
@@ -149,18 +174,20 @@ void SceneBuilder::count_points(BuiltScene& scene) {
   scene.points = first_points_.back();
   scene.median_depth = scene.points > 0 ? median_depth(search, threads, scene.points) : 0;
 
-  static constexpr std::array<const char*, kDrops> kNames = {"frames without a camera", "padding",
-                                                             "not finite", "background", "depth edges"};
+  static constexpr std::array<const char*, kDrops> kNames = {
+      "frames without a camera", "padding", "masks", "not finite", "background", "depth edges"};
   int64_t left = 0;
   for (int frame = 0; frame < static_cast<int>(frames_.size()); ++frame)
     left += maps_.has(frame) ? static_cast<int64_t>(width_) * height_ : 0;
   for (std::size_t i = 0; i < kDrops; ++i) {
     int64_t dropped = 0;
     for (const Worker& worker : threads) dropped += worker.dropped[i];
-    scene.filters.push_back({kNames[i], left, left - dropped});
+    if (i != static_cast<std::size_t>(Drop::mask) || read_mask_)
+      scene.filters.push_back({kNames[i], left, left - dropped});
     left -= dropped;
   }
-  scene.filters.push_back({"confidence", left, scene.points});
+  scene.filters.push_back({"confidence", left, confirmed ? confirmed->before : scene.points});
+  if (confirmed) scene.filters.push_back(*confirmed);
 }
 
 double SceneBuilder::median_depth(RankSearch<uint64_t>& search, std::vector<Worker>& threads,
@@ -181,12 +208,86 @@ double SceneBuilder::median_depth(RankSearch<uint64_t>& search, std::vector<Work
   return points % 2 == 1 ? low : (number_of(search.high()) + low) / 2;
 }
 
+void SceneBuilder::read_depth(int frame, std::span<float> depth) const {
+  std::ranges::fill(depth, std::numeric_limits<float>::quiet_NaN());
+  if (!usable(frame) || !maps_.has(frame)) return;
+  DenseMaps::Buffer buffer;
+  std::vector<uint8_t> mask_buffer;
+  const std::span<const float> values = maps_.values(frame, buffer);
+  const std::span<const uint8_t> mask = used(frame, mask_buffer);
+  const FrameView& view = frames_[static_cast<std::size_t>(frame)];
+  const Eigen::RowVector4d axis = cameras_[static_cast<std::size_t>(frame)].cam_from_world.matrix().row(2);
+  for (int y = view.begin_y; y < view.end_y; ++y) {
+    for (int x = view.begin_x; x < view.end_x; ++x) {
+      const std::size_t pixel =
+          static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
+      if (!mask.empty() && mask[pixel] == 0) continue;
+      if (values.size() == depth.size()) {
+        depth[pixel] = values[pixel];
+      } else {
+        const Eigen::Map<const Eigen::Vector3f> point(&values[3 * pixel]);
+        depth[pixel] = static_cast<float>(axis.head<3>().dot(point.cast<double>()) + axis[3]);
+      }
+    }
+  }
+}
+
+FilterCount SceneBuilder::confirm() {
+  constexpr int kLeastPartners = 10, kAskedForEach = 3;
+  if (cameras_.empty()) throw std::logic_error("SceneBuilder: other frames confirm nothing without cameras");
+  const ReadDepth read = [this](int frame, std::span<float> depth) { read_depth(frame, depth); };
+  const DepthAgreement agreement(cameras_, width_, height_, read,
+                                 std::max(kLeastPartners, kAskedForEach * options_.consistent), work_);
+  std::vector<Worker> threads = workers(conf_threshold_);
+  const auto pieces = std::make_shared<PieceStore>(space_, "confirmed");
+  std::atomic<int64_t> before = 0, after = 0;
+  const auto pixels = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
+  make_points(threads, false, [&](Worker& worker, int frame) {
+    const std::vector<Eigen::Vector3f>& points = worker.maker.points();
+    const std::vector<uint8_t> counts = agreement.agreeing(frame, points, worker.depth);
+    std::vector<uint8_t> confirmed(pixels);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const bool enough = counts[i] >= options_.consistent;
+      confirmed[static_cast<std::size_t>(worker.maker.pixels()[i])] = enough ? 1 : 0;
+      after += enough ? 1 : 0;
+    }
+    before += static_cast<int64_t>(points.size());
+    pieces->put(static_cast<std::size_t>(frame), std::as_bytes(std::span(confirmed)));
+  });
+  confirmed_ = pieces;
+  return {"consistency", before, after};
+}
+
+void SceneBuilder::move(const Eigen::Affine3d& similarity) {
+  move_cameras(similarity, cameras_);
+  const auto scale = static_cast<float>(scale_of(similarity));
+  const int frames = static_cast<int>(frames_.size());
+  const std::size_t pixels = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
+  for_each_frame(work_, frames, [&](int frame, int) {
+    if (!maps_.has(frame)) return;
+    DenseMaps::Buffer buffer;
+    const std::span<const float> old = maps_.values(frame, buffer);
+    std::vector<float> values(old.begin(), old.end());
+    if (values.size() == pixels) {
+      for (float& depth : values) depth *= scale;
+    } else {
+      for (std::size_t i = 0; i < pixels; ++i) {
+        Eigen::Map<Eigen::Vector3f> point(&values[3 * i]);
+        point = (similarity * point.cast<double>()).cast<float>();
+      }
+    }
+    maps_.put_values(frame, values);
+  });
+}
+
 BuiltScene SceneBuilder::finish() {
   BuiltScene scene;
   conf_threshold_ = options_.conf_threshold ? *options_.conf_threshold : confidence_quantile();
   scene.conf_threshold = conf_threshold_;
   scene.mean_confidence = mean_confidence_;
-  count_points(scene);
+  std::optional<FilterCount> confirmed;
+  if (options_.consistent > 0) confirmed = confirm();
+  count_points(scene, confirmed);
   return scene;
 }
 
@@ -197,11 +298,25 @@ void SceneBuilder::for_each_frame_points(
   make_points(threads, true, [&](Worker& worker, int frame) {
     PointCloud cloud;
     cloud.points = worker.maker.points();
+    cloud.normals = worker.maker.normals();
     for (const int at : worker.maker.pixels()) {
       const uint8_t* rgb = worker.rgb.data() + at;
       cloud.colors.emplace_back(rgb[0], rgb[plane], rgb[2 * plane]);
     }
     take(frame, cloud);
+  });
+}
+
+void SceneBuilder::for_each_frame_positions(
+    const std::function<void(int frame, std::span<const Eigen::Vector3f> points,
+                             std::span<const float> confidence)>& take) const {
+  std::vector<Worker> threads = workers(conf_threshold_);
+  make_points(threads, false, [&](Worker& worker, int frame) {
+    DenseMaps::Buffer buffer;
+    const std::span<const float> all = maps_.confidence(frame, buffer);
+    std::vector<float> confidence;
+    for (const int pixel : worker.maker.pixels()) confidence.push_back(all[static_cast<std::size_t>(pixel)]);
+    take(frame, worker.maker.points(), confidence);
   });
 }
 

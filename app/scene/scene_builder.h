@@ -1,8 +1,9 @@
 #pragma once
-#include <Eigen/Core>
+#include <Eigen/Geometry>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,20 +53,30 @@ class SceneBuilder {
 
   /// Throws std::logic_error unless there is one camera for each frame.
   void set_cameras(std::vector<Camera> cameras);
+  /// Before add(): which pixels are used. The others have no part in percentile, mean confidence and points.
+  void set_masks(ReadMask read_mask) { read_mask_ = std::move(read_mask); }
   /// Throws std::logic_error for depth without cameras. Chunks may come in any order and size: the result is
   /// the same.
   void add(const DenseChunk& chunk);
   /// The maps of the frames added so far; depth in them may be replaced before finish().
   DenseMaps& maps() { return maps_; }
 
-  /// Settles which points the scene has.
+  /// Moves the world: cameras, and depth or points of all frames. Before finish().
+  void move(const Eigen::Affine3d& similarity);
+
+  /// Settles which points the scene has. Throws std::logic_error where points are to be confirmed by other
+  /// frames and there are no cameras.
   BuiltScene finish();
   /// Index of each frame's first point among the points of the scene, and their number: [S+1]. After
   /// finish().
   std::span<const int64_t> first_points() const { return first_points_; }
-  /// After finish(): makes the points again. take(frame, points) gets each frame's, in their order (row,
-  /// column), on several threads at once and frames in any order.
+  bool has_normals() const { return options_.normals; }
+  /// After finish(): makes the points again, with normals where the options say so. take(frame, points) gets
+  /// each frame's, in their order (row, column), on several threads at once and frames in any order.
   void for_each_frame_points(const std::function<void(int frame, const PointCloud& points)>& take) const;
+  /// The same with the confidence of each point instead of its colour.
+  void for_each_frame_positions(const std::function<void(int frame, std::span<const Eigen::Vector3f> points,
+                                                         std::span<const float> confidence)>& take) const;
 
  private:
   struct Worker;  // what a thread makes points with
@@ -78,17 +89,27 @@ class SceneBuilder {
   /// Calls take(value) for the confidence of each pixel that shows the image, where it is finite.
   template <class Take>
   void each_confidence(int frame, std::span<const float> confidence, Take&& take) const;
+  /// The frame's mask, read into the buffer; empty where there are no masks.
+  std::span<const uint8_t> used(int frame, std::vector<uint8_t>& buffer) const;
+  /// The depth along the camera's axis, NaN where no point could be made of it.
+  void read_depth(int frame, std::span<float> depth) const;
+  /// Finds out which of the points other frames confirm. Returns how many there were, and how many are left.
+  FilterCount confirm();
   double confidence_quantile();
-  void count_points(BuiltScene& scene);
+  void count_points(BuiltScene& scene, const std::optional<FilterCount>& confirmed);
   double median_depth(RankSearch<uint64_t>& search, std::vector<Worker>& workers, int64_t points) const;
 
   SceneOptions options_;
   int width_, height_;
   std::vector<FrameView> frames_;
+  std::shared_ptr<HostSpace> space_;
   ReadRgb read_rgb_;
+  ReadMask read_mask_;  // empty: there are no masks
   FrameWork work_;
   std::vector<Camera> cameras_;
   DenseMaps maps_;
+  std::shared_ptr<const PieceStore>
+      confirmed_;                           // of each frame [H,W]: 0 where other frames do not confirm it
   RankSearch<uint32_t> search_;             // of the confidence's percentile
   RankSearch<uint32_t>::Tally first_pass_;  // over the frames in counted_
   std::vector<bool> counted_;

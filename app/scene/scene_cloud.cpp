@@ -10,18 +10,21 @@ SceneCloud::SceneCloud(const SceneBuilder& builder, const CloudFilters& filters,
                        BuiltScene& scene)
     : builder_(builder), choice_(scene.points, scene.points, filters.seed) {
   const bool whole = filters.voxel > 0 || filters.outliers;
-  const bool choose = !whole && filters.max_points > 0;
+  if (filters.thin_to > 0 && scene.points > filters.thin_to)
+    thinned_.emplace(builder, scene, filters.thin_to);
+  const bool choose = !whole && !thinned_ && filters.max_points > 0;
   if (choose) choice_ = PointChoice(scene.points, filters.max_points, filters.seed);
   const std::span<const int64_t> first = builder.first_points();
   first_chosen_.assign(first.begin(), first.end());
-  if (!choice_.all()) {
+  if (thinned_ || !choice_.all()) {
     int64_t chosen = 0;
     for (std::size_t frame = 0; frame + 1 < first.size(); ++frame) {
-      for (int64_t i = first[frame]; i < first[frame + 1]; ++i) chosen += choice_(i);
+      for (int64_t i = first[frame]; i < first[frame + 1]; ++i) chosen += is_chosen(i);
       first_chosen_[frame + 1] = chosen;
     }
   }
   size_ = first_chosen_.back();
+  if (thinned_) scene.filters.push_back({"thinned", scene.points, size_});
   if (choose) scene.filters.push_back({"max points", scene.points, size_});
   if (whole || in_memory) held_ = all_parts();
   if (!whole) return;
@@ -29,15 +32,18 @@ SceneCloud::SceneCloud(const SceneBuilder& builder, const CloudFilters& filters,
   size_ = static_cast<int64_t>(held_->points.size());
 }
 
+std::optional<double> SceneCloud::thinned_by() const {
+  return thinned_ ? std::optional(thinned_->side()) : std::nullopt;
+}
+
 void SceneCloud::each_part(const std::function<void(int64_t, const PointCloud&)>& take) const {
   builder_.for_each_frame_points([&](int frame, const PointCloud& points) {
     const auto f = static_cast<std::size_t>(frame);
-    if (choice_.all()) return take(first_chosen_[f], points);
+    if (!thinned_ && choice_.all()) return take(first_chosen_[f], points);
     PointCloud chosen;
     for (std::size_t i = 0; i < points.points.size(); ++i) {
-      if (!choice_(builder_.first_points()[f] + static_cast<int64_t>(i))) continue;
-      chosen.points.push_back(points.points[i]);
-      chosen.colors.push_back(points.colors[i]);
+      if (!is_chosen(builder_.first_points()[f] + static_cast<int64_t>(i))) continue;
+      chosen.add(points, i);
     }
     take(first_chosen_[f], chosen);
   });
@@ -47,16 +53,18 @@ PointCloud SceneCloud::all_parts() const {
   PointCloud cloud;
   cloud.points.resize(static_cast<std::size_t>(size_));
   cloud.colors.resize(static_cast<std::size_t>(size_));
+  if (builder_.has_normals()) cloud.normals.resize(static_cast<std::size_t>(size_));
   each_part([&](int64_t first, const PointCloud& points) {
     std::ranges::copy(points.points, cloud.points.begin() + first);
     std::ranges::copy(points.colors, cloud.colors.begin() + first);
+    std::ranges::copy(points.normals, cloud.normals.begin() + first);
   });
   return cloud;
 }
 
 void SceneCloud::write(const std::filesystem::path& path) const {
   if (held_) return write_ply(path, *held_);
-  PlyWriter writer(path, size_);
+  PlyWriter writer(path, size_, builder_.has_normals());
   each_part([&](int64_t first, const PointCloud& points) { writer.write(first, points); });
   writer.close();
 }

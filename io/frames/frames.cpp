@@ -4,11 +4,14 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "io/frames/frame_sources.h"
 #include "io/frames/frame_workers.h"
 #include "io/frames/image_files.h"
+#include "io/frames/masks.h"
 #include "io/frames/tensor_frames.h"
 #include "io/frames/video.h"
 
@@ -38,9 +41,20 @@ void check_options(const FrameOptions& options, SourceKind kind) {
           std::string(options.fps ? "fps" : "stride") + ": " + options.source.string() + " is not a video");
 }
 
-std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, PieceStore& pixels,
-                                     const Progress& progress) {
+/// Where the pixels of the frames go, and their gray copies, if they are wanted.
+struct Pixels {
+  std::shared_ptr<PieceStore> rgb, gray;
+
+  /// For so many frames; 0: it is not known how many.
+  GrayStore gray_store(const FrameOptions& options, std::size_t frames) const {
+    return {gray.get(), std::max<std::size_t>(1, options.gray_bytes / std::max<std::size_t>(1, frames))};
+  }
+};
+
+std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, const Pixels& pixels,
+                                     const Progress& progress, std::vector<std::string>& names) {
   const ImageList images = find_images(options.source, kind);
+  names = images.names;
   const std::vector<std::size_t> chosen = choose_evenly(images.names.size(), options.max_frames);
   DecodingBudget budget(options.memory_budget_bytes);
   std::size_t position = 0;
@@ -54,9 +68,12 @@ std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kin
     };
     return FrameTask{images.names[index], static_cast<double>(index), images.where(index), decode};
   };
-  return run_frame_tasks(options, next, pixels, [&](int done) {
-    if (progress) progress(done, static_cast<int>(chosen.size()));
-  });
+  return run_frame_tasks(
+      options, next, *pixels.rgb,
+      [&](int done) {
+        if (progress) progress(done, static_cast<int>(chosen.size()));
+      },
+      pixels.gray_store(options, chosen.size()));
 }
 
 VideoSampling sampling_of(const FrameOptions& options) {
@@ -101,6 +118,8 @@ class VideoTasks {
     return FrameTask{file, video_.time_s(), file, decode};
   }
   std::string missing_part() const { return video_.missing_part(); }
+  /// How many there will be, by what the container promises; 0 where it promises nothing.
+  std::size_t expected() const { return chosen_ ? chosen_->size() : video_.promised_frames(); }
 
  private:
   std::string name_;
@@ -110,17 +129,18 @@ class VideoTasks {
   std::size_t wanted_ = 0, taken_ = 0;
 };
 
-std::vector<FrameResult> load_video(const FrameOptions& options, PieceStore& pixels, const Progress& progress,
-                                    std::string& missing_part) {
+std::vector<FrameResult> load_video(const FrameOptions& options, const Pixels& pixels,
+                                    const Progress& progress, std::string& missing_part) {
   std::optional<std::vector<std::size_t>> chosen;
   if (options.max_frames) chosen = choose_video_frames(options, progress, missing_part);
   const int total = chosen ? static_cast<int>(chosen->size()) : 0;
   VideoTasks tasks(options, std::move(chosen));
   std::vector<FrameResult> results = run_frame_tasks(
-      options, [&] { return tasks.next(); }, pixels,
+      options, [&] { return tasks.next(); }, *pixels.rgb,
       [&](int done) {
         if (progress) progress(done, total);
-      });
+      },
+      pixels.gray_store(options, tasks.expected()));
   if (!options.max_frames) missing_part = tasks.missing_part();
   return results;
 }
@@ -141,8 +161,7 @@ ReadRgb padded_pixels(std::shared_ptr<const PieceStore> pixels, std::vector<std:
 }
 
 // The frames that were loaded, padded to one size; the problems of the others become warnings.
-FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results,
-                  std::shared_ptr<const PieceStore> pixels) {
+FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results, Pixels pixels) {
   FrameSet set;
   for (const FrameResult& result : results) {
     if (!result.problem.empty()) {
@@ -171,7 +190,37 @@ FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results,
     pieces.push_back(i);
     paddings.push_back(padding);
   }
-  set.read_rgb = padded_pixels(std::move(pixels), std::move(pieces), std::move(paddings));
+  if (pixels.gray) {
+    set.read_gray = [gray = std::move(pixels.gray), pieces](std::size_t frame, std::span<uint8_t> to) {
+      std::vector<std::byte> buffer;
+      const std::span<const std::byte> stored = gray->get(pieces.at(frame), buffer);
+      std::memcpy(to.data(), stored.data(), to.size());
+    };
+  }
+  set.read_rgb = padded_pixels(std::move(pixels.rgb), std::move(pieces), std::move(paddings));
+  return set;
+}
+
+// The names that are none of the frames.
+std::vector<std::string> others(std::vector<std::string> names, const std::vector<Frame>& frames) {
+  std::set<std::string_view> taken;
+  for (const Frame& frame : frames) taken.insert(frame.file);
+  std::erase_if(names, [&](const std::string& name) { return taken.contains(name); });
+  return names;
+}
+
+FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, const Progress& progress) {
+  std::string missing_part;
+  std::vector<std::string> names;
+  const auto space = options.space ? options.space : std::make_shared<HostSpace>();
+  Pixels pixels{std::make_shared<PieceStore>(space, "frames"), nullptr};
+  if (options.gray_side > 0) pixels.gray = std::make_shared<PieceStore>(space, "gray");
+  std::vector<FrameResult> results = kind == SourceKind::video
+                                         ? load_video(options, pixels, progress, missing_part)
+                                         : load_images(options, kind, pixels, progress, names);
+  FrameSet set = assemble(options, std::move(results), pixels);
+  set.not_taken = others(std::move(names), set.frames);
+  if (!missing_part.empty()) set.warnings.push_back(missing_part);
   return set;
 }
 
@@ -180,15 +229,9 @@ FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results,
 FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   const SourceKind kind = kind_of_source(options.source);
   check_options(options, kind);
-  if (kind == SourceKind::tensor_file) return load_tensor_frames(options, progress);
-  std::string missing_part;
-  const auto pixels =
-      std::make_shared<PieceStore>(options.space ? options.space : std::make_shared<HostSpace>(), "frames");
-  std::vector<FrameResult> results = kind == SourceKind::video
-                                         ? load_video(options, *pixels, progress, missing_part)
-                                         : load_images(options, kind, *pixels, progress);
-  FrameSet set = assemble(options, std::move(results), pixels);
-  if (!missing_part.empty()) set.warnings.push_back(missing_part);
+  FrameSet set = kind == SourceKind::tensor_file ? load_tensor_frames(options, progress)
+                                                 : load_images_or_video(options, kind, progress);
+  if (!options.masks.empty()) set.read_mask = load_masks(options, set, progress);
   return set;
 }
 

@@ -25,10 +25,14 @@ struct FrameOptions {
   std::optional<double> fps;                    // videos: frames a second, 1 if neither is given
   std::optional<int> stride;                    // videos: every n-th frame
   std::optional<int> max_frames;                // spread evenly from the first to the last, before decoding
+  std::filesystem::path masks;                  // a folder, see masks.h; empty: every pixel is used
   bool strict = false;                          // an unreadable image is an error, not a warning
   int threads = 0;                              // decoding threads; 0: one per core
   std::size_t memory_budget_bytes = 1UL << 30;  // of source images being decoded; one always fits
-  std::shared_ptr<HostSpace> space;             // for the frames' pixels; none: they are held in memory
+  /// Longer side, in pixels, to which gray copies of the upright originals are reduced and kept; 0: none are.
+  int gray_side = 0;
+  std::size_t gray_bytes = 1UL << 30;  // that all gray copies may take: where they are many they are smaller
+  std::shared_ptr<HostSpace> space;    // for the frames' pixels; none: they are held in memory
 };
 
 /// One preprocessed frame, of the width and height of its FrameSet.
@@ -37,11 +41,17 @@ struct Frame {
   double time_s = 0;  // time in the video, else the index in the sequence, skipped frames counted
   int original_width = 0, original_height = 0;  // pixels of the upright source image
   PixelMap map;
+  std::string camera;  // maker, model and focal length as EXIF tells them; empty: it does not
+  int gray_width = 0, gray_height = 0;  // pixels of the gray copy; 0: there is none
 };
 
 /// Reads the colours of a frame: planes [3,H,W]. May be called from several threads. Throws std::system_error
 /// if they cannot be read.
 using ReadRgb = std::function<void(std::size_t frame, std::span<uint8_t> rgb)>;
+
+/// Reads which pixels of a frame are used, [H,W]: 1, or 0 where its mask is black and where the frame is
+/// padded. As ReadRgb.
+using ReadMask = std::function<void(std::size_t frame, std::span<uint8_t> used)>;
 
 /// Frames of one size. Their pixels lie in memory, in a scratch folder, or in their .safetensors file.
 struct FrameSet {
@@ -49,9 +59,14 @@ struct FrameSet {
   std::vector<Frame> frames;          // at least one
   std::vector<std::string> warnings;  // of skipped files and of a video that ends early, one line each
   ReadRgb read_rgb;
+  ReadMask read_mask;                  // empty: there are no masks
+  std::vector<std::string> not_taken;  // frames that the folder or list has beside these
   /// Reads a frame as planes [3,H,W] of floats in [0,1]. Only from .safetensors, where rgb is these rounded;
   /// else empty. Throws as read_rgb.
   std::function<void(std::size_t frame, std::span<float> values)> read_exact;
+  /// Reads the gray copy of the upright original, [gray_height,gray_width]. Empty where none are kept. Throws
+  /// as read_rgb.
+  std::function<void(std::size_t frame, std::span<uint8_t> gray)> read_gray;
 
   std::size_t frame_values() const {
     return 3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height);

@@ -94,6 +94,8 @@ Options unusual() {
   o.out = "tab\there\nline";
   o.exports = {"colmap", "glb"};
   o.export_images = "copy";
+  o.depth_format = "exr";
+  o.depth_size = "network";
   o.picture = "p.png";
   o.picture_size = "64x48";
   o.save_predictions = "p.safetensors";
