@@ -68,9 +68,16 @@ TEST_P(BlockPieces, OfTheProjectionAreWhatTheWholeHas) {
   EXPECT_TRUE(all.narrow(0, 0, kTokens).isnan().all().item<bool>());
   for (int64_t part = 0; part < 3; ++part) {
     at::Tensor alone = at::full({kFrames * kTokens, kHeads, kDim / kHeads}, NAN, at::kDouble);
-    block.project_part_into(alone, part, rows, turn);
-    EXPECT_LE((alone - whole.select(1, part)).abs().max().item<double>(), 1e-12) << part;
+    block.project_part_into(alone, part, rows);
+    // Each token is merged with itself alone.
+    const at::Tensor tokens = at::arange(kFrames * kTokens + 1);
+    at::Tensor means = at::full_like(alone, NAN);
+    if (part < 2) block.merge_into(means, part, alone, turn, tokens.slice(0, 0, -1), tokens);
+    EXPECT_LE(((part < 2 ? means : alone) - whole.select(1, part)).abs().max().item<double>(), 1e-12) << part;
   }
+  at::Tensor normed = at::full(rows.sizes(), NAN, at::kDouble);
+  block.norm_into(normed, rows);
+  EXPECT_LE((block.project_values(normed) - whole.select(1, 2)).abs().max().item<double>(), 1e-12);
   at::Tensor metric = at::full(rows.sizes(), NAN, at::kDouble);
   block.metric_into(metric, rows);
   EXPECT_EQ(metric.scalar_type(), block.metric_type());
@@ -89,9 +96,9 @@ TEST_P(BlockPieces, GoOnlyIntoRoomOfTheirShape) {
   at::Tensor narrow = at::empty({kTokens - 1, 3, kHeads, kDim / kHeads}, at::kDouble);
   at::Tensor part = at::empty({kTokens, kHeads, kDim / kHeads}, at::kDouble);
   EXPECT_THROW(block.project_into(narrow, rows, &rope), c10::Error);
-  EXPECT_THROW(block.project_part_into(part, 3, rows, &rope), c10::Error);
+  EXPECT_THROW(block.project_part_into(part, 3, rows), c10::Error);
   at::Tensor apart = at::empty({kTokens, 3, kHeads, kDim / kHeads}, at::kDouble).select(1, 0);
-  EXPECT_THROW(block.project_part_into(apart, 0, rows, &rope), c10::Error);
+  EXPECT_THROW(block.project_part_into(apart, 0, rows), c10::Error);
 }
 
 TEST(Block, RefusesPartsOfFramesWhereTokensAreRotated) {
@@ -101,8 +108,7 @@ TEST(Block, RefusesPartsOfFramesWhereTokensAreRotated) {
 }
 
 TEST(Model, RunsOnTwoThreadsAtOnceAsOnOne) {
-  const WeightFile file =
-      WeightFile::open(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/weights.pt");
+  const WeightFile file = WeightFile::open(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/weights.pt");
   const TensorSource source = testing::source_of(file);
   const testing::Tensors golden =
       testing::load_tensors(std::filesystem::path(VGGT_FIXTURES) / "golden/nano/frames2_42x56.safetensors");

@@ -59,9 +59,9 @@ TEST(MemoryPlan, OneBlockOfASmallModelByHand) {
   EXPECT_EQ(term(plan, "global_block", "residual").bytes, 24 * 8 * 4);
   EXPECT_EQ(term(plan, "global_block", "first half of a layer").bytes, 24 * 8 * 4);  // the last layer is kept
   EXPECT_EQ(term(plan, "global_block", "camera tokens").bytes, 3 * 16 * 4);
-  // The MLP: attention's output; a copy of the piece; norm2 and the hidden layer in bf16.
+  // The MLP: attention's output; a copy of the piece; its sum; norm2 and the hidden layer in bf16.
   EXPECT_EQ(plan.peak_bytes("global_block"),
-            plan.weight_bytes + 2 * 24 * 8 * 4 + 3 * 16 * 4 + 24 * 8 * (2 + 4 + 2 + 4 * 2));
+            plan.weight_bytes + 2 * 24 * 8 * 4 + 3 * 16 * 4 + 24 * 8 * (2 + 4 + 4 + 2 + 4 * 2));
   EXPECT_EQ(plan.peak_bytes("depth_head"), 0);
   EXPECT_EQ(plan.pinned_bytes, 0);
 }

@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <tuple>
+#include <vector>
 
 #include "model/layers/rope.h"
+#include "model/layers/rope_params.h"
 #include "model/layers/row_passes.h"
 
 namespace vggt {
@@ -116,18 +118,22 @@ TEST_P(RowPassesCuda, AdditionsAndTheNormBehindThem) {
     const at::Tensor same = before.addcmul(added, gamma);
     at::Tensor all = at::cat({normal(8), before, normal(8)}), guards = all.clone();
     at::Tensor rows = all.narrow(0, 8, 517), memory = room(517), y = memory.narrow(0, 8, 517);
-    add_norm_rows_(y, rows, {values, gamma, merged ? &row_of : nullptr}, norm);
+    add_norm_rows(y, rows, rows, {values, gamma, merged ? &row_of : nullptr}, norm);
     EXPECT_LE(error_of(rows, sum), 2 * error_of(same, sum) + 0x1p-24);
     expect_near(y, norm(same), exact_norm(rows, norm));
     expect_sentinels(memory);
     EXPECT_TRUE(at::equal(all.narrow(0, 0, 8), guards.narrow(0, 0, 8)));
     EXPECT_TRUE(at::equal(all.narrow(0, 525, 8), guards.narrow(0, 525, 8)));
-    at::Tensor again = before.clone();
-    add_rows_(again, {values, gamma, merged ? &row_of : nullptr});
+    at::Tensor again = before.clone(), elsewhere = at::full_like(before, NAN),
+               other_y = at::full_like(y, NAN);
+    add_rows(again, again, {values, gamma, merged ? &row_of : nullptr});
     EXPECT_TRUE(at::equal(again, rows));
+    add_norm_rows(other_y, elsewhere, before, {values, gamma, merged ? &row_of : nullptr}, norm);
+    EXPECT_TRUE(at::equal(elsewhere, rows));
+    EXPECT_TRUE(at::equal(other_y, y));
     if (merged) continue;
     at::Tensor in_place = values.clone(), third = before.clone();
-    add_norm_rows_(in_place, third, {in_place, gamma}, norm);
+    add_norm_rows(in_place, third, third, {in_place, gamma}, norm);
     EXPECT_TRUE(at::equal(in_place, y));
   }
 }
@@ -214,6 +220,55 @@ TEST_P(NormRopeCuda, IsTheCpusInFloat64) {
       EXPECT_TRUE(at::equal(qkv.select(1, other), before.select(1, other))) << other;
     }
   }
+}
+
+/// Rows of 0, 1, 2, ... members, and some that all warps of a block share.
+std::vector<int64_t> lengths_of_rows() {
+  std::vector<int64_t> lengths{0, 1, 1, 2, 3, 0, 5, 31, 32, 33, 63, 64, 65, 66, 128, 1};
+  for (int64_t i = 0; i < 30; ++i) lengths.push_back(1 + i % 4);
+  lengths.insert(lengths.end(), {500, 1, 3000, 700, 2});
+  return lengths;
+}
+
+TEST_P(NormRopeCuda, MeansAreThoseInFloat64) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  at::manual_seed(13);
+  const auto [type, A, D] = GetParam();
+  const int64_t rows = 3, columns = 5, special = 5, T = 7 * (special + rows * columns);
+  const auto state = type == at::kDouble ? at::kDouble : at::kFloat;
+  const at::TensorOptions gpu = at::device(at::kCUDA).dtype(state);
+  const Rope rope(rows, columns, special, D, 100, gpu);
+  Rope exact_rope = rope;
+  exact_rope.cosine = rope.cosine.cpu().to(at::kDouble);
+  exact_rope.sine = rope.sine.cpu().to(at::kDouble);
+  const at::Tensor weight = 1 + 0.3 * at::randn({D}, gpu), bias = 0.3 * at::randn({D}, gpu);
+  at::Tensor x = (at::randn({T, A, D}, gpu) * 2 + 0.5).to(type);
+  const at::Tensor before = x.cpu().to(at::kDouble);
+  std::vector<int64_t> offsets{0};
+  for (const int64_t length : lengths_of_rows()) offsets.push_back(offsets.back() + length);
+  const auto M = static_cast<int64_t>(offsets.size()) - 1;
+  const at::Tensor members = at::randint(T, {offsets.back()}, at::kLong),
+                   starts = at::tensor(offsets, at::kLong);
+  at::Tensor exact = at::empty({M, A, D}, at::kDouble);
+  norm_rope_mean_into(exact, before, weight.cpu().to(at::kDouble), bias.cpu().to(at::kDouble), 1e-5,
+                      exact_rope, members, starts);
+  // The middle third of rows of three, between rows of sentinels.
+  at::Tensor all = at::full({M + 2, 3, A, D}, 77, x.options());
+  at::Tensor means = all.narrow(0, 1, M).select(1, 1), alone = at::empty({M, A, D}, x.options()),
+             there = at::empty({M, A, D}, x.options().device(at::kCPU));
+  for (at::Tensor* to : {&means, &alone, &there}) {
+    at::Tensor copy = x.clone();
+    norm_rope_mean_into(*to, copy, weight, bias, 1e-5, rope, members.to(at::kCUDA), starts.to(at::kCUDA));
+  }
+  EXPECT_TRUE(at::equal(means, alone));
+  const double step = error_of(exact.to(type), exact);
+  const double bound = type == at::kDouble ? 1e-13 : type == at::kFloat ? 1e-6 : step;
+  // Elsewhere than in the kernel what is averaged has been rounded too.
+  EXPECT_LE(error_of(alone.cpu(), exact), (norm_rope_mean_takes(D) ? 1.1 : 3) * bound);
+  EXPECT_LE(error_of(there, exact), 3 * bound);
+  EXPECT_TRUE((alone.cpu()[0] == 0).all().item<bool>());
+  all.narrow(0, 1, M).select(1, 1).fill_(77);
+  EXPECT_TRUE((all == 77).all().item<bool>());
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndHeads, NormRopeCuda,
