@@ -43,7 +43,8 @@ ROOMS = {
     "app/adjust": "app/events app/scene io/scene io/frames",
     "app/eval": "app/events app/scene io/files io/frames io/scene",
     "app/report": "app/options app/scene io/files io/scene",
-    "app/run": "app/events app/options app/scene app/adjust app/report io/files io/frames io/scene io/weights "
+    "app/export": "app/options app/scene app/report io/files io/frames io/scene",
+    "app/run": "app/events app/options app/scene app/adjust app/report app/export io/files io/frames io/scene io/weights "
                "attention:floor attention/tune model:floor model/state model",
     "app/cli": "app/events app/options app/scene app/eval app/report app/run io/files io/weights model:floor model "
                "attention/bench",

@@ -24,6 +24,7 @@ void run_reconstruct_command(const Options& options, Console& console) {
           scene_text(path, static_cast<std::size_t>(result.report.points), result.report.total_seconds));
     }
     if (file.what == Output::picture) console.result(path + ": picture");
+    if (file.what == Output::exported) console.result(path + ": exported");
     if (file.what == Output::predictions) console.result(path + ": predictions");
   }
 }

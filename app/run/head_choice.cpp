@@ -1,5 +1,6 @@
 #include "app/run/head_choice.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -31,7 +32,10 @@ Heads default_heads(const Options& options, const Heads& in_weights) {
   if (!options.save_predictions.empty())
     return {in_weights.camera, in_weights.depth, in_weights.points, tracks};
   const bool from_depth = options.points == "depth" && in_weights.depth && in_weights.camera;
-  return {in_weights.camera, from_depth, !from_depth && in_weights.points, tracks};
+  const bool exported = std::ranges::any_of(
+      options.exports, [](const std::string& name) { return name == "depth" || name == "confidence"; });
+  return {in_weights.camera, from_depth || (exported && in_weights.depth), !from_depth && in_weights.points,
+          tracks};
 }
 
 CloudSource cloud_source(const Options& options, const Heads& run) {

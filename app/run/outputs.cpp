@@ -41,6 +41,7 @@ OutputPaths plan_outputs(const std::string& out, const std::string& picture,
   } else {
     throw std::invalid_argument("out: '" + out + "' must end in .ply or name a folder");
   }
+  paths.base = base;
   paths.cloud = base.string() + ".ply";
   paths.cameras = base.string() + ".cameras.json";
   paths.trajectory = base.string() + ".tum";

@@ -9,6 +9,7 @@ namespace vggt {
 /// The files that --out, --picture and --save-predictions name. Without --out only `predictions`.
 struct OutputPaths {
   std::optional<std::filesystem::path> cloud, cameras, trajectory, report, picture, predictions;
+  std::optional<std::filesystem::path> base;  // all names of --out's files but their extensions
   bool names_cloud = false;  // --out ends in .ply, so a cloud is asked for
 
   std::vector<std::filesystem::path> all() const;

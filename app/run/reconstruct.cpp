@@ -3,6 +3,7 @@
 #include <optional>
 #include <sstream>
 
+#include "app/export/export_scene.h"
 #include "app/report/picture.h"
 #include "app/report/summary.h"
 #include "app/run/attention_cache.h"
@@ -83,6 +84,21 @@ FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space,
   return frames;
 }
 
+/// What exports name; throws where they cannot.
+std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames) {
+  const ExportPlan& exports = plan.outputs.exports;
+  if (exports.files().empty() && exports.folders().empty()) return std::nullopt;
+  return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
+}
+
+std::string thinning_text(int64_t all, int64_t kept, double side) {
+  std::ostringstream text;
+  text.precision(3);
+  text << "the cloud is thinned from " << all << " to " << kept << " points, one in each cube of side "
+       << side << "; --max-points 0 keeps all";
+  return text.str();
+}
+
 /// A scene and its points, where one is made.
 struct FilteredScene {
   BuiltScene built;
@@ -101,16 +117,25 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   SceneCloud cloud(*builder, plan.scene.filters, in_memory, built);
   times.count("filters");
   for (const FilterCount& filter : built.filters) events.detail(filter_text(filter));
+  if (const auto side = cloud.thinned_by()) events.info(thinning_text(built.points, cloud.size(), *side));
   if (cloud.size() == 0) events.warn("the cloud has no points");
   return FilteredScene{std::move(built), std::move(cloud)};
 }
 
-/// The scene's files but its report. cameras: none without the camera head.
-void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras, const SceneCloud* cloud,
-                 StagedFiles& files) {
+/// The scene's files but its report and the exports. cameras: none without the camera head. Returns where the
+/// cloud lies, if one was written.
+std::optional<std::filesystem::path> write_scene(const OutputPlan& plan,
+                                                 const std::vector<FrameCamera>& cameras,
+                                                 const SceneCloud* cloud, StagedFiles& files) {
   const OutputPaths& paths = plan.paths;
-  if (!paths.cloud) return;
-  if (cloud) files.write(*paths.cloud, [&](const auto& place) { cloud->write(place); });
+  std::optional<std::filesystem::path> cloud_file;
+  if (!paths.cloud) return cloud_file;
+  if (cloud) {
+    files.write(*paths.cloud, [&](const auto& place) {
+      cloud->write(place);
+      cloud_file = place;
+    });
+  }
   if (paths.picture) {
     const int width = plan.picture_width, height = plan.picture_height;
     std::vector<Camera> drawn;
@@ -118,9 +143,10 @@ void write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras
     const Picture picture = draw_picture(cloud ? cloud->in_memory() : PointCloud(), drawn, width, height);
     files.write(*paths.picture, [&](const auto& place) { write_image(place, width, height, picture.rgb); });
   }
-  if (cameras.empty()) return;
+  if (cameras.empty()) return cloud_file;
   files.write(*paths.cameras, [&](const auto& place) { write_cameras_json(place, cameras); });
   files.write(*paths.trajectory, [&](const auto& place) { write_tum(place, cameras); });
+  return cloud_file;
 }
 
 void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network, Report& report) {
@@ -193,6 +219,11 @@ void finish(const RunPlan& plan, bool has_cloud, const StageTimes& times, const 
   wrote(paths.report, Output::report);
   wrote(paths.picture, Output::picture);
   wrote(paths.predictions, Output::predictions);
+  const ExportPlan& exports = plan.outputs.exports;
+  for (const auto* path : {&exports.colmap, &exports.nerfstudio, &exports.kitti, &exports.glb, &exports.depth,
+                           &exports.confidence}) {
+    wrote(*path, Output::exported);
+  }
 }
 
 /// Where frames and depth maps lie; in a run's own folder where there is one.
@@ -216,6 +247,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   times.restart();
   const auto space = std::make_shared<HostSpace>(storage_of(plan, resume));
   const FrameSet frames = frames_of(plan, space, events);
+  const std::optional<ExportedImages> images = exported_images(plan, frames);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
   const Vggt model = loader.wait(events);
@@ -244,14 +276,27 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
   warn_of_lost_frames(frames, sink.cameras(), events);
+  if (const auto placement = place(plan.placement, frames, sink.cameras(), events)) {
+    sink.move(placement->similarity);
+    result.report.poses += (result.report.poses.empty() ? "" : ", ") + placement->summary;
+  }
+  result.tracks = sink.take_tracks();
   const std::optional<FilteredScene> scene = filtered_scene(plan, sink, times, events);
   if (scene) report_scene(plan.scene, scene->built, scene->cloud.size(), result.report);
 
   result.cameras =
       frame_cameras(frames, sink.cameras(), scene ? scene->built.mean_confidence : std::vector<double>());
-  write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, files);
+  const auto cloud = write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, files);
   sink.finish_predictions();
   times.count("write");
+  if (images) {
+    const FrameWork work{plan.frames.threads, [&events] { events.check_stop(); }};
+    export_scene(
+        plan.outputs.exports, *images,
+        {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width, work},
+        files);
+    times.count("export");
+  }
   finish(plan, scene.has_value(), times, events, files, result);
   return result;
 }
@@ -259,7 +304,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 }  // namespace
 
 Reconstruction reconstruct(const RunPlan& plan, const Events& events) {
-  StagedFiles files(plan.outputs.paths.all());
+  StagedFiles files(plan.outputs.files(), plan.outputs.folders());
   std::optional<Resume> resume;
   if (plan.checkpoint_seconds) resume.emplace(plan, files.hidden_folders());
   try {
@@ -276,9 +321,10 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events) {
 std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const OutputPaths& paths = plan.outputs.paths;
   const ModelOptions& model = plan.model.options;
-  check_writable(paths.all());
+  check_writable(plan.outputs.files(), plan.outputs.folders());
   for (const std::string& note : plan.notes) events.info(note);
   const FrameSet frames = frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), events);
+  exported_images(plan, frames);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);
@@ -299,7 +345,9 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
-  for (const auto& path : paths.all()) {
+  std::vector<std::filesystem::path> outputs = plan.outputs.files();
+  for (const auto& folder : plan.outputs.folders()) outputs.push_back(folder);
+  for (const auto& path : outputs) {
     const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
     if (!without_cloud) lines.push_back("output:    " + path.string());
   }

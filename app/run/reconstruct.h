@@ -11,9 +11,9 @@
 
 namespace vggt {
 
-enum class Output { cloud, cameras, trajectory, report, picture, predictions };
+enum class Output { cloud, cameras, trajectory, report, picture, predictions, exported };
 
-/// A file that a run wrote, and what it holds.
+/// A file, or a folder, that a run wrote, and what it holds.
 struct WrittenFile {
   std::filesystem::path path;
   Output what = Output::cloud;

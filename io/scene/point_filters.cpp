@@ -30,6 +30,7 @@ open3d::geometry::PointCloud to_open3d(const PointCloud& cloud, bool with_colors
   if (!with_colors) return result;
   result.colors_.reserve(cloud.colors.size());
   for (const auto& color : cloud.colors) result.colors_.push_back(color.cast<double>());
+  for (const auto& normal : cloud.normals) result.normals_.push_back(normal.cast<double>());
   return result;
 }
 
@@ -60,6 +61,10 @@ PointCloud voxel_downsample(const PointCloud& cloud, double voxel_size) {
   for (const auto& color : sparse->colors_) {
     result.colors.push_back(color.array().round().min(255).max(0).matrix().cast<uint8_t>());
   }
+  for (const Eigen::Vector3d& normal : sparse->normals_) {
+    const Eigen::Vector3d unit = normal.stableNormalized();  // those of a voxel may cancel each other
+    result.normals.push_back(unit.isZero() ? Eigen::Vector3f(0, 0, -1) : Eigen::Vector3f(unit.cast<float>()));
+  }
   return result;
 }
 
@@ -77,10 +82,7 @@ PointCloud remove_outliers(const PointCloud& cloud, int neighbors, double std_ra
   PointCloud result;
   result.points.reserve(kept.size());
   result.colors.reserve(kept.size());
-  for (const std::size_t i : kept) {
-    result.points.push_back(cloud.points[i]);
-    result.colors.push_back(cloud.colors[i]);
-  }
+  for (const std::size_t i : kept) result.add(cloud, i);
   return result;
 }
 

@@ -5,9 +5,9 @@
 
 namespace vggt {
 
-/// One point for each voxel of this side (world units), with the average position and colour of its points,
-/// by Open3D. Throws std::invalid_argument: a side that is not positive, or too small for Open3D's integer
-/// grid; points that are not finite; colours that differ in number.
+/// One point for each voxel of this side (world units), with the average position, colour and normal of its
+/// points, by Open3D. Throws std::invalid_argument: a side that is not positive, or too small for Open3D's
+/// integer grid; points that are not finite; colours that differ in number.
 PointCloud voxel_downsample(const PointCloud& cloud, double voxel_size);
 /// Drops points whose mean distance to their neighbours is more than std_ratio standard deviations above the
 /// average, by Open3D. Returns the cloud as it is where this rule has no answer: no more points than

@@ -1,0 +1,189 @@
+#include "app/export/export_scene.h"
+
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "app/export/export_maps.h"
+#include "app/report/picture.h"
+#include "app/report/picture_view.h"
+#include "io/scene/colmap_model.h"
+#include "io/scene/glb.h"
+#include "io/scene/kitti.h"
+#include "io/scene/ply.h"
+#include "io/scene/transforms_json.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSparsePoints = 200'000;  // to begin splatting with
+constexpr int64_t kGlbPoints = 2'000'000;   // 40 MB, which browsers show
+constexpr std::size_t kFewestObservations = 2;
+
+/// Gives images of one camera, stored in one way, one number and one set of intrinsics.
+void share_intrinsics(std::vector<FrameCamera>& images, const std::vector<int>& turns) {
+  std::map<std::pair<int, int>, std::size_t> first;  // image of each camera and turn
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    Camera& camera = images[i].camera;
+    if (camera.camera_id < 0) continue;
+    const std::size_t known = first.try_emplace({camera.camera_id, turns[i]}, i).first->second;
+    const Camera& shared = images[known].camera;
+    const bool same_size = camera.width == shared.width && camera.height == shared.height;
+    camera.camera_id = same_size ? static_cast<int>(known) : -1;
+    if (!same_size) continue;
+    camera.k = shared.k;
+    camera.distortion = shared.distortion;
+  }
+}
+
+/// A track as the exported images show it; nothing where too few of them do.
+std::optional<Track> exported_track(const Track& track, const std::vector<int>& image_of,
+                                    const std::vector<std::optional<ViewedImage>>& views) {
+  Track result = track;
+  result.observations.clear();
+  for (const Observation& seen : track.observations) {
+    const auto frame = static_cast<std::size_t>(seen.frame);
+    if (image_of[frame] < 0) continue;
+    const Eigen::Vector2d pixel = views[frame]->from_original(seen.pixel);
+    if (pixel.allFinite()) result.observations.push_back({image_of[frame], pixel});
+  }
+  if (result.observations.size() < kFewestObservations) return std::nullopt;
+  return result;
+}
+
+/// For a JSON file in `folder`: an original's path, relative to it where that can be.
+std::string path_from(const fs::path& folder, const fs::path& original) {
+  std::error_code ignored;
+  const fs::path from = fs::weakly_canonical(fs::absolute(folder), ignored);
+  const fs::path to = fs::weakly_canonical(original.parent_path(), ignored) / original.filename();
+  const fs::path relative = to.lexically_relative(from);
+  return (relative.empty() ? to : relative).generic_string();
+}
+
+/// Fills a folder's images/ with copies, or with links to those that another export has.
+void place_copies(const fs::path& folder, const ExportedImages& images, const ExportInput& input,
+                  std::optional<fs::path>& placed) {
+  const fs::path here = folder / "images";
+  fs::create_directory(here);
+  if (!placed) {
+    images.write_copies(here, input.cameras, input.work);
+    placed = here;
+    return;
+  }
+  fs::copy(*placed, here, fs::copy_options::recursive | fs::copy_options::create_hard_links);
+}
+
+void export_colmap(const fs::path& folder, const ExportedImages& images, const ExportInput& input,
+                   const ExportedScene& scene, std::optional<fs::path>& placed) {
+  fs::create_directories(folder / "sparse/0");
+  write_colmap_model(folder / "sparse/0", scene);
+  if (images.are_copies()) return place_copies(folder, images, input, placed);
+  std::error_code ignored;  // where the file system has no links, the model is whole without
+  fs::create_directory_symlink(images.originals(), folder / "images", ignored);
+}
+
+/// place: where `folder` is made.
+void export_nerfstudio(const fs::path& place, const fs::path& folder, const ExportPlan& plan,
+                       const ExportedImages& images, const ExportInput& input, const ExportedScene& scene,
+                       std::optional<fs::path>& placed) {
+  std::vector<std::string> maps;
+  if (plan.depth && !plan.network_size && plan.map_format != MapFormat::exr)
+    maps = map_names(images, input.cameras.size(), plan.map_format);
+  std::vector<NerfFrame> frames;
+  std::size_t image = 0;
+  for (std::size_t i = 0; i < input.cameras.size(); ++i) {
+    if (!input.cameras[i].camera.valid) continue;
+    NerfFrame frame{scene.images[image++], {}};
+    frame.image.file = images.are_copies() ? "images/" + images.name(i)
+                                           : path_from(folder, images.originals() / images.name(i));
+    if (!maps.empty() && input.depth && input.depth->has(static_cast<int>(i)))
+      frame.depth_file = "../" + plan.depth->filename().string() + "/" + maps[i];
+    frames.push_back(std::move(frame));
+  }
+  PointCloud points = scene.points;
+  for (const Track& track : scene.tracks) {
+    points.points.push_back(track.point_in_world.cast<float>());
+    points.colors.emplace_back(track.rgb[0], track.rgb[1], track.rgb[2]);
+  }
+  write_ply(place / "points.ply", points);
+  write_transforms_json(place / "transforms.json", frames, "points.ply");
+  if (images.are_copies()) place_copies(place, images, input, placed);
+}
+
+/// The edges of the cameras' frusta, in the colours of the picture.
+std::vector<ColoredLine> frustum_lines(const std::vector<FrameCamera>& cameras, const PointCloud& cloud) {
+  std::vector<Camera> drawn;
+  for (const FrameCamera& frame : cameras) {
+    if (frame.camera.valid) drawn.push_back(frame.camera);
+  }
+  std::vector<ColoredLine> lines;
+  const std::vector<Frustum> frusta = frustums_of(drawn, cloud.points);
+  for (std::size_t i = 0; i < frusta.size(); ++i) {
+    const Canvas::Color rgb = camera_color(i, frusta.size());
+    const auto& corners = frusta[i].corners;
+    for (std::size_t c = 0; c < corners.size(); ++c) {
+      const Eigen::Vector3f corner = corners[c].cast<float>();
+      lines.push_back({frusta[i].centre.cast<float>(), corner, rgb});
+      lines.push_back({corner, corners[(c + 1) % corners.size()].cast<float>(), rgb});
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+ExportedScene exported_scene(const ExportInput& input, const ExportedImages& images) {
+  ExportedScene scene;
+  std::vector<int> image_of(input.cameras.size(), -1), turns;
+  std::vector<std::optional<ViewedImage>> views(input.cameras.size());
+  for (std::size_t i = 0; i < input.cameras.size(); ++i) {
+    const FrameCamera& frame = input.cameras[i];
+    if (!frame.camera.valid) continue;
+    image_of[i] = static_cast<int>(scene.images.size());
+    views[i].emplace(frame.camera, images.view(i));
+    scene.images.push_back({images.name(i), frame.time_s, views[i]->camera(), frame.mean_confidence});
+    turns.push_back(images.view(i).quarter_turns);
+  }
+  share_intrinsics(scene.images, turns);
+  for (const Track& track : input.tracks) {
+    if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
+  }
+  if (scene.tracks.empty() && input.cloud) scene.points = sample_ply(*input.cloud, kSparsePoints);
+  return scene;
+}
+
+void export_scene(const ExportPlan& plan, const ExportedImages& images, const ExportInput& input,
+                  StagedFiles& files) {
+  if (plan.kitti) files.write(*plan.kitti, [&](const auto& place) { write_kitti(place, input.cameras); });
+  if (plan.glb) {
+    const PointCloud cloud = input.cloud ? sample_ply(*input.cloud, kGlbPoints) : PointCloud();
+    files.write(*plan.glb,
+                [&](const auto& place) { write_glb(place, cloud, frustum_lines(input.cameras, cloud)); });
+  }
+  if (plan.colmap || plan.nerfstudio) {
+    const ExportedScene scene = exported_scene(input, images);
+    std::optional<fs::path> placed;
+    if (plan.colmap) {
+      files.write_folder(*plan.colmap,
+                         [&](const auto& place) { export_colmap(place, images, input, scene, placed); });
+    }
+    if (plan.nerfstudio) {
+      files.write_folder(*plan.nerfstudio, [&](const auto& place) {
+        export_nerfstudio(place, *plan.nerfstudio, plan, images, input, scene, placed);
+      });
+    }
+  }
+  for (const auto& [folder, kind] :
+       {std::pair(&plan.depth, MapKind::depth), {&plan.confidence, MapKind::confidence}}) {
+    if (!*folder || !input.depth) continue;
+    files.write_folder(**folder, [&](const auto& place) {
+      export_maps(place, kind, plan, *input.depth, input.seen, input.network_width, images, input.cameras,
+                  input.work);
+    });
+  }
+}
+
+}  // namespace vggt

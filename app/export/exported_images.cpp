@@ -1,0 +1,186 @@
+#include "app/export/exported_images.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <stdexcept>
+#include <system_error>
+
+#include "io/frames/image_writer.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kJpegQuality = 95;
+
+/// Clockwise quarter turns from stored to upright, of EXIF's orientations; -1: mirrored.
+constexpr std::array<int, 9> kTurns = {0, 0, -1, 2, -1, -1, 1, -1, 3};
+
+bool is_jpeg(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  return extension == ".jpg" || extension == ".jpeg";
+}
+
+fs::path common_folder(const fs::path& a, const fs::path& b) {
+  fs::path common;
+  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && *i == *j; ++i, ++j) common /= *i;
+  return common;
+}
+
+/// Names that differ: of those that are the same all but the first get _2, _3, ... before their extension.
+void make_different(std::vector<std::string>& names) {
+  std::set<std::string> taken;
+  for (std::string& name : names) {
+    const fs::path path(name);
+    for (int number = 2; !taken.insert(name).second; ++number) {
+      name = (path.parent_path() / (path.stem().string() + "_" + std::to_string(number))).string() +
+             path.extension().string();
+    }
+  }
+}
+
+std::array<double, 3> interpolated_rgb(const RgbImage& image, double x, double y) {
+  const double left = std::clamp(x, 0.0, image.width - 1.0), top = std::clamp(y, 0.0, image.height - 1.0);
+  const int column = std::min(static_cast<int>(left), std::max(0, image.width - 2));
+  const int row = std::min(static_cast<int>(top), std::max(0, image.height - 2));
+  const double right = left - column, down = top - row;
+  const int next_column = std::min(column + 1, image.width - 1),
+            next_row = std::min(row + 1, image.height - 1);
+  const auto at = [&](int r, int c, std::size_t channel) {
+    const auto pixel =
+        static_cast<std::size_t>(r) * static_cast<std::size_t>(image.width) + static_cast<std::size_t>(c);
+    return static_cast<double>(image.rgb[3 * pixel + channel]);
+  };
+  std::array<double, 3> rgb{};
+  for (std::size_t c = 0; c < 3; ++c) {
+    rgb[c] = (1 - down) * ((1 - right) * at(row, column, c) + right * at(row, next_column, c)) +
+             down * ((1 - right) * at(next_row, column, c) + right * at(next_row, next_column, c));
+  }
+  return rgb;
+}
+
+/// The image without its camera's distortion; black where the original shows nothing.
+RgbImage undistorted(const RgbImage& image, const ViewedImage& view) {
+  RgbImage result{image.width, image.height, std::vector<uint8_t>(image.rgb.size())};
+  uint8_t* to = result.rgb.data();
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x, to += 3) {
+      const Eigen::Vector2d from = view.to_original({x, y});
+      const bool shown =
+          from.x() >= -.5 && from.x() <= image.width - .5 && from.y() >= -.5 && from.y() <= image.height - .5;
+      if (!shown) continue;
+      const std::array<double, 3> rgb = interpolated_rgb(image, from.x(), from.y());
+      for (std::size_t c = 0; c < 3; ++c) to[c] = static_cast<uint8_t>(std::lround(rgb[c]));
+    }
+  }
+  return result;
+}
+
+/// Throws where the original would go with a folder that an export replaces.
+void keep_apart(const fs::path& original, const std::vector<fs::path>& folders) {
+  std::error_code ignored;
+  const fs::path real = fs::weakly_canonical(original, ignored);
+  for (const fs::path& folder : folders) {
+    const fs::path replaced = fs::weakly_canonical(fs::absolute(folder), ignored);
+    if (common_folder(real, replaced) == replaced)
+      throw std::invalid_argument(folder.string() + ": would replace an input of this run");
+  }
+}
+
+}  // namespace
+
+ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, const FrameSet& frames)
+    : images_(source, frames), frames_(frames), source_(source), as_(plan.images) {
+  const std::size_t count = frames.frames.size();
+  if (images_.are_files()) settle_originals(plan);
+  keep_apart(source, plan.folders());
+  if (!plan.needs_images()) return;
+  const std::string why_not = why_not_originals();
+  if (as_ == ExportedAs::automatic) as_ = why_not.empty() ? ExportedAs::originals : ExportedAs::copies;
+  if (as_ == ExportedAs::originals && !why_not.empty())
+    throw std::invalid_argument("export-images: refer cannot be, as " + why_not + "; give copy");
+  turns_.assign(count, 0);
+  if (as_ == ExportedAs::originals) {
+    for (std::size_t i = 0; i < count; ++i) turns_[i] = kTurns[static_cast<std::size_t>(orientations_[i])];
+  } else {
+    name_copies();
+  }
+}
+
+void ExportedImages::settle_originals(const ExportPlan& plan) {
+  std::vector<fs::path> paths;
+  const std::vector<fs::path> folders = plan.folders();
+  for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
+    paths.push_back(fs::absolute(images_.file(i)).lexically_normal());
+    keep_apart(paths.back(), folders);
+    const fs::path folder = paths.back().parent_path();
+    originals_ = i == 0 ? folder : common_folder(originals_, folder);
+    if (plan.needs_images()) orientations_.push_back(images_.orientation(i));
+  }
+  for (const fs::path& path : paths) names_.push_back(path.lexically_relative(originals_).generic_string());
+}
+
+/// Why exports cannot name the originals; empty if they can.
+std::string ExportedImages::why_not_originals() const {
+  if (!images_.are_files()) return "the frames are no image files of their own";
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";
+    if (kTurns[static_cast<std::size_t>(orientations_[i])] < 0) return names_[i] + " is stored mirrored";
+  }
+  return {};
+}
+
+void ExportedImages::name_copies() {
+  if (!images_.are_files()) {
+    const char* extension = images_.are_video() ? ".jpg" : ".png";
+    for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
+      char number[24];
+      std::snprintf(number, sizeof number, "_%06lld", static_cast<long long>(images_.number(i)));
+      names_.push_back(source_.stem().string() + number + extension);
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const bool as_it_is = as_ == ExportedAs::copies && orientations_[i] == 1;
+    if (!as_it_is && !is_jpeg(names_[i])) names_[i] = fs::path(names_[i]).replace_extension(".png").string();
+  }
+  make_different(names_);
+}
+
+void ExportedImages::write_copies(const fs::path& folder, const std::vector<FrameCamera>& cameras,
+                                  const FrameWork& work) const {
+  for (const std::string& name : names_) fs::create_directories((folder / name).parent_path());
+  const auto is_wanted = [&](std::size_t frame) { return cameras[frame].camera.valid; };
+  const auto write = [&](std::size_t frame, const RgbImage& image) {
+    const Camera& camera = cameras[frame].camera;
+    const fs::path path = folder / names_[frame];
+    if (!view(frame).undistorted || !camera.is_distorted())
+      return write_image(path, image.width, image.height, image.rgb, kJpegQuality);
+    const RgbImage changed = undistorted(image, ViewedImage(camera, view(frame)));
+    write_image(path, changed.width, changed.height, changed.rgb, kJpegQuality);
+  };
+  if (!images_.are_files()) {
+    return images_.read_all([&](std::size_t frame, const RgbImage& image) {
+      if (work.check_stop) work.check_stop();
+      if (is_wanted(frame)) write(frame, image);
+    });
+  }
+  for_each_frame(work, static_cast<int>(names_.size()), [&](int number, int) {
+    const auto frame = static_cast<std::size_t>(number);
+    if (!is_wanted(frame)) return;
+    if (as_ == ExportedAs::copies && orientations_[frame] == 1) {
+      fs::copy_file(images_.file(frame), folder / names_[frame]);
+    } else {
+      write(frame, images_.read_file(frame));
+    }
+  });
+}
+
+}  // namespace vggt
