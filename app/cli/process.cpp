@@ -33,6 +33,10 @@ void set_process_gpu_memory([[maybe_unused]] at::Device device,
   std::size_t free = 0, total = 0;
   const c10::DeviceGuard guard(device);
   if (cudaMemGetInfo(&free, &total) != cudaSuccess || total == 0) return;  // the run says why
+  // The driver keeps a stack for every thread that the GPU can hold: a quarter of a gigabyte for CUDA's
+  // default of 1024 bytes. Kernels that need more than the limit get it.
+  constexpr std::size_t kStackBytes = 128;
+  cudaDeviceSetLimit(cudaLimitStackSize, kStackBytes);
   at::globalContext().lazyInitDevice(at::kCUDA);
   c10::cuda::CUDACachingAllocator::setMemoryFraction(
       std::min(1.0, static_cast<double>(*bytes) / static_cast<double>(total)), device.index());

@@ -1,6 +1,7 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
-//   bench_model [--merge] [--tracks POINTS] [--gpu-gb X] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES
-//   [FRAMES...]
+//   bench_model [--merge] [--protect R] [--refresh N] [--metric N] [--tracks POINTS] [--gpu-gb X] DEVICE
+//   PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+// (--protect, --refresh and --metric: with --merge, as the program's --merge-protect and so on)
 // (--gpu-gb: a budget of all that the process takes of the device, with the weights on the host)
 // with the camera and the depth head, and with the tracker of so many query points where that is asked for.
 // Prints seconds per stage (median of the warm runs, with their spread) and, on a GPU, the peak of allocated
@@ -157,21 +158,25 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
 int main(int argc, char** argv) {
   int64_t query_points = 0;
   bool merge = false;
+  vggt::MergeOptions merging;
   double gpu_gb = 0;
   while (argc > 2 && std::string(argv[1]).starts_with("--")) {
     const std::string flag = argv[1];
     const int taken = flag == "--merge" ? 1 : 2;
     if (flag == "--merge") merge = true;
+    if (flag == "--protect") merging.protect = std::stod(argv[2]);
+    if (flag == "--refresh") merging.refresh = std::stoll(argv[2]);
+    if (flag == "--metric") merging.metric = std::stoll(argv[2]);
     if (flag == "--tracks") query_points = std::stoll(argv[2]);
     if (flag == "--gpu-gb") gpu_gb = std::stod(argv[2]);
     argc -= taken;
     argv += taken;
   }
   if (argc < 6) {
-    std::fprintf(
-        stderr,
-        "usage: bench_model [--merge] [--tracks POINTS] [--gpu-gb X] DEVICE PRECISION HEIGHTxWIDTH REPEATS "
-        "FRAMES [FRAMES...]\n");
+    std::fprintf(stderr,
+                 "usage: bench_model [--merge] [--protect R] [--refresh N] [--metric N] [--tracks POINTS] "
+                 "[--gpu-gb X] "
+                 "DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
     return 2;
   }
   at::Device device(argv[1]);
@@ -189,13 +194,14 @@ int main(int argc, char** argv) {
   options.device = device;
   options.precision = precisions.at(argv[2]);
   options.heads = {true, true, false, query_points > 0};
-  if (merge) options.merge = vggt::MergeOptions{};
+  if (merge) options.merge = merging;
   if (gpu_gb > 0) {
     options.weights_on_host = true;
     constexpr double kProgram = 0.75e9, kFragments = 0.05;  // as in app/run/memory_limits.cpp
     options.budget.device = static_cast<int64_t>((1 - kFragments) * (gpu_gb * 1e9 - kProgram));
 #ifdef VGGT_CUDA
     c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+    cudaDeviceSetLimit(cudaLimitStackSize, 128);  // as in app/cli/process.cpp
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     at::globalContext().lazyInitDevice(at::kCUDA);
