@@ -12,7 +12,7 @@
 namespace vggt {
 
 /// Depths agree where they differ by at most this share of the one that is read off a map.
-constexpr double kDepthTolerance = 0.02;
+constexpr double kDepthTolerance = 0.01;
 
 /// Reads the depth of a frame along its camera's axis, [H,W]; NaN where it is not known. Called from several
 /// threads.

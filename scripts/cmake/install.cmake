@@ -44,7 +44,7 @@ if(VGGT_APP)
   install_headers(io/files/atomic_file.h io/files/host_storage.h io/files/piece_store.h
                   io/files/scratch_file.h io/files/scratch_folder.h io/frames/frames.h io/frames/pixel_map.h io/scene/camera.h
                   io/scene/cameras_json.h io/scene/colmap_text.h io/scene/depth_files.h io/scene/ply.h
-                  io/scene/point_cloud.h io/scene/point_filters.h io/scene/tracks.h io/scene/tum.h)
+                  io/scene/point_cloud.h io/scene/point_filters.h io/scene/pose_files.h io/scene/tracks.h io/scene/tum.h)
   # The whole run without the command line.
   export_targets(run vggt_run vggt_adjust vggt_export vggt_report vggt_scene vggt_options vggt_events)
   install_headers(app/events/events.h app/options/options.h app/options/options_yaml.h
