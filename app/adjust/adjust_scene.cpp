@@ -1,80 +1,44 @@
 #include "app/adjust/adjust_scene.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 #include <set>
-#include <span>
 
-#include "app/adjust/bundle_adjustment.h"
 #include "app/adjust/depth_correction.h"
-#include "app/scene/median.h"
+#include "app/adjust/found_tracks.h"
+#include "app/adjust/held_out.h"
+#include "app/adjust/image_matcher.h"
 
 namespace vggt {
 namespace {
 
-constexpr std::size_t kFewToTwice = 64;  // more frames are matched once
 constexpr std::size_t kFewestSightings = 30;
-constexpr double kOneFocal = 0.2;     // logarithm: focal lengths nearer to the median become the median
-constexpr double kDepthOfTwo = 0.15;  // prior of log_depth for two frames, whose matches leave much open
+constexpr double kOutlier = 5;         // standard deviations
+constexpr double kMostTrackError = 2;  // pixels of the original, or this share of its longer side
+constexpr double kMostTrackShare = 0.002;
+
+/// The passes, from what the network's errors need to what the originals show.
+constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 2}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
+    kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
+constexpr int kMostCoarse = 4;
+constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
+constexpr double kLeastDistortion = 1, kDistortionPays = 0.95;  // pixels of the original; share of an error
+
+/// Two digits after the point.
+std::string brief(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  return text.data();
+}
 
 /// Why these cameras cannot be adjusted; empty if they can.
 std::string obstacle(const std::vector<Camera>& cameras) {
   if (cameras.size() == 1) return "one frame";
   if (std::ranges::count_if(cameras, &Camera::valid) < 2) return "fewer than two frames have a camera";
-  if (cameras.size() > kMostAdjusted) return "more than " + std::to_string(kMostAdjusted) + " frames";
   return {};
-}
-
-/// The focal length in pixels of the original image: the mean of both axes' logarithms, for a photograph's
-/// pixels are square and the network's two focal lengths differ by up to 4 %.
-double original_focal(const Camera& camera) {
-  return std::sqrt(camera.k(0, 0) / camera.map.scale_x * camera.k(1, 1) / camera.map.scale_y);
-}
-
-/// Gives all cameras square pixels, those whose focal lengths are near the median that one, and those whose
-/// original images are known the principal point in its middle.
-std::vector<Camera> with_common_intrinsics(std::vector<Camera> cameras) {
-  std::vector<double> focals;
-  for (const Camera& camera : cameras) {
-    if (camera.valid) focals.push_back(original_focal(camera));
-  }
-  const double middle = median(std::span(focals));
-  for (Camera& camera : cameras) {
-    if (!camera.valid) continue;
-    const double own = original_focal(camera);
-    const double focal = std::abs(std::log(own / middle)) < kOneFocal ? middle : own;
-    camera.k(0, 0) = focal * camera.map.scale_x;
-    camera.k(1, 1) = focal * camera.map.scale_y;
-    if (camera.original_width == 0 || camera.original_height == 0) continue;
-    camera.k(0, 2) = camera.map.network_x((camera.original_width - 1) / 2.0);
-    camera.k(1, 2) = camera.map.network_y((camera.original_height - 1) / 2.0);
-  }
-  return cameras;
-}
-
-/// The first valid camera is not free: it holds the world where it is.
-Bundle bundle_of(const std::vector<Camera>& cameras, const std::vector<Anchor>& anchors) {
-  Bundle bundle;
-  bool first = true;
-  for (const Camera& camera : cameras) {
-    bundle.cameras.push_back(camera.valid ? camera : Camera());
-    bundle.free.push_back(camera.valid && !first);
-    first = first && !camera.valid;
-  }
-  bundle.anchors = anchors;
-  return bundle;
-}
-
-/// The given cameras with the poses and the focal lengths of the bundle.
-std::vector<Camera> adjusted(const Bundle& bundle, std::vector<Camera> given) {
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (!given[i].valid) continue;
-    const Camera& camera = bundle.cameras[i];
-    given[i].cam_from_world = camera.cam_from_world;
-    given[i].k(0, 0) = camera.k(0, 0) * std::exp(bundle.log_focal);
-    given[i].k(1, 1) = camera.k(1, 1) * std::exp(bundle.log_focal);
-  }
-  return given;
 }
 
 /// The pairs of frames that have sightings.
@@ -87,46 +51,152 @@ std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle) {
   return {pairs.begin(), pairs.end()};
 }
 
-}  // namespace
+/// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
+/// sightings are.
+void drop_outliers(Bundle& bundle) {
+  const std::vector<double> errors = sighting_errors(bundle);
+  std::vector<int> kept(bundle.anchors.size(), 0);
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    kept[static_cast<std::size_t>(bundle.sightings[i].anchor)] += errors[i] < kOutlier ? 1 : -1;
+  std::vector<Sighting> left;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i] < kOutlier && kept[static_cast<std::size_t>(bundle.sightings[i].anchor)] > 0)
+      left.push_back(bundle.sightings[i]);
+  }
+  bundle.sightings = std::move(left);
+}
 
-AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras,
-                           const Events& events) {
-  AdjustedScene result;
-  if (const std::string why = obstacle(cameras); !why.empty()) {
+class SceneAdjustment {
+ public:
+  SceneAdjustment(const MatchInput& input, const std::vector<Camera>& cameras, const AdjustOptions& options,
+                  const Events& events)
+      : input_(input),
+        cameras_(cameras),
+        events_(events),
+        options_(options),
+        matcher_(input, usable(cameras), events),
+        priors_(priors_of(cameras, options)),
+        model_(options.model.value_or(CameraModel::simple_pinhole)),
+        start_(bundle_of(input, cameras, options)) {
+    start_.anchors = matcher_.anchors();
+  }
+
+  AdjustedScene run() {
+    Bundle found = start_;
+    if (!coarse(found) || !pass(found, kFine, {}, true) || !pass(found, kFinest, {1, 15}, false))
+      return unchanged("too few matches between frames");
+    const double given = epipolar_error(bundle_as_given(cameras_), found.anchors, held_out_),
+                 adjusted = epipolar_error(found, found.anchors, held_out_);
+    if (!(adjusted <= given)) {
+      return unchanged("held-out matches are off by " + brief(adjusted) +
+                       " pixels with adjusted cameras, by " + brief(given) + " with the given ones");
+    }
+    return adjusted_scene(
+        found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
+  }
+
+ private:
+  static std::vector<bool> usable(const std::vector<Camera>& cameras) {
+    std::vector<bool> usable;
+    for (const Camera& camera : cameras) usable.push_back(camera.valid);
+    return usable;
+  }
+
+  /// Coarse passes until the matches that are held out no longer come much nearer.
+  bool coarse(Bundle& found) {
+    double before = std::numeric_limits<double>::infinity();
+    std::size_t matches = 0;
+    for (int i = 0; i < kMostCoarse; ++i) {
+      if (!pass(found, kCoarse, {}, false)) return i > 0;
+      const double error = epipolar_error(found, found.anchors, held_out_);
+      const bool settled =
+          error > kStillBetter * before &&
+          static_cast<double>(found.sightings.size()) * kStillBetter < static_cast<double>(matches);
+      before = error;
+      matches = found.sightings.size();
+      if (settled) break;
+    }
+    return true;
+  }
+
+  /// Matches once from the cameras found so far and adjusts to that; false where there are too few matches.
+  bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_distort) {
+    std::vector<Sighting> sightings = matcher_.match(found, matcher_.pairs(found, events_), how, events_);
+    std::vector<Sighting> held_out = hold_out(sightings);
+    if (sightings.size() < kFewestSightings || held_out.empty()) return false;
+    held_out_ = std::move(held_out);
+    found.sightings = std::move(sightings);
+    adjust_bundle(found, start_, priors_, schedule, events_);
+    if (may_distort && !options_.model && options_.intrinsics == Known::no) try_distortion(found);
+    drop_outliers(found);
+    if (found.sightings.size() < kFewestSightings) return false;
+    adjust_bundle(found, start_, priors_, {1, 5}, events_);
+    return true;
+  }
+
+  /// Frees k1 of all lenses, if with it held-out matches are nearer by a twentieth and it moves a corner of
+  /// the image by a pixel or more.
+  void try_distortion(Bundle& found) {
+    Bundle distorted = found;
+    for (LensFreedom& free : distorted.lens_free) free.k1 = true;
+    adjust_bundle(distorted, start_, priors_, {2, 15}, events_);
+    double most = 0;
+    for (std::size_t i = 0; i < distorted.lenses.size(); ++i) {
+      const Lens& lens = distorted.lenses[i];
+      const double corner = lens.centre.cwiseQuotient(lens.focal).norm();
+      most = std::max(most, std::abs(lens.distortion[0]) * std::pow(corner, 3) * lens.focal.x());
+    }
+    const double without = epipolar_error(found, found.anchors, held_out_),
+                 with = epipolar_error(distorted, distorted.anchors, held_out_);
+    if (!(most >= kLeastDistortion) || !(with < kDistortionPays * without)) return;
+    found = std::move(distorted);
+    model_ = CameraModel::simple_radial;
+  }
+
+  AdjustedScene adjusted_scene(const Bundle& found, const std::string& held_out) const {
+    AdjustedScene result;
+    result.changed = true;
+    result.cameras = cameras_of(found, cameras_, model_);
+    const std::vector<std::pair<int, int>> matched = matched_pairs(found);
+    std::vector<double> before;
+    for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
+    double side = 0;
+    for (const Camera& camera : cameras_)
+      side = std::max<double>(side, std::max(camera.original_width, camera.original_height));
+    result.tracks = found_tracks(input_, found, std::max(kMostTrackError, kMostTrackShare * side));
+    result.depth = correct_depth(input_, found, before, result.cameras, matched, events_);
+    result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
+                     std::to_string(matched.size()) + " pairs of frames" + held_out;
+    return result;
+  }
+
+  static AdjustedScene unchanged(const std::string& why) {
+    AdjustedScene result;
     result.summary = "not adjusted: " + why;
     return result;
   }
-  const std::vector<Camera> given = with_common_intrinsics(cameras);
-  const ImageMatcher matcher(input, given, events);
-  std::vector<double> before;
-  for (const Anchor& anchor : matcher.anchors()) before.push_back(anchor.log_depth);
-  BundlePriors priors;
-  if (std::ranges::count_if(cameras, &Camera::valid) == 2) priors.log_depth = kDepthOfTwo;
 
-  const Bundle start = bundle_of(given, matcher.anchors());
-  const std::vector<std::pair<int, int>> pairs = matcher.pairs(given, events);
-  Bundle bundle = start;
-  std::vector<Camera> found = given;
-  const int rounds = cameras.size() <= kFewToTwice ? 2 : 1;
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<Sighting> sightings = matcher.match(found, pairs, events);
-    if (sightings.size() < kFewestSightings) break;
-    bundle = start;
-    bundle.sightings = std::move(sightings);
-    adjust_bundle(bundle, priors, events);
-    found = adjusted(bundle, given);
-    result.changed = true;
-  }
-  if (!result.changed) {
-    result.summary = "not adjusted: too few matches between frames";
+  const MatchInput& input_;
+  const std::vector<Camera>& cameras_;
+  const Events& events_;
+  const AdjustOptions options_;
+  const ImageMatcher matcher_;
+  const BundlePriors priors_;
+  CameraModel model_;
+  Bundle start_;
+  std::vector<Sighting> held_out_;
+};
+
+}  // namespace
+
+AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras,
+                           const AdjustOptions& options, const Events& events) {
+  if (const std::string why = obstacle(cameras); !why.empty()) {
+    AdjustedScene result;
+    result.summary = "not adjusted: " + why;
     return result;
   }
-  const std::vector<std::pair<int, int>> matched = matched_pairs(bundle);
-  result.depth = correct_depth(input, bundle, before, found, matched, events);
-  result.cameras = std::move(found);
-  result.summary = "adjusted to " + std::to_string(bundle.sightings.size()) + " matches in " +
-                   std::to_string(matched.size()) + " pairs of frames";
-  return result;
+  return SceneAdjustment(input, cameras, options, events).run();
 }
 
 }  // namespace vggt

@@ -2,28 +2,35 @@
 #include <string>
 #include <vector>
 
-#include "app/adjust/image_matcher.h"
+#include "app/adjust/bundle_setup.h"
+#include "app/adjust/match_input.h"
 #include "app/events/events.h"
+#include "io/scene/camera.h"
+#include "io/scene/tracks.h"
 
 namespace vggt {
 
-constexpr std::size_t kMostAdjusted = 512;  // frames: the adjustment's matrix is dense
+/// The longest side, in pixels, at which frames are matched: to that the gray copies of the originals are
+/// reduced.
+constexpr int kMatchingSide = 1600;
 
 /// Cameras and depth maps after an adjustment, and one line about it.
 struct AdjustedScene {
-  bool changed = false;                   // false: too little to go by; cameras and depth are as they were
-  std::vector<Camera> cameras;            // empty where nothing changed
-  std::vector<std::vector<float>> depth;  // of each frame [H,W]; empty where nothing changed
+  bool changed = false;  // false: cameras and depth are as they were, and what follows is empty
+  std::vector<Camera> cameras;
+  std::vector<std::vector<float>> depth;  // of each frame [H,W]
+  std::vector<Track> tracks;              // points seen in three and more frames
   std::string summary;                    // such as "adjusted to 9446 matches in 111 pairs of frames"
 };
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same
-/// (image_matcher.h), then a bundle adjustment, both twice for few frames; depth maps follow
-/// (depth_correction.h). Cameras get square pixels of the original image, the median focal length where
-/// theirs is near it, and the principal point in the middle of the original where that is known. The first
-/// valid camera stays. Scenes of more than kMostAdjusted frames, or of fewer than two valid cameras, stay as
-/// they are; then input.depth is not looked at. Reports the progress of the stage "adjustment" in pairs,
-/// throws Stopped.
-AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras, const Events& events);
+/// (image_matcher.h), first at a small size and then at the originals' own, each followed by a bundle
+/// adjustment; depth maps follow (depth_correction.h). A tenth of the matches is held out: where the adjusted
+/// cameras explain these less well than the given ones, or there are too few matches, nothing changes. What
+/// the cameras share and which stay: bundle_setup.h. Scenes of fewer than two valid cameras stay as they are;
+/// then input.depth is not looked at. Reports the progress of the stage "adjustment" in pairs, throws
+/// Stopped.
+AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras,
+                           const AdjustOptions& options, const Events& events);
 
 }  // namespace vggt

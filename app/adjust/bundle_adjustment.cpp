@@ -1,13 +1,15 @@
 #include "app/adjust/bundle_adjustment.h"
 
-#include <Eigen/Cholesky>
-#include <Eigen/Geometry>
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <opencv2/core/utility.hpp>
 #include <span>
 #include <utility>
 
 #include "app/adjust/sighting_error.h"
+#include "app/adjust/tiled_matrix.h"
 #include "app/scene/median.h"
 
 namespace vggt {
@@ -15,14 +17,13 @@ namespace {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 
-constexpr int kIterations = 15, kTries = 5;
-// Cauchy's scale in standard deviations. It falls from the first to the last value: at first even sightings
-// that are far off count.
-constexpr double kFirstScale = 4, kScaleFactor = 0.6, kLastScale = 1;
+constexpr int kTries = 5;
+constexpr double kScaleFactor = 0.6, kLastScale = 1;
 constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
 constexpr double kBehind = 10;  // what a sighting behind its camera costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;
 constexpr double kConverged = 1e-5;  // relative change of the cost
+constexpr std::size_t kParts = 2;    // of the anchors, summed up one beside the other, then added in order
 
 Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
   const double angle = w.norm();
@@ -35,42 +36,98 @@ Eigen::Vector3d rotation_vector(const Eigen::Matrix3d& rotation) {
   return turn.angle() * turn.axis();
 }
 
-/// Sums over an anchor's sightings: products of its depth with its own camera, the focal length and itself.
+/// Focal length, aspect, k1 and k2 as they are adjusted: the first two are logarithms.
+Eigen::Vector4d numbers_of(const Lens& lens) {
+  return {std::log(lens.focal.x()), std::log(lens.focal.y() / lens.focal.x()), lens.distortion[0],
+          lens.distortion[1]};
+}
+
+Lens changed_by(Lens lens, const Eigen::Vector4d& change) {
+  lens.focal *= std::exp(change[0]);
+  lens.focal.y() *= std::exp(change[1]);
+  lens.distortion += change.tail<2>();
+  return lens;
+}
+
+/// Sums over an anchor's sightings: products of its depth with its own camera, its own lens and itself.
 struct AnchorSums {
-  Vector6d camera = Vector6d::Zero();
-  double focal = 0, hessian = 0, gradient = 0;
+  Vector6d camera = Vector6d::Zero(), lens = Vector6d::Zero();
+  double hessian = 0, gradient = 0;
+};
+
+/// Products of an anchor's depth with the camera and the lens of a sighting, where that is another lens.
+struct SightingProducts {
+  Vector6d camera = Vector6d::Zero(), lens = Vector6d::Zero();
+};
+
+/// The normal equations of poses and lenses; each is a node of six unknowns, of which lenses use four.
+struct Equations {
+  explicit Equations(TiledMatrix empty)
+      : hessian(std::move(empty)), gradient(Eigen::VectorXd::Zero(hessian.rows())) {}
+
+  template <class A, class B>
+  void add_product(int row, int column, double weight, const A& a, const B& b) {
+    if (row < 0 || column < 0) return;
+    if (row < column) return add_product(column, row, weight, b, a);
+    hessian.block(row, column).template topLeftCorner<A::ColsAtCompileTime, B::ColsAtCompileTime>() +=
+        weight * a.transpose() * b;
+  }
+  template <class A>
+  void add_gradient(int node, double weight, const A& a, const Eigen::Vector2d& error) {
+    if (node >= 0)
+      gradient.segment<A::ColsAtCompileTime>(TiledMatrix::kBlock * node) += weight * a.transpose() * error;
+  }
+
+  TiledMatrix hessian;
+  Eigen::VectorXd gradient;
+};
+
+/// What a step changes.
+struct Values {
+  std::vector<Eigen::Isometry3d> poses;
+  std::vector<Lens> lenses;
+  std::vector<Anchor> anchors;
+
+  void put_back(Bundle& bundle) const {
+    bundle.poses = poses;
+    bundle.lenses = lenses;
+    bundle.anchors = anchors;
+  }
 };
 
 class Adjustment {
  public:
-  Adjustment(Bundle& bundle, const BundlePriors& priors, const Events& events)
-      : bundle_(bundle), given_(bundle), priors_(priors), events_(events) {
-    for (const bool free : bundle.free) {
-      offsets_.push_back(free ? unknowns_ : -1);
-      if (free) unknowns_ += 6;
-    }
-    focal_offset_ = unknowns_++;
+  Adjustment(Bundle& bundle, const Bundle& given, const BundlePriors& priors, const Events& events)
+      : bundle_(bundle), given_{given.poses, given.lenses, given.anchors}, priors_(priors), events_(events) {
+    for (const bool free : bundle.free) nodes_.push_back(free ? node_count_++ : -1);
+    first_lens_ = node_count_;
+    node_count_ += static_cast<int>(bundle.lenses.size());
     first_.assign(bundle.anchors.size() + 1, 0);
     for (const Sighting& sighting : bundle.sightings) ++first_[static_cast<std::size_t>(sighting.anchor) + 1];
     for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
     std::vector<double> depths;
-    for (const Anchor& anchor : bundle.anchors) depths.push_back(std::exp(anchor.log_depth));
+    for (const Anchor& anchor : given.anchors) depths.push_back(std::exp(anchor.log_depth));
     translation_sigma_ = priors.translation * median(std::span(depths));
+    const Eigen::Vector4d sigma(priors.log_focal, priors.log_aspect, priors.k1, priors.k2);
+    lens_trust_ = sigma.cwiseAbs2().cwiseInverse();
+    for (const LensFreedom& free : bundle.lens_free)
+      lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
+    parts_.assign(kParts, Equations(empty_matrix()));
   }
 
-  void run() {
+  void run(const BundleSchedule& schedule) {
     double damping = kFirstDamping;
-    for (int i = 0; i < kIterations; ++i) {
-      const double scale = std::max(kLastScale, kFirstScale * std::pow(kScaleFactor, i));
-      const double before = cost(bundle_, scale);
+    for (int i = 0; i < schedule.iterations; ++i) {
+      const double scale = std::max(kLastScale, schedule.first_scale * std::pow(kScaleFactor, i));
+      const double before = cost(scale);
       linearise(scale);
       double after = before;
       bool accepted = false;
       for (int attempt = 0; attempt < kTries && !accepted; ++attempt) {
-        Bundle changed = step(damping);
-        after = cost(changed, scale);
+        const Values kept{bundle_.poses, bundle_.lenses, bundle_.anchors};
+        after = step(damping) ? cost(scale) : std::numeric_limits<double>::infinity();
         accepted = after <= before;  // false where the cost is not a number
-        if (accepted) bundle_ = std::move(changed);
+        if (!accepted) kept.put_back(bundle_);
         damping = accepted ? std::max(damping / 5, kLeastDamping) : damping * 10;
       }
       const bool settled = !accepted || before - after < kConverged * before;
@@ -79,186 +136,301 @@ class Adjustment {
   }
 
  private:
-  double cost(const Bundle& bundle, double scale) const {
+  int lens_index(int frame) const { return bundle_.lens_of[static_cast<std::size_t>(frame)]; }
+  int frame_node(int frame) const { return nodes_[static_cast<std::size_t>(frame)]; }
+  int lens_node(int frame) const { return first_lens_ + lens_index(frame); }
+
+  /// Calls body(part, first anchor, end) for parts with about as many sightings each, on several threads.
+  template <class Body>
+  void for_parts(const Body& body) const {
+    const std::size_t anchors = first_.size() - 1, all = first_.back();
+    cv::parallel_for_({0, static_cast<int>(kParts)}, [&](const cv::Range& range) {
+      for (auto part = static_cast<std::size_t>(range.start); part < static_cast<std::size_t>(range.end);
+           ++part) {
+        const auto at = [&](std::size_t p) {
+          if (p == kParts) return anchors;
+          return std::min<std::size_t>(
+              static_cast<std::size_t>(std::ranges::lower_bound(first_, all * p / kParts) - first_.begin()),
+              anchors);
+        };
+        body(part, at(part), at(part + 1));
+      }
+    });
+  }
+
+  /// The matrix with the tiles that nodes of common anchors need.
+  TiledMatrix empty_matrix() const {
+    TiledMatrix matrix(node_count_);
+    std::vector<int> of_anchor;
+    for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
+      if (first_[n] == first_[n + 1]) continue;
+      of_anchor.clear();
+      const auto add = [&](int frame) {
+        if (frame_node(frame) >= 0) of_anchor.push_back(frame_node(frame));
+        of_anchor.push_back(lens_node(frame));
+      };
+      add(bundle_.anchors[n].frame);
+      for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) add(bundle_.sightings[i].frame);
+      for (int& node : of_anchor) node /= TiledMatrix::kTile;
+      std::ranges::sort(of_anchor);
+      const auto repeated = std::ranges::unique(of_anchor);
+      of_anchor.erase(repeated.begin(), repeated.end());
+      for (const int row : of_anchor) {
+        for (const int column : of_anchor) {
+          if (column <= row) matrix.make(row * TiledMatrix::kTile, column * TiledMatrix::kTile);
+        }
+      }
+    }
+    return matrix;
+  }
+
+  double cost(double scale) const {
+    std::array<double, kParts> sums{};
+    const double square = scale * scale;
+    for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
+      for (std::size_t n = begin; n < end; ++n) {
+        sums[part] += std::pow(depth_pull(n), 2);
+        if (first_[n] == first_[n + 1]) continue;
+        const AnchorRay ray(bundle_, bundle_.anchors[n]);
+        for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
+          const SeenAnchor seen = see(bundle_, ray, bundle_.sightings[i]);
+          sums[part] += square * (seen.in_front ? std::log1p(seen.error.squaredNorm() / square) : kBehind);
+        }
+      }
+    });
     double total = 0;
-    for (const Sighting& sighting : bundle.sightings) {
-      const SeenAnchor seen = see(bundle, sighting);
-      const double square = scale * scale;
-      total += square * (seen.in_front ? std::log1p(seen.error.squaredNorm() / square) : kBehind);
-    }
-    for (std::size_t i = 0; i < bundle.anchors.size(); ++i) total += std::pow(depth_pull(bundle, i), 2);
-    for (std::size_t i = 0; i < bundle.cameras.size(); ++i) {
-      const BundlePose camera(bundle.cameras[i]), given(given_.cameras[i]);
-      total += rotation_vector(camera.rotation * given.rotation.transpose()).squaredNorm() /
+    for (const double sum : sums) total += sum;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i] < 0) continue;
+      const Eigen::Isometry3d &pose = bundle_.poses[i], &given = given_.poses[i];
+      total += rotation_vector(pose.linear() * given.linear().transpose()).squaredNorm() /
                (priors_.rotation * priors_.rotation);
-      total +=
-          (camera.translation - given.translation).squaredNorm() / (translation_sigma_ * translation_sigma_);
+      total += (pose.translation() - given.translation()).squaredNorm() /
+               (translation_sigma_ * translation_sigma_);
     }
-    return total + std::pow((bundle.log_focal - given_.log_focal) / priors_.log_focal, 2);
+    for (std::size_t i = 0; i < bundle_.lenses.size(); ++i)
+      total += lens_pull(i).cwiseAbs2().cwiseProduct(lens_masks_[i]).dot(lens_trust_);
+    return total;
   }
 
-  double depth_pull(const Bundle& bundle, std::size_t anchor) const {
-    return (bundle.anchors[anchor].log_depth - given_.anchors[anchor].log_depth) / priors_.log_depth;
+  double depth_pull(std::size_t anchor) const {
+    return (bundle_.anchors[anchor].log_depth - given_.anchors[anchor].log_depth) / priors_.log_depth;
   }
-
-  /// Adds rows' * rows to the lower triangle, where both cameras are free.
-  template <class A, class B>
-  void add_product(int row, int column, double weight, const A& a, const B& b) {
-    if (row < 0 || column < 0) return;
-    if (row < column) {
-      hessian_.block<B::ColsAtCompileTime, A::ColsAtCompileTime>(column, row) += weight * b.transpose() * a;
-    } else {
-      hessian_.block<A::ColsAtCompileTime, B::ColsAtCompileTime>(row, column) += weight * a.transpose() * b;
-    }
-  }
-
-  template <class A>
-  void add_gradient(int row, double weight, const A& a, const Eigen::Vector2d& error) {
-    if (row >= 0) gradient_.segment<A::ColsAtCompileTime>(row) += weight * a.transpose() * error;
+  Eigen::Vector4d lens_pull(std::size_t lens) const {
+    return numbers_of(bundle_.lenses[lens]) - numbers_of(given_.lenses[lens]);
   }
 
   void linearise(double scale) {
-    hessian_.setZero(unknowns_, unknowns_);
-    gradient_.setZero(unknowns_);
     sums_.assign(bundle_.anchors.size(), {});
-    products_.assign(bundle_.sightings.size(), Vector6d::Zero());
-    for (std::size_t i = 0; i < bundle_.sightings.size(); ++i) {
+    products_.assign(bundle_.sightings.size(), {});
+    for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
+      Equations& to = parts_[part];
+      to.hessian.set_zero();
+      to.gradient.setZero();
+      for (std::size_t n = begin; n < end; ++n) {
+        if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
+      }
+    });
+    for (std::size_t part = 1; part < kParts; ++part) {
+      parts_[0].hessian.add(parts_[part].hessian);
+      parts_[0].gradient += parts_[part].gradient;
+    }
+    add_priors(parts_[0]);
+  }
+
+  void linearise_anchor(std::size_t n, double scale, Equations& to) {
+    const Anchor& anchor = bundle_.anchors[n];
+    const AnchorRay ray(bundle_, anchor);
+    const int own = frame_node(anchor.frame), own_lens = lens_node(anchor.frame);
+    const LensSlopes ray_slopes = ray.slopes() * mask(lens_index(anchor.frame));
+    AnchorSums& sums = sums_[n];
+    sums.hessian = 1 / (priors_.log_depth * priors_.log_depth);
+    sums.gradient = depth_pull(n) / priors_.log_depth;
+    for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
       const Sighting& sighting = bundle_.sightings[i];
-      const SeenAnchor seen = see(bundle_, sighting);
+      const SeenAnchor seen = see(bundle_, ray, sighting);
       if (!seen.in_front) continue;
       const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
-      const auto to = static_cast<std::size_t>(sighting.frame),
-                 anchor = static_cast<std::size_t>(sighting.anchor);
-      const SightingSlopes by = slopes_of(seen);
-      const int row = offsets_[to], own = offsets_[static_cast<std::size_t>(bundle_.anchors[anchor].frame)];
-      add_product(row, row, weight, by.camera, by.camera);
-      add_product(own, own, weight, by.anchor, by.anchor);
-      add_product(row, own, weight, by.camera, by.anchor);
-      add_product(focal_offset_, row, weight, by.focal, by.camera);
-      add_product(focal_offset_, own, weight, by.focal, by.anchor);
-      add_product(focal_offset_, focal_offset_, weight, by.focal, by.focal);
-      add_gradient(row, weight, by.camera, seen.error);
-      add_gradient(own, weight, by.anchor, seen.error);
-      add_gradient(focal_offset_, weight, by.focal, seen.error);
-      AnchorSums& sums = sums_[anchor];
-      products_[i] = weight * by.camera.transpose() * by.depth;
+      SightingSlopes by = slopes_of(seen, sighting, ray, ray_slopes);
+      by.lens *= mask(lens_index(sighting.frame));
+      const int other = frame_node(sighting.frame), other_lens = lens_node(sighting.frame);
+      const bool same_lens = other_lens == own_lens;
+      if (same_lens) by.anchor_lens += by.lens;
+      to.add_product(other, other, weight, by.camera, by.camera);
+      to.add_product(own, own, weight, by.anchor, by.anchor);
+      to.add_product(other, own, weight, by.camera, by.anchor);
+      to.add_product(own_lens, other, weight, by.anchor_lens, by.camera);
+      to.add_product(own_lens, own, weight, by.anchor_lens, by.anchor);
+      to.add_product(own_lens, own_lens, weight, by.anchor_lens, by.anchor_lens);
+      to.add_gradient(other, weight, by.camera, seen.error);
+      to.add_gradient(own, weight, by.anchor, seen.error);
+      to.add_gradient(own_lens, weight, by.anchor_lens, seen.error);
+      if (!same_lens) {
+        to.add_product(other_lens, other, weight, by.lens, by.camera);
+        to.add_product(other_lens, own, weight, by.lens, by.anchor);
+        to.add_product(other_lens, own_lens, weight, by.lens, by.anchor_lens);
+        to.add_product(other_lens, other_lens, weight, by.lens, by.lens);
+        to.add_gradient(other_lens, weight, by.lens, seen.error);
+        products_[i].lens.head<4>() = weight * by.lens.transpose() * by.depth;
+      }
+      products_[i].camera = weight * by.camera.transpose() * by.depth;
       sums.camera += weight * by.anchor.transpose() * by.depth;
-      sums.focal += weight * by.focal.dot(by.depth);
+      sums.lens.head<4>() += weight * by.anchor_lens.transpose() * by.depth;
       sums.hessian += weight * by.depth.squaredNorm();
       sums.gradient += weight * by.depth.dot(seen.error);
     }
-    add_priors();
   }
 
-  void add_priors() {
-    for (std::size_t i = 0; i < sums_.size(); ++i) {
-      sums_[i].hessian += 1 / (priors_.log_depth * priors_.log_depth);
-      sums_[i].gradient += depth_pull(bundle_, i) / priors_.log_depth;
-    }
+  Eigen::DiagonalMatrix<double, 4> mask(int lens) const {
+    return lens_masks_[static_cast<std::size_t>(lens)].asDiagonal();
+  }
+
+  void add_priors(Equations& to) const {
     const double turn = 1 / (priors_.rotation * priors_.rotation),
                  shift = 1 / (translation_sigma_ * translation_sigma_);
-    for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      if (offsets_[i] < 0) continue;
-      const BundlePose camera(bundle_.cameras[i]), given(given_.cameras[i]);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i] < 0) continue;
+      const Eigen::Isometry3d &pose = bundle_.poses[i], &given = given_.poses[i];
+      const Eigen::Vector3d translation = pose.translation();
       Eigen::Matrix<double, 3, 6> by;  // of the translation
-      by << Eigen::Matrix3d::Identity(), -skew(camera.translation);
-      auto block = hessian_.block<6, 6>(offsets_[i], offsets_[i]);
-      auto slope = gradient_.segment<6>(offsets_[i]);
+      by << Eigen::Matrix3d::Identity(), -skew(translation);
+      auto block = to.hessian.block(nodes_[i], nodes_[i]);
+      auto slope = to.gradient.segment<6>(TiledMatrix::kBlock * nodes_[i]);
       block += shift * by.transpose() * by;
-      slope += shift * by.transpose() * (camera.translation - given.translation);
+      slope += shift * by.transpose() * (translation - given.translation());
       block.diagonal().tail<3>().array() += turn;
-      slope.tail<3>() += turn * rotation_vector(camera.rotation * given.rotation.transpose());
+      slope.tail<3>() += turn * rotation_vector(pose.linear() * given.linear().transpose());
     }
-    const double zoom = 1 / (priors_.log_focal * priors_.log_focal);
-    hessian_(focal_offset_, focal_offset_) += zoom;
-    gradient_[focal_offset_] += zoom * (bundle_.log_focal - given_.log_focal);
+    for (std::size_t i = 0; i < bundle_.lenses.size(); ++i) {
+      const int node = first_lens_ + static_cast<int>(i);
+      const Eigen::Vector4d trust = lens_trust_.cwiseProduct(lens_masks_[i]);
+      to.hessian.block(node, node).diagonal().head<4>() += trust;
+      to.gradient.segment<4>(TiledMatrix::kBlock * node) += trust.cwiseProduct(lens_pull(i));
+    }
   }
 
-  /// Calls take(offset, product) for each free camera whose pose an anchor's depth depends on.
+  /// Calls take(node, product) for each pose and lens that is adjusted and an anchor's depth depends on.
   template <class Take>
-  void for_cameras(std::size_t anchor, Take&& take) const {
-    const int own = offsets_[static_cast<std::size_t>(bundle_.anchors[anchor].frame)];
-    if (own >= 0) take(own, sums_[anchor].camera);
+  void for_nodes(std::size_t anchor, Take&& take) const {
+    const int own = bundle_.anchors[anchor].frame;
+    if (frame_node(own) >= 0) take(frame_node(own), sums_[anchor].camera);
+    take(lens_node(own), sums_[anchor].lens);
     for (std::size_t i = first_[anchor]; i < first_[anchor + 1]; ++i) {
-      const int row = offsets_[static_cast<std::size_t>(bundle_.sightings[i].frame)];
-      if (row >= 0) take(row, products_[i]);
+      const int frame = bundle_.sightings[i].frame;
+      if (frame_node(frame) >= 0) take(frame_node(frame), products_[i].camera);
+      if (lens_node(frame) != lens_node(own)) take(lens_node(frame), products_[i].lens);
     }
   }
 
-  Bundle step(double damping) const {
+  /// Takes what the depths say of an anchor's nodes off the equations.
+  void eliminate(std::size_t n, double damping, Equations& from) const {
+    const double inverse = 1 / (sums_[n].hessian * (1 + damping));
+    for_nodes(n, [&](int row, const Vector6d& a) {
+      const Vector6d scaled = inverse * a;
+      from.gradient.segment<6>(TiledMatrix::kBlock * row) -= sums_[n].gradient * scaled;
+      for_nodes(n, [&](int column, const Vector6d& b) {
+        if (column <= row) from.hessian.block(row, column).noalias() -= scaled * b.transpose();
+      });
+    });
+  }
+
+  /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
+  bool step(double damping) {
     events_.check_stop();
-    Eigen::MatrixXd reduced = hessian_;
-    Eigen::VectorXd right = gradient_;
-    reduced.diagonal() *= 1 + damping;
+    std::vector<Equations> reduced(kParts, parts_[0]);
+    reduced[0].hessian.damp(1 + damping);
+    for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
+      if (part > 0) {
+        reduced[part].hessian.set_zero();
+        reduced[part].gradient.setZero();
+      }
+      for (std::size_t n = begin; n < end; ++n) {
+        if (first_[n] != first_[n + 1]) eliminate(n, damping, reduced[part]);
+      }
+    });
+    for (std::size_t part = 1; part < kParts; ++part) {
+      reduced[0].hessian.add(reduced[part].hessian);
+      reduced[0].gradient += reduced[part].gradient;
+    }
+    if (!reduced[0].hessian.factorise()) return false;
+    change_by(-reduced[0].hessian.solve(reduced[0].gradient), damping);
+    return true;
+  }
+
+  void change_by(const Eigen::VectorXd& change, double damping) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i] < 0) continue;
+      const Vector6d own = change.segment<6>(TiledMatrix::kBlock * nodes_[i]);
+      Eigen::Isometry3d& pose = bundle_.poses[i];
+      const Eigen::Matrix3d turn = rotation_by(own.tail<3>()), before = pose.linear();
+      pose.linear() = turn * before;
+      pose.translation() = (turn * pose.translation() + own.head<3>()).eval();
+    }
+    for (std::size_t i = 0; i < bundle_.lenses.size(); ++i) {
+      const int node = first_lens_ + static_cast<int>(i);
+      const Eigen::Vector4d own = change.segment<4>(TiledMatrix::kBlock * node);
+      bundle_.lenses[i] = changed_by(bundle_.lenses[i], own.cwiseProduct(lens_masks_[i]));
+    }
     for (std::size_t n = 0; n < sums_.size(); ++n) {
       if (first_[n] == first_[n + 1]) continue;
-      const double inverse = 1 / (sums_[n].hessian * (1 + damping));
-      for_cameras(n, [&](int row, const Vector6d& a) {
-        const Vector6d scaled = inverse * a;
-        right.segment<6>(row) -= sums_[n].gradient * scaled;
-        reduced.block<1, 6>(focal_offset_, row) -= sums_[n].focal * scaled.transpose();
-        for_cameras(n, [&](int column, const Vector6d& b) {
-          if (column <= row) reduced.block<6, 6>(row, column) -= scaled * b.transpose();
-        });
+      double slope = sums_[n].gradient;
+      for_nodes(n, [&](int node, const Vector6d& a) {
+        slope += a.dot(change.segment<6>(TiledMatrix::kBlock * node));
       });
-      right[focal_offset_] -= inverse * sums_[n].gradient * sums_[n].focal;
-      reduced(focal_offset_, focal_offset_) -= inverse * sums_[n].focal * sums_[n].focal;
-    }
-    const Eigen::VectorXd change = -reduced.selfadjointView<Eigen::Lower>().llt().solve(right);
-    return changed(change, damping);
-  }
-
-  Bundle changed(const Eigen::VectorXd& change, double damping) const {
-    Bundle result = bundle_;
-    for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      if (offsets_[i] < 0) continue;
-      const Vector6d own = change.segment<6>(offsets_[i]);
-      const Eigen::Matrix3d turn = rotation_by(own.tail<3>());
-      const BundlePose before(bundle_.cameras[i]);
-      Eigen::Isometry3d& after = result.cameras[i].cam_from_world;
-      after.linear() = turn * before.rotation;
-      after.translation() = turn * before.translation + own.head<3>();
-    }
-    result.log_focal += change[focal_offset_];
-    for (std::size_t n = 0; n < sums_.size(); ++n) {
-      double slope = sums_[n].gradient + sums_[n].focal * change[focal_offset_];
-      for_cameras(n, [&](int row, const Vector6d& a) { slope += a.dot(change.segment<6>(row)); });
       const double moved = -slope / (sums_[n].hessian * (1 + damping));
-      result.anchors[n].log_depth += std::clamp(moved, -kMostDepthStep, kMostDepthStep);
+      bundle_.anchors[n].log_depth += std::clamp(moved, -kMostDepthStep, kMostDepthStep);
     }
-    return result;
   }
 
   Bundle& bundle_;
-  const Bundle given_;
+  const Values given_;
   const BundlePriors priors_;
   const Events& events_;
   double translation_sigma_ = 0;
-  int unknowns_ = 0, focal_offset_ = 0;
-  std::vector<int> offsets_;        // of each camera's six unknowns; -1 for one that is not free
-  std::vector<std::size_t> first_;  // index of each anchor's first sighting
-  Eigen::MatrixXd hessian_;         // lower triangle, of poses and focal length
-  Eigen::VectorXd gradient_;
+  int node_count_ = 0, first_lens_ = 0;
+  std::vector<int> nodes_;                   // of each frame; -1 for one that is not free
+  std::vector<std::size_t> first_;           // index of each anchor's first sighting
+  Eigen::Vector4d lens_trust_;               // of the lenses' priors
+  std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
+  std::vector<Equations> parts_;             // of parts of the anchors; the first gets the sum
   std::vector<AnchorSums> sums_;
-  std::vector<Vector6d> products_;  // of each sighting: its camera with the anchor's depth
+  std::vector<SightingProducts> products_;
 };
+
+/// Calls take(i, anchor, ray, seen) for each sighting.
+template <class Take>
+void for_sightings(const Bundle& bundle, Take&& take) {
+  for (std::size_t i = 0; i < bundle.sightings.size();) {
+    const int n = bundle.sightings[i].anchor;
+    const AnchorRay ray(bundle, bundle.anchors[static_cast<std::size_t>(n)]);
+    for (; i < bundle.sightings.size() && bundle.sightings[i].anchor == n; ++i)
+      take(i, static_cast<std::size_t>(n), ray, see(bundle, ray, bundle.sightings[i]));
+  }
+}
 
 }  // namespace
 
-void adjust_bundle(Bundle& bundle, const BundlePriors& priors, const Events& events) {
-  if (!bundle.sightings.empty()) Adjustment(bundle, priors, events).run();
+void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
+                   const BundleSchedule& schedule, const Events& events) {
+  if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, events).run(schedule);
 }
 
 std::vector<double> depth_information(const Bundle& bundle) {
   std::vector<double> information(bundle.anchors.size(), 0);
-  for (const Sighting& sighting : bundle.sightings) {
-    const SeenAnchor seen = see(bundle, sighting);
-    if (!seen.in_front) continue;
-    const SightingSlopes by = slopes_of(seen);
-    information[static_cast<std::size_t>(sighting.anchor)] +=
-        by.depth.squaredNorm() / (1 + seen.error.squaredNorm());
-  }
+  for_sightings(bundle, [&](std::size_t i, std::size_t n, const AnchorRay& ray, const SeenAnchor& seen) {
+    if (!seen.in_front) return;
+    const SightingSlopes by = slopes_of(seen, bundle.sightings[i], ray, LensSlopes::Zero());
+    information[n] += by.depth.squaredNorm() / (1 + seen.error.squaredNorm());
+  });
   return information;
+}
+
+std::vector<double> sighting_errors(const Bundle& bundle) {
+  std::vector<double> errors(bundle.sightings.size());
+  for_sightings(bundle, [&](std::size_t i, std::size_t, const AnchorRay&, const SeenAnchor& seen) {
+    errors[i] = seen.in_front ? seen.error.norm() : std::numeric_limits<double>::infinity();
+  });
+  return errors;
 }
 
 }  // namespace vggt

@@ -1,32 +1,47 @@
 #pragma once
-#include <Eigen/Core>
+#include <Eigen/Geometry>
 #include <vector>
 
 #include "app/events/events.h"
-#include "io/scene/camera.h"
 
 namespace vggt {
+
+/// How a camera maps what it sees onto the pixels of the upright original: as Camera, whose centres lie at
+/// integers.
+struct Lens {
+  Eigen::Vector2d focal = Eigen::Vector2d::Ones(), centre = Eigen::Vector2d::Zero();
+  Eigen::Vector2d distortion = Eigen::Vector2d::Zero();  // k1, k2
+};
+
+/// What of a lens an adjustment may change.
+struct LensFreedom {
+  bool focal = true;    // both focal lengths by one factor
+  bool aspect = false;  // the second one by another
+  bool k1 = false, k2 = false;
+};
 
 /// A pixel of a frame, and the logarithm of its depth.
 struct Anchor {
   int frame = 0;
-  Eigen::Vector2d pixel;  // from the principal point
+  Eigen::Vector2d pixel;
   double log_depth = 0;
 };
 
 /// Where another frame shows an anchor.
 struct Sighting {
   int anchor = 0, frame = 0;
-  Eigen::Vector2d pixel;  // from the principal point
+  Eigen::Vector2d pixel;
   /// Turns a distance in pixels into standard deviations: the inverse of the covariance's Cholesky factor.
   Eigen::Matrix2d whitening = Eigen::Matrix2d::Identity();
 };
 
 /// What is adjusted. Sightings are ordered by their anchors, each of which has at most one in a frame.
 struct Bundle {
-  std::vector<Camera> cameras;  // all finite; of k the focal lengths count, before the common correction
-  std::vector<bool> free;       // of each camera, whether the adjustment may change its pose
-  double log_focal = 0;         // a correction of all focal lengths together: focal * exp(log_focal)
+  std::vector<Eigen::Isometry3d> poses;  // cam_from_world of each frame, finite
+  std::vector<bool> free;                // of each frame, whether the adjustment may change its pose
+  std::vector<int> lens_of;              // of each frame
+  std::vector<Lens> lenses;
+  std::vector<LensFreedom> lens_free;
   std::vector<Anchor> anchors;
   std::vector<Sighting> sightings;
 };
@@ -36,17 +51,32 @@ struct BundlePriors {
   double rotation = 0.05;    // radians
   double translation = 0.1;  // of the anchors' median depth
   double log_depth = 0.3;
-  double log_focal = 0.1;
+  double log_focal = 0.1, log_aspect = 0.03;
+  double k1 = 0.1, k2 = 0.1;
 };
 
-/// Bundle adjustment: finds poses, depths of anchors and the common focal length that best explain the
-/// sightings (Cauchy's function of the whitened distance) and stay near the given values. The method is
-/// Levenberg-Marquardt's; Schur's complement eliminates the depths, and the matrix that remains (6 unknowns a
-/// free camera) is dense. Changes the poses of free cameras, log_depth and log_focal. Throws Stopped.
-void adjust_bundle(Bundle& bundle, const BundlePriors& priors, const Events& events);
+/// How a bundle is adjusted.
+struct BundleSchedule {
+  /// Cauchy's scale in standard deviations at first; it falls to 1. At first even sightings that are far off
+  /// count.
+  double first_scale = 4;
+  int iterations = 15;
+};
+
+/// Bundle adjustment: finds poses, lenses and depths of anchors that best explain the sightings (Cauchy's
+/// function of the whitened distance) and stay near those of `given`, which has the same cameras, lenses and
+/// anchors. The method is Levenberg-Marquardt's; Schur's complement eliminates the depths, and what remains,
+/// six unknowns a free frame and four a lens, is a matrix of tiles (tiled_matrix.h). Changes free poses, what
+/// is free of lenses, and log_depth. The result does not depend on the number of threads. Throws Stopped.
+void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
+                   const BundleSchedule& schedule, const Events& events);
 
 /// How well each anchor's sightings fix the logarithm of its depth: the sum over the sightings of
 /// (d error / d log_depth)² / (1 + error²), errors whitened. 0 without sightings.
 std::vector<double> depth_information(const Bundle& bundle);
+
+/// The distance of each sighting from where the bundle shows its anchor, in standard deviations; infinite
+/// where that is behind the camera.
+std::vector<double> sighting_errors(const Bundle& bundle);
 
 }  // namespace vggt

@@ -34,7 +34,7 @@ cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
 
 /// The correction of each frame's logarithms of depth: [H,W].
 std::vector<cv::Mat> corrections(const MatchInput& input, const Bundle& bundle,
-                                 const std::vector<double>& before, const std::vector<Camera>& cameras) {
+                                 const std::vector<double>& before) {
   const int rows = (input.height + kStep - 1) / kStep, columns = (input.width + kStep - 1) / kStep;
   const std::vector<double> information = depth_information(bundle);
   std::vector<cv::Mat> changes, weights;
@@ -47,9 +47,9 @@ std::vector<cv::Mat> corrections(const MatchInput& input, const Bundle& bundle,
     const double moved = anchor.log_depth - before[i], weight = trust(information[i]);
     if (!(std::abs(moved) < kFarthest)) continue;
     const auto frame = static_cast<std::size_t>(anchor.frame);
-    const Eigen::Matrix3d& k = cameras[frame].k;
-    const int row = static_cast<int>(anchor.pixel.y() + k(1, 2)) / kStep,
-              column = static_cast<int>(anchor.pixel.x() + k(0, 2)) / kStep;
+    const PixelMap& map = input.frames[frame].map;
+    const int row = static_cast<int>(std::lround(map.network_y(anchor.pixel.y()))) / kStep,
+              column = static_cast<int>(std::lround(map.network_x(anchor.pixel.x()))) / kStep;
     changes[frame].at<float>(row, column) += static_cast<float>(weight * moved);
     weights[frame].at<float>(row, column) += static_cast<float>(weight);
   }
@@ -95,7 +95,7 @@ std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bun
                                               const std::vector<Camera>& cameras,
                                               const std::vector<std::pair<int, int>>& pairs,
                                               const Events& events) {
-  std::vector<cv::Mat> fields = corrections(input, bundle, before, cameras);
+  std::vector<cv::Mat> fields = corrections(input, bundle, before);
   const std::size_t pixels = static_cast<std::size_t>(input.height) * static_cast<std::size_t>(input.width);
   std::vector<std::vector<float>> bent(fields.size()), result(fields.size());
   std::vector<std::vector<int>> partners(fields.size());
@@ -115,7 +115,7 @@ std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bun
       std::vector<float> sums(pixels, 0), weights(pixels, 1);
       for (const int partner : partners[f]) {
         const auto other = static_cast<std::size_t>(partner);
-        add_neighbour(input, bent[f], input.frames[other], bent[other],
+        add_neighbour(input, bent[f], input.frames[other].view, bent[other],
                       PixelTransfer(cameras[f], cameras[other]), sums, weights);
       }
       result[f] = bent[f];

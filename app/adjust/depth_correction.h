@@ -3,7 +3,8 @@
 #include <vector>
 
 #include "app/adjust/bundle_adjustment.h"
-#include "app/adjust/image_matcher.h"
+#include "app/adjust/match_input.h"
+#include "io/scene/camera.h"
 
 namespace vggt {
 

@@ -1,29 +1,32 @@
 #include "app/adjust/image_matcher.h"
 
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <opencv2/imgproc.hpp>
-#include <opencv2/video/tracking.hpp>
 
-#include "app/adjust/image_windows.h"
+#include "app/adjust/sighting_error.h"
 #include "app/scene/pixel_transfer.h"
 
 namespace vggt {
 namespace {
 
-constexpr int kCell = 16, kBorder = 6;               // pixels: one anchor a cell, none at the image's border
-constexpr int kVisibleMargin = 4, kMatchMargin = 2;  // pixels from a partner's border
-constexpr int kFewestVisible = 15;                   // anchors that a pair must share to be tried
-constexpr int kFewestMatches = 15;                   // sightings of a pair, both ways together
-constexpr std::size_t kPartners = 8;                 // of a frame
-constexpr double kLeastOverlap = 0.25;               // share of a frame's anchors that a partner must see
-constexpr float kSameDepth = 0.3F;                   // logarithm: a greater difference means hidden
-constexpr float kNearest = 0.05F;                    // depth of the network's unit
-constexpr int kLevels = 1, kSteps = 20;              // Lucas-Kanade
-constexpr float kFarthest = 25, kRoundTrip = 0.7F;   // pixels
-constexpr float kLeastCorrelation = 0.7F;
+constexpr double kAnchors = 800, kAnchorsOfMany = 320;            // of a frame: one a cell
+constexpr std::size_t kMany = 64;                                 // frames
+constexpr int kBorder = 6, kVisibleMargin = 4, kMatchMargin = 2;  // network pixels from the border
+constexpr int kFewestVisible = 15;                          // anchors that a pair must share to be tried
+constexpr int kFewestMatches = 15;                          // sightings of a pair, both ways together
+constexpr std::size_t kPartners = 12, kPartnersOfMany = 8;  // of a frame
+constexpr double kLeastOverlap = 0.25;              // share of a frame's anchors that a partner must see
+constexpr int kLookedAt = 60;                       // anchors of a frame by which partners are chosen
+constexpr double kSameDepth = 0.3;                  // logarithm: a greater difference means hidden
+constexpr double kNearest = 0.05;                   // depth of the network's unit
 constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
+constexpr double kBackAgain = 1.5;                  // pixels of the finest level: there and back
+constexpr double kLeastError = 0.15;                // pixels of the finest level, of a match however clear
 constexpr int kPairsAtOnce = 32;
+constexpr float kEdgeWeight = 0.05F;  // of a corner at an edge of depth
 
 /// The values as OpenCV's matrix, which is only read from.
 cv::Mat map_of(const float* values, int height, int width) {
@@ -31,199 +34,286 @@ cv::Mat map_of(const float* values, int height, int width) {
           const_cast<float*>(values)};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-float bilinear(const cv::Mat& map, float x, float y) {
-  return interpolated(map.ptr<float>(), map.rows, map.cols, x, y);
+cv::Mat gray_copy_of(const MatchInput& input, std::size_t frame) {
+  const MatchFrame& own = input.frames[frame];
+  if (input.read_gray && own.gray_width > 0) {
+    cv::Mat gray(own.gray_height, own.gray_width, CV_8U);
+    input.read_gray(frame, {gray.data, gray.total()});
+    return gray;
+  }
+  std::vector<uint8_t> rgb(3 * static_cast<std::size_t>(input.height) *
+                           static_cast<std::size_t>(input.width));
+  input.read_rgb(frame, rgb);
+  return gray_of(rgb, input.height, input.width);
 }
 
-/// An anchor's pixel in the image of its camera.
-cv::Point2f pixel_of(const Anchor& anchor, const Camera& camera) {
-  return {static_cast<float>(anchor.pixel.x() + camera.k(0, 2)),
-          static_cast<float>(anchor.pixel.y() + camera.k(1, 2))};
+PixelMap gray_map(const MatchInput& input, const MatchFrame& frame) {
+  if (!input.read_gray || frame.gray_width == 0) return frame.map;
+  return {static_cast<double>(frame.gray_width) / frame.original_width,
+          static_cast<double>(frame.gray_height) / frame.original_height, 0, 0};
 }
 
-/// Whether a pixel lies in the part that shows the image, at least `margin` pixels from that part's border.
-bool within(const FrameView& frame, float x, float y, int margin) {
-  return x > static_cast<float>(frame.begin_x + margin) && x < static_cast<float>(frame.end_x - 1 - margin) &&
-         y > static_cast<float>(frame.begin_y + margin) && y < static_cast<float>(frame.end_y - 1 - margin);
-}
-
-/// Where the other image shows each pixel of a frame with this depth: [H,W,2]; far outside for what lies
-/// behind the other camera.
-cv::Mat warp_map(const cv::Mat& depth, const PixelTransfer& transfer) {
-  cv::Mat map(depth.rows, depth.cols, CV_32FC2);
-  for (int y = 0; y < depth.rows; ++y) {
-    const float* depths = depth.ptr<float>(y);
-    auto* row = map.ptr<cv::Point2f>(y);
-    for (int x = 0; x < depth.cols; ++x) {
-      const Eigen::Vector3f seen = transfer(static_cast<float>(x), static_cast<float>(y), depths[x]);
-      const bool in_front = seen.z() > kNearest;
-      row[x] = in_front ? cv::Point2f(seen.x() / seen.z(), seen.y() / seen.z()) : cv::Point2f(-1e4F, -1e4F);
+/// The level whose longer side is nearest to `side`.
+int level_of(const std::vector<ImageLevel>& levels, double side) {
+  int best = 0;
+  double least = 1e9;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const double off = std::abs(std::log(std::max(levels[i].image.cols, levels[i].image.rows) / side));
+    if (off < least) {
+      least = off;
+      best = static_cast<int>(i);
     }
   }
-  return map;
-}
-
-/// Where image b shows some points of image a, searched from there on, and whether each was found.
-std::pair<std::vector<cv::Point2f>, std::vector<uchar>> follow(const cv::Mat& a, const cv::Mat& b,
-                                                               const std::vector<cv::Point2f>& start) {
-  const cv::TermCriteria enough(cv::TermCriteria::COUNT | cv::TermCriteria::EPS, kSteps, 0.01);
-  std::vector<cv::Point2f> found = start;
-  std::vector<uchar> good;
-  cv::calcOpticalFlowPyrLK(a, b, start, found, good, cv::noArray(), {kWindow, kWindow}, kLevels, enough,
-                           cv::OPTFLOW_USE_INITIAL_FLOW, 1e-4);
-  return {std::move(found), std::move(good)};
+  return best;
 }
 
 }  // namespace
 
-struct ImageMatcher::Images {
-  std::vector<cv::Mat> normalised, depth;
-  std::vector<cv::Vec3f> structure;  // at the anchors
+struct ImageMatcher::Relation {
+  Relation(const Bundle& bundle, int from_frame, int to_frame)
+      : from(from_frame),
+        to(to_frame),
+        from_lens(
+            bundle.lenses[static_cast<std::size_t>(bundle.lens_of[static_cast<std::size_t>(from_frame)])]),
+        to_lens(bundle.lenses[static_cast<std::size_t>(bundle.lens_of[static_cast<std::size_t>(to_frame)])]) {
+    const Eigen::Isometry3d &a = bundle.poses[static_cast<std::size_t>(from)],
+                            &b = bundle.poses[static_cast<std::size_t>(to)];
+    turn = b.linear() * a.linear().transpose();
+    shift = b.translation() - turn * a.translation();
+  }
+
+  /// How `to` shows the plane around an anchor.
+  PatchWarp warp(const Eigen::Vector2d& pixel, float inverse_depth, const Eigen::Vector2f& slope) const {
+    const Eigen::Vector2d normal = seen_at(from_lens, pixel);
+    const Eigen::Matrix2d by_normal = from_lens.focal.asDiagonal() * distortion_slope(from_lens, normal);
+    const Eigen::Matrix2d by_pixel = by_normal.inverse();
+    PatchWarp warp;
+    warp.at = (turn * normal.homogeneous() + inverse_depth * shift).cast<float>();
+    warp.slopes = (turn.leftCols<2>() * by_pixel + shift * slope.cast<double>().transpose()).cast<float>();
+    warp.focal = to_lens.focal.cast<float>();
+    warp.centre = to_lens.centre.cast<float>();
+    warp.distortion = to_lens.distortion.cast<float>();
+    return warp;
+  }
+
+  int from, to;
+  const Lens &from_lens, &to_lens;
+  Eigen::Matrix3d turn;
+  Eigen::Vector3d shift;
 };
 
-ImageMatcher::ImageMatcher(const MatchInput& input, const std::vector<Camera>& cameras, const Events& events)
-    : input_(input), images_(std::make_unique<Images>()) {
-  for (std::size_t f = 0; f < input.frames.size(); ++f) {
+ImageMatcher::ImageMatcher(const MatchInput& input, const std::vector<bool>& usable, const Events& events)
+    : input_(input), usable_(usable), masks_(input.frames.size()), images_(input.frames.size()) {
+  std::vector<std::vector<Anchor>> found(input.frames.size());
+  const int frames = static_cast<int>(found.size());
+  for (int begin = 0; begin < frames; begin += kPairsAtOnce) {
     events.check_stop();
+    cv::parallel_for_({begin, std::min(frames, begin + kPairsAtOnce)}, [&](const cv::Range& range) {
+      for (int i = range.start; i < range.end; ++i) {
+        const auto f = static_cast<std::size_t>(i);
+        if (!usable[f]) continue;
+        if (input.read_mask) {
+          masks_[f].create(input.height, input.width, CV_8U);
+          input.read_mask(f, {masks_[f].data, masks_[f].total()});
+        }
+        const cv::Mat gray = gray_copy_of(input, f);
+        const PixelMap map = gray_map(input, input.frames[f]);
+        images_[f] = image_levels(gray, map);
+        found[f] = find_anchors(i, gray, map);
+      }
+    });
+  }
+  for (const std::vector<Anchor>& own : found) {
     first_.push_back(static_cast<int>(anchors_.size()));
-    add_anchors(static_cast<int>(f), cameras[f]);
+    anchors_.insert(anchors_.end(), own.begin(), own.end());
   }
   first_.push_back(static_cast<int>(anchors_.size()));
 }
 
-void ImageMatcher::add_anchors(int frame, const Camera& camera) {
-  const int height = input_.height, width = input_.width;
+std::vector<Anchor> ImageMatcher::find_anchors(int frame, const cv::Mat& gray, const PixelMap& map) const {
   const auto f = static_cast<std::size_t>(frame);
-  const FrameView& view = input_.frames[f];
-  std::vector<uint8_t> rgb(3 * static_cast<std::size_t>(height) * static_cast<std::size_t>(width));
-  input_.read_rgb(f, rgb);
-  const cv::Mat gray = gray_of(rgb, height, width);
-  images_->normalised.push_back(normalised(gray));
-  images_->depth.push_back(map_of(input_.depth[f], height, width));
-  if (!camera.valid) return;
-  const cv::Mat structure = structure_of(images_->normalised.back());
-  const cv::Mat strength = corner_strength(gray, images_->depth.back());
-  const Eigen::Vector2d centre(camera.k(0, 2), camera.k(1, 2));
-  const cv::Rect wanted(view.begin_x + kBorder, view.begin_y + kBorder,
-                        view.end_x - view.begin_x - 2 * kBorder, view.end_y - view.begin_y - 2 * kBorder);
-  for (int y = 0; y + kCell <= height; y += kCell) {
-    for (int x = 0; x + kCell <= width; x += kCell) {
-      const cv::Rect cell = cv::Rect(x, y, kCell, kCell) & wanted;
-      if (cell.empty()) continue;
-      double best = 0;
-      cv::Point pixel;
-      cv::minMaxLoc(strength(cell), nullptr, &best, nullptr, &pixel);
+  const cv::Mat strength = corner_strength(gray),
+                edges = depth_edges(map_of(input_.depth[f], input_.height, input_.width));
+  const PixelMap& network = input_.frames[f].map;
+  const double wanted = input_.frames.size() > kMany ? kAnchorsOfMany : kAnchors;
+  const int cell = std::max(8, static_cast<int>(std::sqrt(static_cast<double>(gray.total()) / wanted)));
+  std::vector<Anchor> anchors;
+  for (int top = 0; top + cell / 2 <= gray.rows; top += cell) {
+    for (int left = 0; left + cell / 2 <= gray.cols; left += cell) {
+      float best = 0;
+      Anchor anchor{frame, {}, 0};
+      for (int y = top; y < std::min(gray.rows, top + cell); ++y) {
+        const auto* row = strength.ptr<float>(y);
+        for (int x = left; x < std::min(gray.cols, left + cell); ++x) {
+          if (!(row[x] > best)) continue;
+          const Eigen::Vector2d pixel(map.original_x(x), map.original_y(y));
+          if (!shows(frame, pixel, kBorder) || !used(frame, pixel)) continue;
+          const int column = static_cast<int>(std::lround(network.network_x(pixel.x()))),
+                    line = static_cast<int>(std::lround(network.network_y(pixel.y())));
+          const float value = edges.at<uint8_t>(line, column) != 0 ? kEdgeWeight * row[x] : row[x];
+          if (!(value > best)) continue;
+          best = value;
+          anchor.pixel = pixel;
+        }
+      }
       if (!(best > 0)) continue;
-      pixel += cell.tl();
-      const double depth = images_->depth.back().at<float>(pixel);
+      const float depth = depth_at(frame, anchor.pixel);
       if (!(depth > 0 && std::isfinite(depth))) continue;
-      anchors_.push_back({frame, Eigen::Vector2d(pixel.x, pixel.y) - centre, std::log(depth)});
-      images_->structure.push_back(structure.at<cv::Vec3f>(pixel));
+      anchor.log_depth = std::log(static_cast<double>(depth));
+      anchors.push_back(anchor);
     }
   }
+  return anchors;
 }
 
-ImageMatcher::~ImageMatcher() = default;
+float ImageMatcher::depth_at(int frame, const Eigen::Vector2d& pixel) const {
+  const auto f = static_cast<std::size_t>(frame);
+  const PixelMap& map = input_.frames[f].map;
+  return interpolated(input_.depth[f], input_.height, input_.width,
+                      static_cast<float>(map.network_x(pixel.x())),
+                      static_cast<float>(map.network_y(pixel.y())));
+}
 
-/// Indices of the anchors of one frame that another frame should see.
-std::vector<int> ImageMatcher::visible(const std::vector<Camera>& cameras, int from, int to) const {
-  const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
-  const PixelTransfer transfer(cameras[f], cameras[t]);
-  const FrameView& target = input_.frames[t];
-  std::vector<int> found;
-  for (int i = first_[f]; i < first_[f + 1]; ++i) {
-    const Anchor& anchor = anchors_[static_cast<std::size_t>(i)];
-    const cv::Point2f at = pixel_of(anchor, cameras[f]);
-    const Eigen::Vector3f seen = transfer(at.x, at.y, static_cast<float>(std::exp(anchor.log_depth)));
-    if (!(seen.z() > kNearest)) continue;
-    const float there_x = seen.x() / seen.z(), there_y = seen.y() / seen.z();
-    if (!within(target, there_x, there_y, kVisibleMargin)) continue;
-    if (std::abs(std::log(bilinear(images_->depth[t], there_x, there_y) / seen.z())) < kSameDepth)
-      found.push_back(i);
+bool ImageMatcher::shows(int frame, const Eigen::Vector2d& pixel, double margin) const {
+  const MatchFrame& own = input_.frames[static_cast<std::size_t>(frame)];
+  const double x = own.map.network_x(pixel.x()), y = own.map.network_y(pixel.y());
+  return x > own.view.begin_x + margin && x < own.view.end_x - 1 - margin && y > own.view.begin_y + margin &&
+         y < own.view.end_y - 1 - margin;
+}
+
+/// Whether a mask leaves a pixel that the frame shows.
+bool ImageMatcher::used(int frame, const Eigen::Vector2d& pixel) const {
+  const auto f = static_cast<std::size_t>(frame);
+  if (masks_[f].empty()) return true;
+  const PixelMap& map = input_.frames[f].map;
+  return masks_[f].at<uint8_t>(static_cast<int>(std::lround(map.network_y(pixel.y()))),
+                               static_cast<int>(std::lround(map.network_x(pixel.x())))) != 0;
+}
+
+/// The inverse depth around an anchor as its map has it, up to `radius` pixels of the original away: a plane
+/// through the anchor's own depth.
+ImageMatcher::Plane ImageMatcher::plane_at(const Anchor& anchor, double radius) const {
+  constexpr int kHalf = 2;
+  constexpr double kSamePlane = 0.1, kSteepest = 0.5;
+  const auto f = static_cast<std::size_t>(anchor.frame);
+  const PixelMap& map = input_.frames[f].map;
+  const double inverse = std::exp(-anchor.log_depth);
+  const float here = depth_at(anchor.frame, anchor.pixel);
+  Eigen::Matrix2d products = Eigen::Matrix2d::Zero();
+  Eigen::Vector2d sums = Eigen::Vector2d::Zero();
+  const double step = std::max(radius / kHalf, 1 / map.scale_x);
+  for (int row = -kHalf; row <= kHalf; ++row) {
+    for (int column = -kHalf; column <= kHalf; ++column) {
+      const Eigen::Vector2d offset(step * column, step * row);
+      if (!shows(anchor.frame, anchor.pixel + offset, 0)) continue;
+      const double change = here / depth_at(anchor.frame, anchor.pixel + offset) - 1;
+      if (!(std::abs(change) < kSamePlane)) continue;
+      products += offset * offset.transpose();
+      sums += change * offset;
+    }
   }
-  return found;
+  Plane plane{static_cast<float>(inverse), Eigen::Vector2f::Zero()};
+  if (!(products.determinant() > 0)) return plane;
+  const Eigen::Vector2d slope = products.inverse() * sums;
+  if (slope.norm() * step * kHalf < kSteepest) plane.slope = (inverse * slope).cast<float>();
+  return plane;
 }
 
-std::vector<std::pair<int, int>> ImageMatcher::pairs(const std::vector<Camera>& cameras,
-                                                     const Events& events) const {
-  const int count = static_cast<int>(cameras.size());
-  const double share = cameras.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
+/// Whether `to` should see an anchor of `from`.
+bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int index) const {
+  const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(index)];
+  const Eigen::Vector3d seen =
+      relation.turn * (std::exp(anchor.log_depth) * seen_at(relation.from_lens, anchor.pixel).homogeneous()) +
+      relation.shift;
+  if (!(seen.z() > kNearest)) return false;
+  const Eigen::Vector2d pixel = shown_at(relation.to_lens, seen.head<2>() / seen.z());
+  if (!shows(relation.to, pixel, kVisibleMargin)) return false;
+  return std::abs(std::log(depth_at(relation.to, pixel) / seen.z())) < kSameDepth;
+}
+
+std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const Events& events) const {
+  const int count = static_cast<int>(usable_.size());
+  const std::size_t most = usable_.size() > kMany ? kPartnersOfMany : kPartners;
+  const double share = usable_.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
+  std::vector<std::vector<std::pair<int, int>>> of_frame(usable_.size());
+  events.check_stop();
+  cv::parallel_for_({0, count}, [&](const cv::Range& range) {
+    for (int from = range.start; from < range.end; ++from) {
+      const auto f = static_cast<std::size_t>(from);
+      if (!usable_[f]) continue;
+      const int anchors = first_[f + 1] - first_[f], step = std::max(1, anchors / kLookedAt);
+      const double looked_at = std::max(1, (anchors + step - 1) / step),
+                   least = std::max(kFewestVisible * looked_at / std::max(1, anchors), share * looked_at);
+      std::vector<std::pair<int, int>> partners;  // anchors seen, frame
+      for (int to = 0; to < count; ++to) {
+        if (to == from || !usable_[static_cast<std::size_t>(to)]) continue;
+        const Relation relation(bundle, from, to);
+        int seen = 0;
+        for (int i = first_[f]; i < first_[f + 1]; i += step) seen += visible(bundle, relation, i) ? 1 : 0;
+        if (seen > 0 && seen >= least) partners.emplace_back(seen, to);
+      }
+      std::ranges::sort(partners, std::greater());
+      const std::size_t taken = std::min(most, partners.size());
+      for (std::size_t i = 0; i < taken; ++i) {
+        const std::size_t rank = taken > 1 ? i * (partners.size() - 1) / (taken - 1) : 0;
+        of_frame[f].emplace_back(std::minmax(from, partners[rank].second));
+      }
+    }
+  });
   std::vector<std::pair<int, int>> chosen;
-  for (int from = 0; from < count; ++from) {
-    events.check_stop();
-    const auto f = static_cast<std::size_t>(from);
-    if (!cameras[f].valid) continue;
-    const auto least =
-        std::max<std::size_t>(kFewestVisible, static_cast<std::size_t>(share * (first_[f + 1] - first_[f])));
-    std::vector<std::pair<std::size_t, int>> partners;  // anchors seen, frame
-    for (int to = 0; to < count; ++to) {
-      if (to == from || !cameras[static_cast<std::size_t>(to)].valid) continue;
-      const std::size_t seen = visible(cameras, from, to).size();
-      if (seen >= least) partners.emplace_back(seen, to);
-    }
-    std::ranges::sort(partners, std::greater());
-    const std::size_t taken = std::min(kPartners, partners.size());
-    for (std::size_t i = 0; i < taken; ++i) {
-      const std::size_t rank = taken > 1 ? i * (partners.size() - 1) / (taken - 1) : 0;
-      chosen.emplace_back(std::minmax(from, partners[rank].second));
-    }
-  }
+  for (const auto& own : of_frame) chosen.insert(chosen.end(), own.begin(), own.end());
   std::ranges::sort(chosen);
   const auto repeated = std::ranges::unique(chosen);
   chosen.erase(repeated.begin(), repeated.end());
   return chosen;
 }
 
-std::vector<Sighting> ImageMatcher::match_one(const std::vector<Camera>& cameras, int from, int to) const {
+std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, int from, int to,
+                                              const MatchPass& pass) const {
   const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
-  const std::vector<int> wanted = visible(cameras, from, to);
-  if (wanted.size() < kFewestVisible) return {};
-
-  const PixelTransfer transfer(cameras[f], cameras[t]);
-  const cv::Mat map = warp_map(images_->depth[f], transfer);
-  cv::Mat warped;
-  cv::remap(images_->normalised[t], warped, map, {}, cv::INTER_LINEAR, cv::BORDER_CONSTANT, 128);
-
-  std::vector<cv::Point2f> at;
-  for (const int i : wanted) {
-    at.push_back(pixel_of(anchors_[static_cast<std::size_t>(i)], cameras[f]));
-  }
-  const auto [there, good] = follow(images_->normalised[f], warped, at);
-  const auto [back, good_back] = follow(warped, images_->normalised[f], there);
-
-  std::vector<cv::Mat> axes;
-  cv::split(map, axes);
-  const auto mapped = [&](const cv::Point2f& p) {
-    return cv::Point2f(bilinear(axes[0], p.x, p.y), bilinear(axes[1], p.x, p.y));
-  };
-  const FrameView& target = input_.frames[t];
+  const Relation relation(bundle, from, to);
+  const std::vector<ImageLevel>&here = images_[f], &there = images_[t];
+  const LevelRange range{level_of(here, pass.coarsest_side), level_of(here, pass.finest_side)};
+  const PixelMap& finest = here[static_cast<std::size_t>(range.finest)].map;
+  const double pixel_size = 1 / finest.scale_x;  // of the finest level, in the original's
+  const double farthest =
+      pass.farthest * std::max(input_.frames[f].original_width, input_.frames[f].original_height);
   std::vector<Sighting> sightings;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const cv::Point2f& p = there[i];
-    const bool found = good[i] && good_back[i] && cv::norm(p - at[i]) < kFarthest &&
-                       cv::norm(back[i] - at[i]) < kRoundTrip && p.x > 3 && p.y > 3 &&
-                       p.x < static_cast<float>(input_.width - 4) &&
-                       p.y < static_cast<float>(input_.height - 4);
-    if (!found) continue;
-    const cv::Point2f seen = mapped(p);
-    const cv::Point2f right = (mapped(p + cv::Point2f(2, 0)) - seen) / 2,
-                      below = (mapped(p + cv::Point2f(0, 2)) - seen) / 2;
-    const auto [least, most] = std::minmax({cv::norm(right), cv::norm(below)});
-    const bool steady = most < kMostZoom && least > kLeastZoom;
-    if (!steady || !within(target, seen.x, seen.y, kMatchMargin) ||
-        !(correlation(images_->normalised[f], at[i], warped, p) > kLeastCorrelation))
+  int seen = 0;
+  for (int i = first_[f]; i < first_[f + 1]; i += pass.every) {
+    if (!visible(bundle, relation, i)) continue;
+    ++seen;
+    const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(i)];
+    const Plane plane = plane_at(anchor, 8 * pixel_size);
+    const PatchWarp warp = relation.warp(anchor.pixel, plane.inverse_depth, plane.slope);
+    const Eigen::Matrix2f slopes = warp.jacobian();
+    const auto [least, most] = std::minmax({slopes.col(0).norm(), slopes.col(1).norm()});
+    if (!(most < kMostZoom && least > kLeastZoom)) continue;
+    const Eigen::Vector2f pixel = anchor.pixel.cast<float>();
+    const FoundPatch found = find_patch(here, pixel, there, warp, range);
+    if (!(found.correlation > pass.least_correlation && found.shift.norm() < farthest)) continue;
+    if (!shows(to, found.pixel.cast<double>(), kMatchMargin) || !used(to, found.pixel.cast<double>()))
       continue;
-    const double noise = noise_between(images_->normalised[f], at[i], warped, p);
+    if (pass.there_and_back) {
+      const PatchWarp back = PatchWarp::affine(pixel + found.shift, slopes.inverse());
+      const LevelRange levels{level_of(there, pass.coarsest_side), level_of(there, pass.finest_side)};
+      const FoundPatch again = find_patch(there, found.pixel, here, back, levels);
+      if (!(again.correlation > pass.least_correlation &&
+            (again.pixel - pixel).norm() < kBackAgain * pixel_size))
+        continue;
+    }
+    const double size_there = pixel_size * std::sqrt(std::abs(slopes.determinant()));
+    Eigen::Matrix2d covariance = found.covariance;
+    covariance.diagonal().array() += std::pow(kLeastError * size_there, 2);
     sightings.push_back(
-        {wanted[i], to, Eigen::Vector2d(seen.x - cameras[t].k(0, 2), seen.y - cameras[t].k(1, 2)),
-         whitening_of(images_->structure[static_cast<std::size_t>(wanted[i])], noise, right, below)});
+        {i, to, found.pixel.cast<double>(), covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity())});
   }
+  if (seen * pass.every < kFewestVisible) return {};
   return sightings;
 }
 
-std::vector<Sighting> ImageMatcher::match(const std::vector<Camera>& cameras,
-                                          const std::vector<std::pair<int, int>>& pairs,
-                                          const Events& events) const {
+std::vector<Sighting> ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs,
+                                          const MatchPass& pass, const Events& events) const {
   std::vector<Sighting> all;
   const int count = static_cast<int>(pairs.size());
   for (int first = 0; first < count; first += kPairsAtOnce) {
@@ -234,11 +324,13 @@ std::vector<Sighting> ImageMatcher::match(const std::vector<Camera>& cameras,
     cv::parallel_for_({0, 2 * block}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
         const auto& [a, b] = pairs[static_cast<std::size_t>(first + i / 2)];
-        found[static_cast<std::size_t>(i)] = i % 2 == 0 ? match_one(cameras, a, b) : match_one(cameras, b, a);
+        found[static_cast<std::size_t>(i)] =
+            i % 2 == 0 ? match_one(bundle, a, b, pass) : match_one(bundle, b, a, pass);
       }
     });
     for (std::size_t i = 0; i < found.size(); i += 2) {
-      if (found[i].size() + found[i + 1].size() < kFewestMatches) continue;
+      const std::size_t both = found[i].size() + found[i + 1].size();
+      if (both * static_cast<std::size_t>(pass.every) < kFewestMatches) continue;
       all.insert(all.end(), found[i].begin(), found[i].end());
       all.insert(all.end(), found[i + 1].begin(), found[i + 1].end());
     }

@@ -1,103 +1,375 @@
 #include "app/adjust/image_windows.h"
 
-#include <Eigen/Cholesky>
+#include <Eigen/Geometry>
 #include <Eigen/LU>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <opencv2/imgproc.hpp>
+
+// A processor with wider vectors gets its own copy of the inner loops.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define VGGT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VGGT_CLONES
+#endif
 
 namespace vggt {
 namespace {
 
-constexpr float kEdge = 1.2F, kAtEdge = 0.05F;  // depths over 7 pixels that differ by more weaken a corner
-constexpr double kNoiseSigma = 1.5;             // pixels of blur against noise
-constexpr double kLocalSigma = 5, kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
-constexpr int kCorrelationRadius = 4;
-constexpr double kNoiseArea = 20;     // pixels whose noise, after the blur, is one
-constexpr double kLeastError = 0.3;   // pixels, of a match however clear the image
-constexpr double kLeastSlope = 1e-3;  // mean square, of the normalised image
+constexpr float kEdge = 1.2F;                       // depths over 7 pixels that differ by more are an edge
+constexpr double kNoiseSigma = 1;                   // pixels of blur against noise
+constexpr double kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
+constexpr int kLocalSide = 19;                      // pixels that the local mean is taken over
+constexpr int kSmallest = 100;                      // pixels of the longer side: no level is halved further
+constexpr int kRadius = 8, kSide = 2 * kRadius + 1, kArea = kSide * kSide;
+constexpr int kSteps = 12;
+constexpr float kUnlike =
+    1.4F;  // mean square of the difference of standardised windows; of unrelated ones it is 2
+constexpr float kSettled = 0.01F;     // pixels
+constexpr float kLeastDeviation = 4;  // of a window's values
+constexpr double kNoiseArea = 12;     // pixels whose noise, after the blur, is one
+constexpr float kMostZoom = 1.5F;     // of the other level's pixels against this one's
 
-/// A square around a point between pixels, less its mean.
-cv::Mat patch_of(const cv::Mat& image, const cv::Point2f& at, int side) {
-  cv::Mat patch;
-  cv::getRectSubPix(image, {side, side}, at, patch, CV_32F);
-  patch -= cv::mean(patch);
-  return patch;
+// A window's values lie in arrays that whole vectors of the processor fill; what is beyond the window is 0.
+constexpr int kLanes = 8, kPadded = (kArea + kLanes - 1) / kLanes * kLanes;
+using Values = std::array<float, kPadded>;
+constexpr float kMiddle = 128;  // taken off all values: sums of squares stay small
+
+bool contains(const cv::Mat& image, float x, float y, float margin) {
+  return x >= margin && y >= margin && x <= static_cast<float>(image.cols - 1) - margin &&
+         y <= static_cast<float>(image.rows - 1) - margin;
+}
+
+/// Bilinear; (x, y) lies inside by a pixel.
+inline float value_at(const cv::Mat& image, float x, float y) {
+  const int column = static_cast<int>(x), row = static_cast<int>(y);
+  const float right = x - static_cast<float>(column), down = y - static_cast<float>(row);
+  const uint8_t* upper = image.data + static_cast<std::size_t>(row) * image.step[0] + column;
+  const uint8_t* lower = upper + image.step[0];
+  const float a = upper[0] + right * static_cast<float>(upper[1] - upper[0]),
+              b = lower[0] + right * static_cast<float>(lower[1] - lower[0]);
+  return a + down * (b - a);
+}
+
+/// A window to be found again: its values less their mean and over their deviation, and their slopes.
+struct Template {
+  Values values, across, down;
+  float across_sum = 0, down_sum = 0, value_across = 0, value_down = 0;  // sums of slopes, and of products
+  Eigen::Matrix2f inverse;                                               // of the sum of the slopes' products
+
+  bool make(const cv::Mat& image, float x, float y) {
+    if (!contains(image, x, y, kRadius + 2)) return false;
+    constexpr int kWide = kSide + 2;
+    std::array<float, kWide * kWide> wide;
+    // All pixels lie equally between others.
+    const int first_column = static_cast<int>(x) - kRadius - 1, first_row = static_cast<int>(y) - kRadius - 1;
+    const float right = x - std::floor(x), low = y - std::floor(y);
+    for (int row = 0; row < kWide; ++row) {
+      const uint8_t* upper = image.ptr<uint8_t>(first_row + row) + first_column;
+      const uint8_t* lower = image.ptr<uint8_t>(first_row + row + 1) + first_column;
+      for (int column = 0; column < kWide; ++column) {
+        const float a = static_cast<float>(upper[column]) +
+                        right * static_cast<float>(upper[column + 1] - upper[column]),
+                    b = static_cast<float>(lower[column]) +
+                        right * static_cast<float>(lower[column + 1] - lower[column]);
+        wide[static_cast<std::size_t>(row * kWide + column)] = a + low * (b - a);
+      }
+    }
+    values.fill(0);
+    across.fill(0);
+    down.fill(0);
+    float sum = 0, squares = 0;
+    for (int row = 0, i = 0; row < kSide; ++row) {
+      for (int column = 0; column < kSide; ++column, ++i) {
+        const float* at = &wide[static_cast<std::size_t>((row + 1) * kWide + column + 1)];
+        const auto place = static_cast<std::size_t>(i);
+        values[place] = *at - kMiddle;
+        across[place] = (at[1] - at[-1]) / 2;
+        down[place] = (at[kWide] - at[-kWide]) / 2;
+        sum += values[place];
+        squares += values[place] * values[place];
+      }
+    }
+    const float mean = sum / kArea, variance = squares / kArea - mean * mean;
+    if (!(variance > kLeastDeviation * kLeastDeviation)) return false;
+    const float scale = 1 / std::sqrt(variance);
+    float xx = 0, xy = 0, yy = 0;
+    for (std::size_t i = 0; i < kArea; ++i) {
+      values[i] = (values[i] - mean) * scale;
+      across[i] *= scale;
+      down[i] *= scale;
+      xx += across[i] * across[i];
+      xy += across[i] * down[i];
+      yy += down[i] * down[i];
+      across_sum += across[i];
+      down_sum += down[i];
+      value_across += values[i] * across[i];
+      value_down += values[i] * down[i];
+    }
+    const float determinant = xx * yy - xy * xy;
+    if (!(determinant > 1e-6F * (xx + yy) * (xx + yy))) return false;
+    inverse << yy, -xy, -xy, xx;
+    inverse /= determinant;
+    return true;
+  }
+};
+
+/// Sums over a window as an image shows it: of its values, their squares, and their products with a
+/// template's.
+struct WindowSums {
+  float value = 0, square = 0, product = 0, across = 0, down = 0;
+};
+
+/// The sums of the values at (xs + x, ys + y), all of which lie inside the image by a pixel.
+VGGT_CLONES WindowSums window_sums(const uint8_t* image, int row_bytes, const float* xs, const float* ys,
+                                   float x, float y, const Template& wanted) {
+  float sums[5][kLanes] = {};
+  for (int i = 0; i < kPadded; i += kLanes) {
+    float right[kLanes], low[kLanes], a[kLanes], b[kLanes], c[kLanes], d[kLanes];
+    int offsets[kLanes];
+    for (int j = 0; j < kLanes; ++j) {
+      const float at_x = xs[i + j] + x, at_y = ys[i + j] + y;
+      const int column = static_cast<int>(at_x), row = static_cast<int>(at_y);
+      right[j] = at_x - static_cast<float>(column);
+      low[j] = at_y - static_cast<float>(row);
+      offsets[j] = row * row_bytes + column;
+    }
+    for (int j = 0; j < kLanes; ++j) {
+      const uint8_t* upper = image + offsets[j];
+      const uint8_t* lower = upper + row_bytes;
+      a[j] = upper[0];
+      b[j] = upper[1];
+      c[j] = lower[0];
+      d[j] = lower[1];
+    }
+    const float* values = wanted.values.data() + i;
+    const float* across = wanted.across.data() + i;
+    const float* down = wanted.down.data() + i;
+    for (int j = 0; j < kLanes; ++j) {
+      const float inside = i + j < kArea ? 1.F : 0.F;
+      const float top = a[j] + right[j] * (b[j] - a[j]), bottom = c[j] + right[j] * (d[j] - c[j]);
+      const float value = (top + low[j] * (bottom - top) - kMiddle) * inside;
+      sums[0][j] += value;
+      sums[1][j] += value * value;
+      sums[2][j] += value * values[j];
+      sums[3][j] += value * across[j];
+      sums[4][j] += value * down[j];
+    }
+  }
+  float total[5] = {};
+  for (int k = 0; k < 5; ++k) {
+    for (int j = 0; j < kLanes; ++j) total[k] += sums[k][j];
+  }
+  return {total[0], total[1], total[2], total[3], total[4]};
+}
+
+/// Where a plane in space shows the pixels of a window: (xs, ys), in pixels of a level with this scale and
+/// shift.
+VGGT_CLONES void window_places(const PatchWarp& warp, float step_x, float step_y, float scale_x,
+                               float scale_y, float shift_x, float shift_y, float* xs, float* ys) {
+  const float* s = warp.slopes.data();
+  for (int row = 0; row < kSide; ++row) {
+    const float dy = static_cast<float>(row - kRadius) * step_y;
+    const float ax = warp.at[0] + s[3] * dy, ay = warp.at[1] + s[4] * dy, az = warp.at[2] + s[5] * dy;
+    for (int column = 0; column < kSide; ++column) {
+      const float dx = static_cast<float>(column - kRadius) * step_x;
+      const float inverse = 1 / (az + s[2] * dx), nx = (ax + s[0] * dx) * inverse,
+                  ny = (ay + s[1] * dx) * inverse;
+      const float r2 = nx * nx + ny * ny;
+      const float factor = 1 + r2 * (warp.distortion[0] + r2 * warp.distortion[1]);
+      xs[row * kSide + column] = (factor * nx * warp.focal[0] + warp.centre[0]) * scale_x + shift_x;
+      ys[row * kSide + column] = (factor * ny * warp.focal[1] + warp.centre[1]) * scale_y + shift_y;
+    }
+  }
+  for (int i = kArea; i < kPadded; ++i) {
+    xs[i] = xs[0];
+    ys[i] = ys[0];
+  }
+}
+
+/// The level whose pixels are as large as those of the anchor's level, seen there, or the next finer one.
+const ImageLevel& level_like(const std::vector<ImageLevel>& levels, double pixels_of_original) {
+  const ImageLevel* chosen = &levels.front();
+  for (const ImageLevel& level : levels) {
+    if (level.map.scale_x * pixels_of_original * kMostZoom >= 1) chosen = &level;
+  }
+  return *chosen;
+}
+
+Eigen::Vector2f to_level(const PixelMap& map, const Eigen::Vector2f& pixel) {
+  return {static_cast<float>(map.network_x(pixel.x())), static_cast<float>(map.network_y(pixel.y()))};
+}
+
+Eigen::Vector2f scale_of(const PixelMap& map) {
+  return {static_cast<float>(map.scale_x), static_cast<float>(map.scale_y)};
+}
+
+/// The window as the other image shows it: its values where each of its pixels is seen, moved by a shift.
+class SeenWindow {
+ public:
+  SeenWindow(const ImageLevel& here, const ImageLevel& there, const PatchWarp& warp) : image_(there.image) {
+    const Eigen::Vector2f step = scale_of(here.map).cwiseInverse(), scale = scale_of(there.map);
+    const Eigen::Vector2f first = to_level(there.map, Eigen::Vector2f::Zero());
+    window_places(warp, step.x(), step.y(), scale.x(), scale.y(), first.x(), first.y(), xs_.data(),
+                  ys_.data());
+    jacobian_ = scale.asDiagonal() * warp.jacobian() * step.asDiagonal();
+  }
+
+  /// False where some of it lies outside.
+  bool read(const Eigen::Vector2f& shift, const Template& wanted, WindowSums& sums) const {
+    const Eigen::Vector2f moved = jacobian_ * shift;
+    for (const std::size_t corner : {0, kSide - 1, kArea - kSide, kArea - 1}) {
+      if (!contains(image_, xs_[corner] + moved.x(), ys_[corner] + moved.y(), kMargin)) return false;
+    }
+    sums = window_sums(image_.data, static_cast<int>(image_.step[0]), xs_.data(), ys_.data(), moved.x(),
+                       moved.y(), wanted);
+    return true;
+  }
+
+ private:
+  static constexpr float kMargin =
+      1.5F;  // pixels: a plane's edges between corners that lie inside do as well
+
+  const cv::Mat& image_;
+  Values xs_, ys_;            // pixels of the level
+  Eigen::Matrix2f jacobian_;  // from pixels of the anchor's level to pixels of this one
+};
+
+struct Shift {
+  Eigen::Vector2f by = Eigen::Vector2f::Zero();  // pixels of the anchor's level
+  float squares = 0;                             // mean square of what the windows differ by
+};
+
+/// Moves `shift` to where the windows differ least; false where that leaves the image, leads far away or
+/// leaves them unlike each other.
+bool settle(const Template& wanted, const SeenWindow& seen, Shift& shift) {
+  WindowSums sums;
+  const Eigen::Vector2f start = shift.by;
+  for (int step = 0; step <= kSteps; ++step) {
+    if (!seen.read(shift.by, wanted, sums)) return false;
+    const float mean = sums.value / kArea, variance = sums.square / kArea - mean * mean;
+    const float scale = 1 / std::max(std::sqrt(std::max(variance, 0.F)), kLeastDeviation);
+    shift.squares = 1 + variance * scale * scale - 2 * scale * sums.product / kArea;
+    const Eigen::Vector2f slope(scale * (sums.across - mean * wanted.across_sum) - wanted.value_across,
+                                scale * (sums.down - mean * wanted.down_sum) - wanted.value_down);
+    if (step == kSteps) break;
+    const Eigen::Vector2f change = -(wanted.inverse * slope);
+    const float length = change.norm();
+    if (length < kSettled) break;
+    shift.by += length > 2 ? Eigen::Vector2f(change * (2 / length)) : change;
+    if (!((shift.by - start).norm() <= kRadius)) return false;
+  }
+  return shift.squares < kUnlike;
 }
 
 }  // namespace
 
+cv::Mat gray_of(std::span<const uint8_t> rgb, int height, int width) {
+  const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+  cv::Mat gray(height, width, CV_8U);
+  for (std::size_t i = 0; i < plane; ++i)
+    gray.data[i] =
+        static_cast<uint8_t>((77 * rgb[i] + 150 * rgb[plane + i] + 29 * rgb[2 * plane + i] + 128) >> 8);
+  return gray;
+}
+
+cv::Mat corner_strength(const cv::Mat& gray) {
+  cv::Mat strength;
+  cv::cornerMinEigenVal(gray, strength, 7, 3);
+  return strength;
+}
+
+cv::Mat depth_edges(const cv::Mat& depth) {
+  cv::Mat nearest, farthest;
+  const cv::Mat around = cv::Mat::ones(7, 7, CV_8U);
+  cv::erode(depth, nearest, around);
+  cv::dilate(depth, farthest, around);
+  return ~((nearest > 0) & (farthest <= kEdge * nearest));
+}
+
+namespace {
+
 cv::Mat normalised(const cv::Mat& gray) {
-  cv::Mat smooth, mean, square, result;
-  cv::GaussianBlur(gray, smooth, {}, kNoiseSigma);
-  cv::GaussianBlur(smooth, mean, {}, kLocalSigma);
-  cv::GaussianBlur(smooth.mul(smooth), square, {}, kLocalSigma);
+  cv::Mat values, smooth, mean, square, result;
+  gray.convertTo(values, CV_32F);
+  cv::GaussianBlur(values, smooth, {}, kNoiseSigma);
+  cv::blur(smooth, mean, {kLocalSide, kLocalSide});
+  cv::blur(smooth.mul(smooth), square, {kLocalSide, kLocalSide});
   cv::Mat deviation = cv::max(square - mean.mul(mean), 0) + kLocalNoise * kLocalNoise;
   cv::sqrt(deviation, deviation);
   cv::Mat((smooth - mean) / deviation).convertTo(result, CV_8U, kLocalGain, 128);
   return result;
 }
 
-cv::Mat gray_of(std::span<const uint8_t> rgb, int height, int width) {
-  const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-  cv::Mat gray(height, width, CV_32F);
-  for (std::size_t i = 0; i < plane; ++i) {
-    gray.ptr<float>()[i] = 0.299F * static_cast<float>(rgb[i]) +
-                           0.587F * static_cast<float>(rgb[plane + i]) +
-                           0.114F * static_cast<float>(rgb[2 * plane + i]);
+}  // namespace
+
+std::vector<ImageLevel> image_levels(cv::Mat gray, PixelMap map) {
+  std::vector<ImageLevel> levels;
+  while (true) {
+    levels.push_back({normalised(gray), map});
+    if (std::max(gray.cols, gray.rows) / 2 < kSmallest) return levels;
+    cv::Mat half;
+    cv::resize(gray, half, {gray.cols / 2, gray.rows / 2}, 0, 0, cv::INTER_AREA);
+    const double across = static_cast<double>(half.cols) / gray.cols,
+                 down = static_cast<double>(half.rows) / gray.rows;
+    map = {map.scale_x * across, map.scale_y * down, map.pad_x * across, map.pad_y * down};
+    gray = half;
   }
-  return gray;
 }
 
-cv::Mat structure_of(const cv::Mat& image) {
-  cv::Mat across, down, result;
-  cv::Sobel(image, across, CV_32F, 1, 0, 3, 1.0 / 8);
-  cv::Sobel(image, down, CV_32F, 0, 1, 3, 1.0 / 8);
-  const std::vector<cv::Mat> products = {across.mul(across), across.mul(down), down.mul(down)};
-  cv::merge(products, result);
-  cv::boxFilter(result, result, -1, {kWindow, kWindow});
+Eigen::Matrix2f PatchWarp::jacobian() const {
+  const Eigen::Vector2f normal = at.head<2>() / at.z();
+  const float r2 = normal.squaredNorm();
+  Eigen::Matrix2f by_normal = (2 * (distortion[0] + 2 * r2 * distortion[1])) * normal * normal.transpose();
+  by_normal.diagonal().array() += 1 + r2 * (distortion[0] + r2 * distortion[1]);
+  const Eigen::Matrix2f normal_slopes = (slopes.topRows<2>() - normal * slopes.row(2)) / at.z();
+  return focal.asDiagonal() * by_normal * normal_slopes;
+}
+
+PatchWarp PatchWarp::affine(const Eigen::Vector2f& at, const Eigen::Matrix2f& slopes) {
+  PatchWarp warp;
+  warp.at = at.homogeneous();
+  warp.slopes << slopes, Eigen::RowVector2f::Zero();
+  return warp;
+}
+
+FoundPatch find_patch(const std::vector<ImageLevel>& here, const Eigen::Vector2f& pixel,
+                      const std::vector<ImageLevel>& there, const PatchWarp& warp, LevelRange levels) {
+  FoundPatch result;
+  const Eigen::Matrix2f slopes = warp.jacobian();
+  const double zoom = std::sqrt(std::abs(slopes.determinant()));
+  Eigen::Vector2f shift = Eigen::Vector2f::Zero();  // of the original
+  const int last = static_cast<int>(here.size()) - 1;
+  int failures = 0;  // levels on which nothing was found
+  for (int l = std::min(levels.coarsest, last); l >= std::min(levels.finest, last); --l) {
+    const bool finest = l == std::min(levels.finest, last);
+    const ImageLevel& level = here[static_cast<std::size_t>(l)];
+    const Eigen::Vector2f at = to_level(level.map, pixel), scale = scale_of(level.map);
+    const ImageLevel& other = level_like(there, zoom / level.map.scale_x);
+    Template wanted;
+    const bool usable = wanted.make(level.image, at.x(), at.y());
+    if (!usable && finest) return result;
+    if (!usable) continue;
+    const SeenWindow seen(level, other, warp);
+    Shift found{shift.cwiseProduct(scale), 0};
+    const bool settled = settle(wanted, seen, found);
+    if (!settled) {
+      if (finest || ++failures > 1) return result;
+      continue;
+    }
+    shift = found.by.cwiseQuotient(scale);
+    if (!finest) continue;
+    result.shift = shift;
+    result.pixel = warp(Eigen::Vector2f::Zero()) + slopes * shift;
+    result.correlation = 1 - found.squares / 2;
+    const Eigen::Matrix2f stretch = slopes * scale.cwiseInverse().asDiagonal();
+    result.covariance =
+        (found.squares * static_cast<float>(kNoiseArea) * stretch * wanted.inverse * stretch.transpose())
+            .cast<double>();
+  }
   return result;
-}
-
-Eigen::Matrix2d whitening_of(const cv::Vec3f& products, double noise, const cv::Point2f& right,
-                             const cv::Point2f& below) {
-  Eigen::Matrix2d structure, stretch;
-  structure << products[0] + kLeastSlope, products[1], products[1], products[2] + kLeastSlope;
-  stretch << right.x, below.x, right.y, below.y;
-  const double variance = noise * kNoiseArea / (kWindow * kWindow);
-  Eigen::Matrix2d covariance = stretch * (variance * structure.inverse()) * stretch.transpose();
-  covariance.diagonal().array() += kLeastError * kLeastError;
-  return covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity());
-}
-
-cv::Mat corner_strength(const cv::Mat& gray, const cv::Mat& depth) {
-  cv::Mat strength, nearest, farthest;
-  cv::cornerMinEigenVal(gray, strength, 7, 3);
-  const cv::Mat around = cv::Mat::ones(7, 7, CV_8U);
-  cv::erode(depth, nearest, around);
-  cv::dilate(depth, farthest, around);
-  strength.setTo(0, ~(nearest > 0));
-  cv::Mat weakened;
-  strength.convertTo(weakened, CV_32F, kAtEdge);
-  weakened.copyTo(strength, farthest > kEdge * nearest);
-  return strength;
-}
-
-float correlation(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
-  constexpr int kSide = 2 * kCorrelationRadius + 1;
-  const auto inside = [](const cv::Mat& image, const cv::Point2f& p) {
-    return p.x >= kCorrelationRadius && p.y >= kCorrelationRadius &&
-           p.x <= static_cast<float>(image.cols - 1 - kCorrelationRadius) &&
-           p.y <= static_cast<float>(image.rows - 1 - kCorrelationRadius);
-  };
-  if (!inside(a, at_a) || !inside(b, at_b)) return -1;
-  const cv::Mat patch_a = patch_of(a, at_a, kSide), patch_b = patch_of(b, at_b, kSide);
-  return static_cast<float>(patch_a.dot(patch_b) /
-                            std::sqrt(patch_a.dot(patch_a) * patch_b.dot(patch_b) + 1e-3));
-}
-
-double noise_between(const cv::Mat& a, const cv::Point2f& at_a, const cv::Mat& b, const cv::Point2f& at_b) {
-  return cv::norm(patch_of(a, at_a, kWindow), patch_of(b, at_b, kWindow), cv::NORM_L2SQR) /
-         (kWindow * kWindow);
 }
 
 }  // namespace vggt

@@ -1,5 +1,6 @@
 #pragma once
 #include <Eigen/Geometry>
+#include <Eigen/LU>
 #include <cmath>
 
 #include "app/adjust/bundle_adjustment.h"
@@ -8,71 +9,130 @@
 // the inner loop of the adjustment.
 namespace vggt {
 
+using LensSlopes = Eigen::Matrix<double, 2, 4>;  // by log focal length, log aspect, k1, k2
+
 inline Eigen::Matrix3d skew(const Eigen::Vector3d& v) {
   Eigen::Matrix3d m;
   m << 0, -v.z(), v.y(), v.z(), 0, -v.x(), -v.y(), v.x(), 0;
   return m;
 }
 
-/// Copies of a camera's pose and focal lengths: products of blocks of larger matrices round otherwise.
-struct BundlePose {
-  explicit BundlePose(const Camera& camera)
-      : rotation(camera.cam_from_world.linear()),
-        translation(camera.cam_from_world.translation()),
-        focal(camera.k.diagonal().head<2>()) {}
+/// The factor by which a lens moves a point of the plane z = 1 from the middle.
+inline double distortion_at(const Lens& lens, double r2) {
+  return 1 + r2 * (lens.distortion[0] + r2 * lens.distortion[1]);
+}
 
-  Eigen::Matrix3d rotation;
-  Eigen::Vector3d translation;
-  Eigen::Vector2d focal;
+/// Where a lens shows a point of the plane z = 1.
+inline Eigen::Vector2d shown_at(const Lens& lens, const Eigen::Vector2d& normal) {
+  return distortion_at(lens, normal.squaredNorm()) * normal.cwiseProduct(lens.focal) + lens.centre;
+}
+
+/// Derivative of the distorted point by the point of the plane z = 1.
+inline Eigen::Matrix2d distortion_slope(const Lens& lens, const Eigen::Vector2d& normal) {
+  const double r2 = normal.squaredNorm();
+  Eigen::Matrix2d slope =
+      (2 * (lens.distortion[0] + 2 * r2 * lens.distortion[1])) * normal * normal.transpose();
+  slope.diagonal().array() += distortion_at(lens, r2);
+  return slope;
+}
+
+/// The point of the plane z = 1 that a lens shows at a pixel, by Newton's method. Where the distortion maps
+/// none there, the undistorted one.
+inline Eigen::Vector2d seen_at(const Lens& lens, const Eigen::Vector2d& pixel) {
+  const Eigen::Vector2d shown = (pixel - lens.centre).cwiseQuotient(lens.focal);
+  if (lens.distortion.isZero(0)) return shown;
+  constexpr int kSteps = 20;
+  const double far = shown.norm();
+  double r = far;
+  for (int i = 0; i < kSteps; ++i) {
+    const double r2 = r * r, slope = 1 + r2 * (3 * lens.distortion[0] + 5 * r2 * lens.distortion[1]);
+    if (!(slope > 0)) return shown;
+    const double step = (r * distortion_at(lens, r2) - far) / slope;
+    r -= step;
+    if (std::abs(step) <= 1e-13 * (1 + r)) break;
+  }
+  return far > 0 ? Eigen::Vector2d(shown * (r / far)) : shown;
+}
+
+/// How the slopes of what a lens shows depend on the lens: rows by pixels.
+inline LensSlopes lens_slopes(const Lens& lens, const Eigen::Vector2d& normal) {
+  const double r2 = normal.squaredNorm();
+  const Eigen::Vector2d scaled = normal.cwiseProduct(lens.focal), shown = distortion_at(lens, r2) * scaled;
+  LensSlopes slopes;
+  slopes << shown, Eigen::Vector2d(0, shown.y()), r2 * scaled, r2 * r2 * scaled;
+  return slopes;
+}
+
+/// An anchor as its own camera sees it.
+struct AnchorRay {
+  AnchorRay(const Bundle& bundle, const Anchor& anchor)
+      : lens(bundle.lenses[static_cast<std::size_t>(bundle.lens_of[static_cast<std::size_t>(anchor.frame)])]),
+        normal(seen_at(lens, anchor.pixel)),
+        depth(std::exp(anchor.log_depth)),
+        in_anchor(depth * normal.homogeneous()) {}
+
+  /// Derivatives of `normal` by the lens, while the pixel stays.
+  LensSlopes slopes() const {
+    const Eigen::Matrix2d by_normal = lens.focal.asDiagonal() * distortion_slope(lens, normal);
+    return -by_normal.inverse() * lens_slopes(lens, normal);
+  }
+
+  const Lens& lens;
+  Eigen::Vector2d normal;  // on the plane z = 1
+  double depth;
+  Eigen::Vector3d in_anchor;
 };
 
 /// An anchor as a sighting's camera sees it.
 struct SeenAnchor {
+  const Lens* lens;
   Eigen::Matrix3d turn;  // rotation, the sighting's camera from the anchor's
-  Eigen::Vector3d in_anchor, in_camera;
+  Eigen::Vector3d in_camera;
   Eigen::Vector2d normal, error;  // on the plane z = 1; whitened
-  Eigen::Matrix2d scale;          // of the error by the normal
   bool in_front;
 };
 
-/// Derivatives of a sighting's error: by pose (translation, rotation from the left) of its camera and of its
-/// anchor's, by log_focal and by log_depth.
+/// Derivatives of a sighting's error: by pose (translation, rotation from the left) and lens of its camera
+/// and of its anchor's, and by log_depth.
 struct SightingSlopes {
   Eigen::Matrix<double, 2, 6> camera, anchor;
-  Eigen::Vector2d focal, depth;
+  LensSlopes lens, anchor_lens;
+  Eigen::Vector2d depth;
 };
 
 /// How the bundle as it stands explains a sighting.
-inline SeenAnchor see(const Bundle& bundle, const Sighting& sighting) {
+inline SeenAnchor see(const Bundle& bundle, const AnchorRay& ray, const Sighting& sighting) {
   constexpr double kNearest = 0.02;  // of the network's unit: an anchor nearer to a camera is behind it
   const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(sighting.anchor)];
-  const BundlePose from(bundle.cameras[static_cast<std::size_t>(anchor.frame)]);
-  const BundlePose to(bundle.cameras[static_cast<std::size_t>(sighting.frame)]);
-  const double zoom = std::exp(bundle.log_focal);
+  const auto frame = static_cast<std::size_t>(sighting.frame);
+  const Eigen::Isometry3d &from = bundle.poses[static_cast<std::size_t>(anchor.frame)],
+                          &to = bundle.poses[frame];
   SeenAnchor seen;
-  const Eigen::Vector2d ray = anchor.pixel.cwiseQuotient(from.focal) / zoom;
-  seen.in_anchor = std::exp(anchor.log_depth) * ray.homogeneous();
-  seen.turn = to.rotation * from.rotation.transpose();
-  seen.in_camera = seen.turn * (seen.in_anchor - from.translation) + to.translation;
+  seen.lens = &bundle.lenses[static_cast<std::size_t>(bundle.lens_of[frame])];
+  const Eigen::Matrix3d from_turn = from.linear(), to_turn = to.linear();
+  seen.turn = to_turn * from_turn.transpose();
+  seen.in_camera = seen.turn * (ray.in_anchor - from.translation()) + to.translation();
   seen.in_front = seen.in_camera.z() > kNearest;
   seen.normal = seen.in_camera.head<2>() / (seen.in_front ? seen.in_camera.z() : 1);
-  const Eigen::Vector2d focal = zoom * to.focal;
-  seen.error = sighting.whitening * (seen.normal.cwiseProduct(focal) - sighting.pixel);
-  seen.scale = sighting.whitening * focal.asDiagonal();
+  seen.error = sighting.whitening * (shown_at(*seen.lens, seen.normal) - sighting.pixel);
   return seen;
 }
 
 /// Slopes of a sighting whose anchor is in front of the camera.
-inline SightingSlopes slopes_of(const SeenAnchor& seen) {
+inline SightingSlopes slopes_of(const SeenAnchor& seen, const Sighting& sighting, const AnchorRay& ray,
+                                const LensSlopes& ray_slopes) {
+  const Eigen::Matrix2d by_normal =
+      sighting.whitening * seen.lens->focal.asDiagonal() * distortion_slope(*seen.lens, seen.normal);
   Eigen::Matrix<double, 2, 3> by_point;
-  by_point << seen.scale, -seen.scale * seen.normal;
+  by_point << by_normal, -by_normal * seen.normal;
   by_point /= seen.in_camera.z();
   const Eigen::Matrix<double, 2, 3> by_anchor = by_point * seen.turn;
   SightingSlopes slopes;
   slopes.camera << by_point, -by_point * skew(seen.in_camera);
-  slopes.anchor << -by_anchor, by_anchor * skew(seen.in_anchor);
-  slopes.focal = seen.scale * seen.normal - by_anchor.leftCols<2>() * seen.in_anchor.head<2>();
-  slopes.depth = by_anchor * seen.in_anchor;
+  slopes.anchor << -by_anchor, by_anchor * skew(ray.in_anchor);
+  slopes.lens = sighting.whitening * lens_slopes(*seen.lens, seen.normal);
+  slopes.anchor_lens = by_anchor.leftCols<2>() * (ray.depth * ray_slopes);
+  slopes.depth = by_anchor * ray.in_anchor;
   return slopes;
 }
 

@@ -55,6 +55,17 @@ std::vector<FrameView> frame_views(const FrameSet& frames) {
   return views;
 }
 
+MatchInput match_input(const FrameSet& frames) {
+  MatchInput input{frames.width, frames.height, {}, {}, frames.read_rgb, frames.read_gray, frames.read_mask};
+  const std::vector<FrameView> views = frame_views(frames);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const Frame& frame = frames.frames[i];
+    input.frames.push_back({views[i], frame.map, frame.original_width, frame.original_height,
+                            frame.gray_width, frame.gray_height, frame.camera});
+  }
+  return input;
+}
+
 void map_to_originals(const FrameSet& frames, std::vector<Camera>& cameras) {
   for (std::size_t i = 0; i < cameras.size(); ++i) {
     cameras[i].map = frames.frames[i].map;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "app/adjust/match_input.h"
 #include "app/scene/scene_builder.h"
 #include "io/frames/frames.h"
 #include "io/scene/camera.h"
@@ -19,6 +20,9 @@ at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count);
 
 /// The part of each frame that is not padding.
 std::vector<FrameView> frame_views(const FrameSet& frames);
+
+/// The frames for the adjustment, without depth; they must outlive it.
+MatchInput match_input(const FrameSet& frames);
 
 /// Tells each camera how its frame's pixels map to those of the upright original.
 void map_to_originals(const FrameSet& frames, std::vector<Camera>& cameras);

@@ -15,11 +15,16 @@
 namespace vggt {
 namespace {
 
-FrameResult run_task(const FrameTask& task, const FrameOptions& options, FittedImage& fitted) try {
+FrameResult run_task(const FrameTask& task, const FrameOptions& options, std::size_t gray_pixels,
+                     FittedImage& fitted, GrayImage& gray) try {
   FrameResult result;
   std::optional<DecodingBudget::Lease> lease;
   const DecodedImage image = task.decode(lease);
   fitted = fit_image(image, options.fit, options.width, options.patch_size);
+  if (gray_pixels > 0) gray = gray_copy(image, options.gray_side, gray_pixels);
+  result.frame.gray_width = gray.width;
+  result.frame.gray_height = gray.height;
+  result.frame.camera = image.camera;
   result.width = fitted.width;
   result.height = fitted.height;
   result.frame.map = fitted.map;
@@ -37,8 +42,8 @@ FrameResult run_task(const FrameTask& task, const FrameOptions& options, FittedI
 
 class Workers {
  public:
-  Workers(const FrameOptions& options, const NextTask& next, PieceStore& pixels)
-      : options_(options), next_(next), pixels_(pixels) {
+  Workers(const FrameOptions& options, const NextTask& next, PieceStore& pixels, const GrayStore& gray)
+      : options_(options), next_(next), pixels_(pixels), gray_(gray) {
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
     running_ = options.threads > 0 ? options.threads : static_cast<int>(cores);
     for (int i = running_; i > 0; --i) threads_.emplace_back([this] { work(); });
@@ -85,8 +90,12 @@ class Workers {
       std::size_t number = 0;
       while (const std::optional<FrameTask> task = take_task(number)) {
         FittedImage image;
-        FrameResult result = run_task(*task, options_, image);
-        if (result.problem.empty()) pixels_.put(number, std::as_bytes(std::span(image.rgb)));
+        GrayImage gray;
+        FrameResult result = run_task(*task, options_, gray_.pieces ? gray_.pixels : 0, image, gray);
+        if (result.problem.empty()) {
+          pixels_.put(number, std::as_bytes(std::span(image.rgb)));
+          if (gray_.pieces) gray_.pieces->put(number, std::as_bytes(std::span(gray.pixels)));
+        }
         const std::lock_guard lock(mutex_);
         if (options_.strict && !result.problem.empty()) stopped_ = true;
         results_[number] = std::move(result);
@@ -108,6 +117,7 @@ class Workers {
   const FrameOptions& options_;
   const NextTask& next_;
   PieceStore& pixels_;
+  const GrayStore gray_;
   std::mutex taking_, mutex_;
   std::condition_variable changed_;
   std::vector<FrameResult> results_;
@@ -120,8 +130,9 @@ class Workers {
 }  // namespace
 
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
-                                         PieceStore& pixels, const std::function<void(int done)>& progress) {
-  Workers workers(options, next, pixels);
+                                         PieceStore& pixels, const std::function<void(int done)>& progress,
+                                         const GrayStore& gray) {
+  Workers workers(options, next, pixels, gray);
   for (int seen = 0, done = 0; (done = workers.wait_for_more(seen)) > seen; seen = done) {
     if (progress) progress(done);
   }

@@ -31,11 +31,18 @@ struct FrameResult {
 /// Gives the next task, or nothing after the last. One thread at a time calls it.
 using NextTask = std::function<std::optional<FrameTask>()>;
 
+/// Where gray copies of the originals go, if they are wanted, and how many pixels each may have.
+struct GrayStore {
+  PieceStore* pieces = nullptr;
+  std::size_t pixels = 0;
+};
+
 /// Runs tasks on several threads. Results come in the order of the tasks, whatever the threads do; the pixels
-/// of the i-th, planes [3,height,width], become piece i of `pixels`. With `strict`, no task is begun after
-/// one failed. progress(done) is called from the calling thread; an exception out of it stops the threads and
-/// passes through, as one out of `next` does.
+/// of the i-th, planes [3,height,width], become piece i of `pixels`, and its gray copy piece i of `gray`.
+/// With `strict`, no task is begun after one failed. progress(done) is called from the calling thread; an
+/// exception out of it stops the threads and passes through, as one out of `next` does.
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
-                                         PieceStore& pixels, const std::function<void(int done)>& progress);
+                                         PieceStore& pixels, const std::function<void(int done)>& progress,
+                                         const GrayStore& gray = {});
 
 }  // namespace vggt

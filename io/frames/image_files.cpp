@@ -57,6 +57,7 @@ DecodedImage ImageFile::decode() const {
   if (const auto damage = find_damage(header_, bytes)) throw std::invalid_argument(*damage);
   DecodedImage image;
   image.alpha = header_.alpha;
+  image.camera = header_.camera;
   image.pixels = decode_pixels(bytes);
   if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
   // OpenCV turns TIFF images by itself, whatever it is asked for.

@@ -50,16 +50,40 @@ class TiffDirectory {
  public:
   TiffDirectory(Bytes file, uint64_t base)
       : fields_(file, base, Fields(file, base, true).holds(0, "MM")), big_tiff_(fields_.u16(2) == 43) {
-    start_ = big_tiff_ ? fields_.number(8, 8) : fields_.u32(4);
-    const uint64_t count = big_tiff_ ? fields_.number(start_, 8) : fields_.u16(start_);
-    count_ = std::min<uint64_t>(count, 4096);
+    open(big_tiff_ ? fields_.number(8, 8) : fields_.u32(4));
+  }
+
+  // The directory that a tag of this one points to, such as EXIF's own.
+  std::optional<TiffDirectory> inside(unsigned tag) const {
+    const std::optional<uint64_t> start = find(tag);
+    if (!start) return std::nullopt;
+    TiffDirectory result = *this;
+    result.open(*start);
+    return result;
+  }
+
+  // The values of a tag as they are stored, such as a text or a fraction; empty if there is none, or much.
+  std::string raw(unsigned tag) const {
+    constexpr uint64_t kMost = 64;
+    for (uint64_t at = first(); at < first() + count_ * stride(); at += stride()) {
+      if (fields_.u16(at) != tag) continue;
+      const uint64_t type = fields_.u16(at + 2), size = type == 2 ? 1 : type == 3 ? 2 : type == 5 ? 8 : 0;
+      const uint64_t bytes = size * fields_.number(at + 4, inline_bytes());
+      if (bytes > kMost) return {};
+      const uint64_t value = at + 4 + static_cast<uint64_t>(inline_bytes());
+      const uint64_t from =
+          bytes > static_cast<uint64_t>(inline_bytes()) ? fields_.number(value, inline_bytes()) : value;
+      std::string text;
+      for (uint64_t i = 0; i < bytes; ++i) text += static_cast<char>(fields_.u8(from + i));
+      return text;
+    }
+    return {};
   }
 
   // The first value of a tag of whole numbers.
   std::optional<uint64_t> find(unsigned tag) const {
-    const uint64_t first = start_ + (big_tiff_ ? 8 : 2), stride = big_tiff_ ? 20 : 12,
-                   inside = big_tiff_ ? 8 : 4;
-    for (uint64_t at = first; at < first + count_ * stride; at += stride) {
+    const auto inside = static_cast<uint64_t>(inline_bytes());
+    for (uint64_t at = first(); at < first() + count_ * stride(); at += stride()) {
       if (fields_.u16(at) != tag) continue;
       const uint64_t type = fields_.u16(at + 2);
       const int bytes = type == 1 ? 1 : type == 3 ? 2 : type == 4 ? 4 : type == 16 ? 8 : 0;
@@ -73,6 +97,15 @@ class TiffDirectory {
   }
 
  private:
+  void open(uint64_t start) {
+    start_ = start;
+    const uint64_t count = big_tiff_ ? fields_.number(start_, 8) : fields_.u16(start_);
+    count_ = std::min<uint64_t>(count, 4096);
+  }
+  uint64_t first() const { return start_ + (big_tiff_ ? 8 : 2); }
+  uint64_t stride() const { return big_tiff_ ? 20 : 12; }
+  int inline_bytes() const { return big_tiff_ ? 8 : 4; }  // of values that stand in the entry itself
+
   Fields fields_;
   bool big_tiff_;
   uint64_t start_ = 0, count_ = 0;
@@ -86,6 +119,19 @@ int orientation_at(Bytes file, uint64_t tiff) {
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   } catch (const std::invalid_argument&) {
     return 1;
+  }
+}
+
+// What tells two cameras or two zooms of one apart: the tags' bytes, compared and never shown.
+std::string camera_at(Bytes file, uint64_t tiff) {
+  constexpr unsigned kMaker = 0x010F, kModel = 0x0110, kExif = 0x8769, kFocalLength = 0x920A;
+  try {
+    const TiffDirectory directory(file, tiff);
+    std::string camera = directory.raw(kMaker) + directory.raw(kModel);
+    if (const auto exif = directory.inside(kExif)) camera += exif->raw(kFocalLength);
+    return camera;
+  } catch (const std::invalid_argument&) {
+    return {};
   }
 }
 
@@ -109,6 +155,7 @@ ImageHeader read_jpeg(Bytes file) {
     if (marker == 0xE1 && !exif_seen && fields.holds(at + 4, std::string_view("Exif\0", 5))) {
       exif_seen = true;
       header.orientation = orientation_at(file, at + 10);
+      header.camera = camera_at(file, at + 10);
     }
     if (marker == 0xDA) return header;
     if (marker == 0xD9) throw std::invalid_argument("is a JPEG without an image");
@@ -128,7 +175,10 @@ ImageHeader read_png(Bytes file) {
       color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
   if (composited) header.alpha = Alpha::on_white;
   for (uint64_t at = 8; at + 12 <= file.size(); at += 12 + fields.u32(at)) {
-    if (fields.holds(at + 4, "eXIf")) header.orientation = orientation_at(file, at + 8);
+    if (fields.holds(at + 4, "eXIf")) {
+      header.orientation = orientation_at(file, at + 8);
+      header.camera = camera_at(file, at + 8);
+    }
   }
   return header;
 }
@@ -154,6 +204,7 @@ ImageHeader read_webp(Bytes file) {
     } else if (fields.holds(at, "EXIF")) {
       const bool prefixed = fields.holds(at + 8, std::string_view("Exif\0\0", 6));
       header.orientation = orientation_at(file, at + (prefixed ? 14 : 8));
+      header.camera = camera_at(file, at + (prefixed ? 14 : 8));
     }
   }
   return header;
@@ -171,6 +222,7 @@ ImageHeader read_tiff(Bytes file) {
   // libtiff multiplies 8-bit colours by their alpha.
   if (has_alpha) header.alpha = bits == 8 ? Alpha::premultiplied_on_white : Alpha::on_white;
   header.orientation = orientation_at(file, 0);
+  header.camera = camera_at(file, 0);
   return header;
 }
 

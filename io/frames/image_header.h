@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace vggt {
 
@@ -18,6 +19,7 @@ struct ImageHeader {
   int bytes_per_pixel = 3;        // decoded
   int orientation = 1;            // EXIF, 1 to 8
   Alpha alpha = Alpha::drop;
+  std::string camera = {};  // EXIF: maker, model and focal length, as far as they are there
 };
 
 /// The header of an image; the format shows in the file's first bytes, whatever its name.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <opencv2/imgproc.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -118,6 +119,31 @@ FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_s
     result.width = result.height = width;
     result.map.pad_x += padding.left();
     result.map.pad_y += padding.top();
+  }
+  return result;
+}
+
+GrayImage gray_copy(const DecodedImage& image, int side, std::size_t pixels) {
+  const int w = image.pixels.cols, h = image.pixels.rows;
+  const double area = static_cast<double>(w) * h,
+               scale = std::min({1.0, static_cast<double>(side) / std::max(w, h),
+                                 std::sqrt(static_cast<double>(pixels) / area)});
+  cv::Mat gray(h, w, CV_8U);
+  std::vector<uint8_t> rgb(3 * static_cast<std::size_t>(w));
+  for (int y = 0; y < h; ++y) {
+    rgb_row(image, y, rgb.data());
+    auto* row = gray.ptr<uint8_t>(y);
+    for (int x = 0; x < w; ++x)  // the weights of ITU-R BT.601, in 256ths
+      row[x] =
+          static_cast<uint8_t>((77 * rgb[3 * x] + 150 * rgb[3 * x + 1] + 29 * rgb[3 * x + 2] + 128) >> 8);
+  }
+  GrayImage result{std::max(1, static_cast<int>(w * scale)), std::max(1, static_cast<int>(h * scale)), {}};
+  result.pixels.resize(static_cast<std::size_t>(result.width) * static_cast<std::size_t>(result.height));
+  cv::Mat reduced(result.height, result.width, CV_8U, result.pixels.data());
+  if (scale < 1) {
+    cv::resize(gray, reduced, reduced.size(), 0, 0, cv::INTER_AREA);
+  } else {
+    gray.copyTo(reduced);
   }
   return result;
 }

@@ -1,6 +1,8 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <opencv2/core/mat.hpp>
+#include <string>
 #include <vector>
 
 #include "io/frames/frames.h"
@@ -13,6 +15,7 @@ namespace vggt {
 struct DecodedImage {
   cv::Mat pixels;
   Alpha alpha = Alpha::drop;
+  std::string camera = {};  // as Frame::camera
 };
 
 /// Writes row y as Pillow's convert('RGB') makes it, [width,3]. Values of 16 bits lose their low byte in
@@ -30,6 +33,16 @@ struct FittedImage {
 /// Resizes the image, then crops or pads it (source: VGGT's load_and_preprocess_images).
 /// Throws std::invalid_argument if a side would round to 0.
 FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_size);
+
+/// A gray image [height,width].
+struct GrayImage {
+  int width = 0, height = 0;
+  std::vector<uint8_t> pixels;
+};
+
+/// The image in gray, reduced by means over areas until its longer side has at most `side` pixels and all of
+/// it at most `pixels`. Throws as rgb_row.
+GrayImage gray_copy(const DecodedImage& image, int side, std::size_t pixels);
 
 /// Centres an image, planes [3,height,width], on white: planes [3,padded_height,padded_width], a size that is
 /// no smaller.

@@ -1,5 +1,6 @@
 #include "io/frames/video.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <opencv2/core.hpp>
@@ -59,6 +60,12 @@ bool VideoReader::wanted() {
   if (number_ > 0 && tick <= last_tick_) return false;
   last_tick_ = tick;
   return true;
+}
+
+std::size_t VideoReader::promised_frames() const {
+  const double rate = sampling_.stride ? 1 / (frame_seconds_ * *sampling_.stride) : sampling_.per_second;
+  const double frames = promised_seconds_ * std::min(rate, 1 / frame_seconds_);
+  return frames > 0 && frames < 1e9 ? static_cast<std::size_t>(frames) + 1 : 0;
 }
 
 std::size_t VideoReader::frame_bytes() const {

@@ -28,6 +28,8 @@ class VideoReader {
   /// The frame's number in the video, from 0, and its time in seconds.
   int64_t frame_number() const { return number_; }
   double time_s() const { return time_s_; }
+  /// How many frames are wanted of the seconds that the container promises; 0 where it promises none.
+  std::size_t promised_frames() const;
   /// Bytes of the pixels of a frame.
   std::size_t frame_bytes() const;
   /// After the end: a warning if the container promises much more. Empty if all is well.

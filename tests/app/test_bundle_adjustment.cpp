@@ -5,52 +5,48 @@
 #include <random>
 
 #include "app/adjust/bundle_adjustment.h"
+#include "app/adjust/sighting_error.h"
 
 namespace {
 
 using namespace vggt;
 
-constexpr int kCameras = 5, kAnchorsOfCamera = 40;
+constexpr int kCameras = 5, kAnchorsOfCamera = 40, kReach = 5;
 
-Eigen::Vector2d focal(const Camera& camera) {
-  return camera.k.diagonal().head<2>();
+/// The world's point that a pixel shows.
+Eigen::Vector3d unproject(const Bundle& bundle, int frame, const Eigen::Vector2d& pixel, double depth) {
+  return bundle.poses[static_cast<std::size_t>(frame)].inverse() *
+         (depth * seen_at(bundle.lenses[0], pixel).homogeneous());
 }
 
-/// The world's point that a pixel shows, both pixel and projection from the principal point.
-Eigen::Vector3d unproject(const Camera& camera, const Eigen::Vector2d& pixel, double depth) {
-  return camera.cam_from_world.inverse() * (depth * pixel.cwiseQuotient(focal(camera)).homogeneous());
-}
-
-Eigen::Vector2d project(const Camera& camera, const Eigen::Vector3d& point) {
-  const Eigen::Vector3d seen = camera.cam_from_world * point;
-  return seen.hnormalized().cwiseProduct(focal(camera));
+Eigen::Vector2d project(const Bundle& bundle, int frame, const Eigen::Vector3d& point) {
+  return shown_at(bundle.lenses[0], (bundle.poses[static_cast<std::size_t>(frame)] * point).hnormalized());
 }
 
 /// Cameras on an arc around points before the first one, which is the world; every sighting is exact.
-Bundle exact_bundle() {
+Bundle exact_bundle(const Eigen::Vector2d& distortion = Eigen::Vector2d::Zero(), int cameras = kCameras) {
   std::mt19937 random(5);
   std::uniform_real_distribution<double> unit(-1, 1);
   Bundle bundle;
-  for (int i = 0; i < kCameras; ++i) {
-    Camera camera;
-    camera.cam_from_world = Eigen::AngleAxisd(0.1 * i, Eigen::Vector3d(0.1, 1, 0).normalized());
-    camera.cam_from_world.translation() << -0.15 * i, 0.05 * i, 0.02 * i;
-    camera.k.diagonal() << 300, 320, 1;
-    bundle.cameras.push_back(camera);
+  bundle.lenses.push_back({{300, 320}, {150, 110}, distortion});
+  bundle.lens_free.push_back({});
+  for (int i = 0; i < cameras; ++i) {
+    Eigen::Isometry3d pose = Eigen::Isometry3d::Identity();
+    pose.linear() = Eigen::AngleAxisd(0.1 * i, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
+    pose.translation() << -0.15 * i, 0.05 * i, 0.02 * i;
+    bundle.poses.push_back(pose);
     bundle.free.push_back(i > 0);
+    bundle.lens_of.push_back(0);
   }
-  for (int i = 0; i < kCameras; ++i) {
-    const Camera& own = bundle.cameras[static_cast<std::size_t>(i)];
+  for (int i = 0; i < cameras; ++i) {
     for (int k = 0; k < kAnchorsOfCamera; ++k) {
       const double depth = 2 + 0.8 * unit(random);
-      const Eigen::Vector2d pixel(120 * unit(random), 90 * unit(random));
-      const Eigen::Vector3d point = unproject(own, pixel, depth);
+      const Eigen::Vector2d pixel(150 + 120 * unit(random), 110 + 90 * unit(random));
+      const Eigen::Vector3d point = unproject(bundle, i, pixel, depth);
       const int anchor = static_cast<int>(bundle.anchors.size());
       bundle.anchors.push_back({i, pixel, std::log(depth)});
-      for (int j = 0; j < kCameras; ++j) {
-        if (j != i)
-          bundle.sightings.push_back(
-              {anchor, j, project(bundle.cameras[static_cast<std::size_t>(j)], point)});
+      for (int j = std::max(0, i - kReach); j < std::min(cameras, i + kReach + 1); ++j) {
+        if (j != i) bundle.sightings.push_back({anchor, j, project(bundle, j, point)});
       }
     }
   }
@@ -59,21 +55,20 @@ Bundle exact_bundle() {
 
 double worst_turn(const Bundle& a, const Bundle& b) {
   double worst = 0;
-  for (std::size_t i = 0; i < a.cameras.size(); ++i) {
-    const Eigen::Matrix3d turn =
-        a.cameras[i].cam_from_world.linear() * b.cameras[i].cam_from_world.linear().transpose();
+  for (std::size_t i = 0; i < a.poses.size(); ++i) {
+    const Eigen::Matrix3d turn = a.poses[i].linear() * b.poses[i].linear().transpose();
     worst = std::max(worst, Eigen::AngleAxisd(turn).angle());
   }
   return worst;
 }
 
 Eigen::Vector3d translation(const Bundle& bundle, std::size_t camera) {
-  return bundle.cameras[camera].cam_from_world.translation();
+  return bundle.poses[camera].translation();
 }
 
 double worst_shift(const Bundle& a, const Bundle& b) {
   double worst = 0;
-  for (std::size_t i = 0; i < a.cameras.size(); ++i) {
+  for (std::size_t i = 0; i < a.poses.size(); ++i) {
     worst = std::max(worst, (translation(a, i) - translation(b, i)).norm());
   }
   return worst;
@@ -91,18 +86,20 @@ Bundle beside(const Bundle& truth) {
   std::mt19937 random(6);
   std::normal_distribution<double> normal;
   Bundle bundle = truth;
-  for (std::size_t i = 0; i < bundle.cameras.size(); ++i) {
-    Camera& camera = bundle.cameras[i];
-    camera.k.diagonal().head<2>() *= 1.04;
+  bundle.lenses[0].focal *= 1.04;
+  for (std::size_t i = 0; i < bundle.poses.size(); ++i) {
     if (!bundle.free[i]) continue;
+    Eigen::Isometry3d& pose = bundle.poses[i];
     const Eigen::Vector3d axis = Eigen::Vector3d(normal(random), normal(random), normal(random)).normalized();
-    camera.cam_from_world.linear() =
-        Eigen::AngleAxisd(0.03, axis).toRotationMatrix() * camera.cam_from_world.linear();
-    camera.cam_from_world.translation() +=
-        0.04 * Eigen::Vector3d(normal(random), normal(random), normal(random));
+    pose.linear() = Eigen::AngleAxisd(0.03, axis).toRotationMatrix() * pose.linear();
+    pose.translation() += 0.04 * Eigen::Vector3d(normal(random), normal(random), normal(random));
   }
   for (Anchor& anchor : bundle.anchors) anchor.log_depth += 0.1 * normal(random);
   return bundle;
+}
+
+void adjust(Bundle& bundle, const BundlePriors& priors) {
+  adjust_bundle(bundle, bundle, priors, {}, {});
 }
 
 /// Priors that hardly matter.
@@ -116,16 +113,16 @@ TEST(BundleAdjustment, FindsTheTruthFromExactSightings) {
   const Bundle given = bundle;
   ASSERT_GT(worst_turn(given, truth), 0.02);
   // The scale hangs on the priors alone.
-  adjust_bundle(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10}, {});
+  adjust(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10});
   EXPECT_LT(worst_turn(bundle, truth), 2e-4);
-  EXPECT_NEAR(bundle.log_focal, -std::log(1.04), 2e-3);
+  EXPECT_NEAR(bundle.lenses[0].focal.x() / 300, 1, 2e-3);
   double scale = 0;
   for (std::size_t i = 0; i < truth.anchors.size(); ++i) {
     scale += (bundle.anchors[i].log_depth - truth.anchors[i].log_depth) /
              static_cast<double>(truth.anchors.size());
   }
   for (Anchor& anchor : bundle.anchors) anchor.log_depth -= scale;
-  for (Camera& camera : bundle.cameras) camera.cam_from_world.translation() *= std::exp(-scale);
+  for (Eigen::Isometry3d& pose : bundle.poses) pose.translation() *= std::exp(-scale);
   EXPECT_LT(worst_shift(bundle, truth), 2e-3);
   EXPECT_LT(mean_depth_error(bundle, truth), 2e-3);
 }
@@ -133,10 +130,10 @@ TEST(BundleAdjustment, FindsTheTruthFromExactSightings) {
 TEST(BundleAdjustment, WhatIsRightStays) {
   const Bundle truth = exact_bundle();
   Bundle bundle = truth;
-  adjust_bundle(bundle, {}, {});
+  adjust(bundle, {});
   EXPECT_LT(worst_turn(bundle, truth), 1e-9);
   EXPECT_LT(worst_shift(bundle, truth), 1e-9);
-  EXPECT_NEAR(bundle.log_focal, 0, 1e-9);
+  EXPECT_NEAR(bundle.lenses[0].focal.x(), 300, 1e-6);
 }
 
 TEST(BundleAdjustment, WrongSightingsCountLittle) {
@@ -145,10 +142,10 @@ TEST(BundleAdjustment, WrongSightingsCountLittle) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> unit(-1, 1);
   for (std::size_t i = 0; i < bundle.sightings.size(); i += 5) {
-    bundle.sightings[i].pixel = {150 * unit(random), 100 * unit(random)};
+    bundle.sightings[i].pixel = {150 + 150 * unit(random), 110 + 100 * unit(random)};
   }
-  adjust_bundle(bundle, {}, {});
-  adjust_bundle(without, {}, {});
+  adjust(bundle, {});
+  adjust(without, {});
   EXPECT_LT(worst_turn(bundle, truth), worst_turn(without, truth) + 5e-4);
   EXPECT_LT(worst_turn(bundle, truth), 0.1 * worst_turn(beside(truth), truth));
 }
@@ -168,8 +165,8 @@ TEST(BundleAdjustment, ASightingCountsAsFarAsItsWhiteningSays) {
     knowing.sightings[i].whitening =
         Eigen::Vector2d(0.02, 5).asDiagonal() * turn.inverse().toRotationMatrix();
   }
-  adjust_bundle(trusting, {}, {});
-  adjust_bundle(knowing, {}, {});
+  adjust(trusting, {});
+  adjust(knowing, {});
   EXPECT_LT(worst_turn(knowing, truth), 2e-3);
   EXPECT_LT(worst_turn(knowing, truth), 0.3 * worst_turn(trusting, truth));
   EXPECT_LT(mean_depth_error(knowing, truth), 0.5 * mean_depth_error(trusting, truth));
@@ -180,19 +177,19 @@ TEST(BundleAdjustment, CamerasThatAreNotFreeStay) {
   Bundle bundle = beside(truth);
   bundle.free[2] = bundle.free[3] = false;
   const Bundle given = bundle;
-  adjust_bundle(bundle, {}, {});
+  adjust(bundle, {});
   for (const std::size_t i : {0, 2, 3}) {
-    EXPECT_EQ(bundle.cameras[i].cam_from_world.matrix(), given.cameras[i].cam_from_world.matrix());
+    EXPECT_EQ(bundle.poses[i].matrix(), given.poses[i].matrix());
   }
-  EXPECT_NE(bundle.cameras[1].cam_from_world.linear(), given.cameras[1].cam_from_world.linear());
+  EXPECT_NE(bundle.poses[1].linear(), given.poses[1].linear());
   bundle.free.assign(bundle.free.size(), false);
-  adjust_bundle(bundle, {}, {});  // depths and focal length alone
+  adjust(bundle, {});  // depths and focal length alone
 }
 
 TEST(BundleAdjustment, TightPriorsHold) {
   const Bundle given = beside(exact_bundle());
   Bundle bundle = given;
-  adjust_bundle(bundle, {.rotation = 1e-7, .translation = 1e-7, .log_depth = 1e-7, .log_focal = 1e-7}, {});
+  adjust(bundle, {.rotation = 1e-7, .translation = 1e-7, .log_depth = 1e-7, .log_focal = 1e-7});
   EXPECT_LT(worst_turn(bundle, given), 1e-6);
   EXPECT_LT(worst_shift(bundle, given), 1e-6);
   EXPECT_LT(mean_depth_error(bundle, given), 1e-6);
@@ -202,7 +199,7 @@ TEST(BundleAdjustment, NothingToGoByChangesNothing) {
   Bundle bundle = beside(exact_bundle());
   bundle.sightings.clear();
   const Bundle given = bundle;
-  adjust_bundle(bundle, {}, {});
+  adjust(bundle, {});
   EXPECT_LT(worst_turn(bundle, given), 1e-12);
   for (const double value : depth_information(bundle)) EXPECT_EQ(value, 0);
 
@@ -211,9 +208,9 @@ TEST(BundleAdjustment, NothingToGoByChangesNothing) {
   std::erase_if(bundle.sightings, [&](const Sighting& s) {
     return s.frame == 4 || bundle.anchors[static_cast<std::size_t>(s.anchor)].frame >= 3;
   });
-  bundle.cameras[3].cam_from_world.translation().z() -= 100;
+  bundle.poses[3].translation().z() -= 100;
   const Bundle before = bundle;
-  adjust_bundle(bundle, {}, {});
+  adjust(bundle, {});
   for (const std::size_t i : {3, 4}) {
     EXPECT_LT((translation(bundle, i) - translation(before, i)).norm(), 1e-9) << i;
   }
@@ -226,14 +223,12 @@ TEST(BundleAdjustment, InformationIsThatOfParallax) {
   const std::vector<double> information = depth_information(truth);
   for (std::size_t n = 0; n < truth.anchors.size(); n += 17) {
     const Anchor& anchor = truth.anchors[n];
-    const Camera& own = truth.cameras[static_cast<std::size_t>(anchor.frame)];
     double expected = 0;
     for (const Sighting& sighting : truth.sightings) {
       if (sighting.anchor != static_cast<int>(n)) continue;
       const double step = 1e-5, depth = std::exp(anchor.log_depth + step);
-      const Eigen::Vector3d point = unproject(own, anchor.pixel, depth);
-      const Eigen::Vector2d moved =
-          project(truth.cameras[static_cast<std::size_t>(sighting.frame)], point) - sighting.pixel;
+      const Eigen::Vector3d point = unproject(truth, anchor.frame, anchor.pixel, depth);
+      const Eigen::Vector2d moved = project(truth, sighting.frame, point) - sighting.pixel;
       expected += (whitening * moved).squaredNorm() / (step * step);
     }
     EXPECT_NEAR(information[n], expected, 1e-3 * expected) << n;
@@ -242,12 +237,66 @@ TEST(BundleAdjustment, InformationIsThatOfParallax) {
 
 TEST(BundleAdjustment, LeavesLooseProblemsFinite) {
   Bundle bundle = beside(exact_bundle());
-  for (Sighting& sighting : bundle.sightings) sighting.pixel.setZero();  // all see everything in the middle
-  adjust_bundle(bundle, loose(), {});
-  for (const Camera& camera : bundle.cameras) {
-    EXPECT_TRUE(camera.cam_from_world.matrix().allFinite());
-    EXPECT_NEAR(camera.cam_from_world.linear().determinant(), 1, 1e-6);
+  for (Sighting& sighting : bundle.sightings) sighting.pixel << 150, 110;  // all see everything in the middle
+  adjust(bundle, loose());
+  for (const Eigen::Isometry3d& pose : bundle.poses) {
+    EXPECT_TRUE(pose.matrix().allFinite());
+    EXPECT_NEAR(pose.linear().determinant(), 1, 1e-6);
   }
+}
+
+TEST(BundleAdjustment, FindsTheDistortionThatIsFree) {
+  const Bundle truth = exact_bundle({-0.12, 0.05});
+  for (const bool both : {true, false}) {
+    Bundle bundle = beside(truth);
+    bundle.lenses[0].distortion.setZero();
+    bundle.lens_free[0] = {true, false, true, both};
+    adjust(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10, .k1 = 1, .k2 = 1});
+    if (!both) {
+      EXPECT_EQ(bundle.lenses[0].distortion[1], 0);
+      continue;
+    }
+    EXPECT_NEAR(bundle.lenses[0].distortion[0], -0.12, 2e-3);
+    EXPECT_NEAR(bundle.lenses[0].distortion[1], 0.05, 1e-2);
+    EXPECT_LT(worst_turn(bundle, truth), 2e-4);
+  }
+}
+
+TEST(BundleAdjustment, FindsTheSecondFocalLengthOnlyWhereItIsFree) {
+  const Bundle truth = exact_bundle();
+  for (const bool free : {true, false}) {
+    Bundle bundle = truth;
+    bundle.lenses[0].focal.y() *= 1.03;
+    bundle.lens_free[0].aspect = free;
+    adjust(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10, .log_aspect = 10});
+    const double aspect = bundle.lenses[0].focal.y() / bundle.lenses[0].focal.x();
+    EXPECT_NEAR(aspect, free ? 320.0 / 300 : 1.03 * 320 / 300, free ? 1e-3 : 1e-12);
+  }
+}
+
+TEST(BundleAdjustment, EachLensHasItsOwnFocalLength) {
+  const Bundle truth = exact_bundle();
+  Bundle bundle = beside(truth);
+  bundle.lenses.push_back(bundle.lenses[0]);
+  bundle.lens_free.push_back({});
+  bundle.lens_of = {0, 1, 0, 1, 0};
+  bundle.lenses[1].focal *= 0.95;
+  adjust(bundle, {.rotation = 10, .translation = 1, .log_depth = 3, .log_focal = 10});
+  for (const Lens& lens : bundle.lenses) EXPECT_NEAR(lens.focal.x() / 300, 1, 2e-3);
+  EXPECT_NE(bundle.lenses[0].focal.x(), bundle.lenses[1].focal.x());
+  bundle.lens_free[1].focal = false;
+  const double kept = bundle.lenses[1].focal.x();
+  adjust(bundle, {});
+  EXPECT_EQ(bundle.lenses[1].focal.x(), kept);
+}
+
+// More frames than a tile of the equations' matrix holds, most of which share nothing.
+TEST(BundleAdjustment, LongSequencesAreAdjusted) {
+  const Bundle truth = exact_bundle(Eigen::Vector2d::Zero(), 30);
+  Bundle bundle = beside(truth);
+  const Bundle given = bundle;
+  adjust(bundle, {.rotation = 10, .translation = 10, .log_depth = 3, .log_focal = 10});
+  EXPECT_LT(worst_turn(bundle, truth), 0.02 * worst_turn(given, truth));
 }
 
 }  // namespace

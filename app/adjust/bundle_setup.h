@@ -1,0 +1,43 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/adjust/bundle_adjustment.h"
+#include "app/adjust/match_input.h"
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+/// What of the cameras is known beforehand.
+enum class Known { no, nearly, exactly };
+
+/// What is adjusted, and what is not.
+struct AdjustOptions {
+  /// Nothing: simple_pinhole, or simple_radial where the matches show a distortion.
+  std::optional<CameraModel> model;
+  Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
+  Known poses = Known::no;
+};
+
+/// The lens of a camera, in pixels of the upright original.
+Lens lens_of(const Camera& camera);
+
+/// Frames, poses and lenses to be adjusted, without anchors. Frames of one size and EXIF camera whose focal
+/// lengths are nearly alike share one lens: square pixels (but for the model pinhole), the median focal
+/// length, and the principal point in the middle. Known intrinsics stay as they are, and are shared as their
+/// camera_id says. The pose of the first valid frame is not free, nor are poses that are known exactly;
+/// frames that are not valid have a lens and a pose that nothing uses.
+Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, const AdjustOptions& options);
+
+/// The same frames with the cameras as they were given: no lens is shared.
+Bundle bundle_as_given(const std::vector<Camera>& cameras);
+
+/// What poses and lenses are expected to be within.
+BundlePriors priors_of(const std::vector<Camera>& cameras, const AdjustOptions& options);
+
+/// The given cameras with the poses and the lenses of the bundle, valid ones only; `model` is that of all
+/// lenses.
+std::vector<Camera> cameras_of(const Bundle& bundle, std::vector<Camera> given, CameraModel model);
+
+}  // namespace vggt

@@ -1,0 +1,57 @@
+#include "app/adjust/held_out.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "app/adjust/sighting_error.h"
+#include "app/scene/median.h"
+
+namespace vggt {
+namespace {
+
+constexpr uint64_t kOneOf = 10;
+
+bool is_held_out(const Sighting& sighting) {
+  uint64_t key =
+      static_cast<uint64_t>(sighting.anchor) * 0x9E3779B97F4A7C15U + static_cast<uint64_t>(sighting.frame);
+  key = (key ^ (key >> 31)) * 0xBF58476D1CE4E5B9U;
+  return (key >> 32) % kOneOf == 0;
+}
+
+/// The distance of the point of a pixel from a line of the plane z = 1, in pixels.
+double distance_px(const Lens& lens, const Eigen::Vector2d& normal, const Eigen::Vector3d& line) {
+  const Eigen::Vector2d across = line.head<2>().cwiseQuotient(lens.focal);  // the line, of undistorted pixels
+  return std::abs(line.dot(normal.homogeneous())) / across.norm();
+}
+
+}  // namespace
+
+std::vector<Sighting> hold_out(std::vector<Sighting>& sightings) {
+  std::vector<Sighting> out;
+  std::ranges::copy_if(sightings, std::back_inserter(out), is_held_out);
+  std::erase_if(sightings, is_held_out);
+  return out;
+}
+
+double epipolar_error(const Bundle& cameras, const std::vector<Anchor>& anchors,
+                      const std::vector<Sighting>& sightings) {
+  std::vector<double> errors;
+  for (const Sighting& sighting : sightings) {
+    const Anchor& anchor = anchors[static_cast<std::size_t>(sighting.anchor)];
+    const auto from = static_cast<std::size_t>(anchor.frame), to = static_cast<std::size_t>(sighting.frame);
+    const Lens &lens = cameras.lenses[static_cast<std::size_t>(cameras.lens_of[from])],
+               &other = cameras.lenses[static_cast<std::size_t>(cameras.lens_of[to])];
+    const Eigen::Isometry3d relative = cameras.poses[to] * cameras.poses[from].inverse();
+    const Eigen::Matrix3d essential = skew(relative.translation()) * relative.linear();
+    const Eigen::Vector2d here = seen_at(lens, anchor.pixel), there = seen_at(other, sighting.pixel);
+    const double error = (distance_px(other, there, essential * here.homogeneous()) +
+                          distance_px(lens, here, essential.transpose() * there.homogeneous())) /
+                         2;
+    errors.push_back(std::isfinite(error) ? error : 1e9);
+  }
+  return median(std::span(errors));
+}
+
+}  // namespace vggt

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/scene/frame_points.h"
+#include "io/frames/frames.h"
+
+namespace vggt {
+
+/// One frame as it is matched.
+struct MatchFrame {
+  FrameView view;  // of the network's image
+  PixelMap map;    // of the network's pixels to the original's
+  int original_width = 0, original_height = 0;
+  int gray_width = 0, gray_height = 0;  // of the gray copy of the original; 0: there is none
+  std::string camera;                   // by EXIF; frames of another one are of another camera
+};
+
+/// Frames as they are matched: their images, and the depth that the network gives them.
+struct MatchInput {
+  int width = 0, height = 0;  // of the network's images
+  std::vector<MatchFrame> frames;
+  std::vector<const float*> depth;  // of each frame [H,W]
+  ReadRgb read_rgb;                 // of the network's images
+  /// Of the gray copies, [gray_height,gray_width]; empty where there are none.
+  std::function<void(std::size_t frame, std::span<uint8_t> gray)> read_gray;
+  ReadMask read_mask = {};  // which of the network's pixels may be matched; empty: all
+};
+
+}  // namespace vggt

@@ -1,0 +1,97 @@
+#include "app/adjust/tiled_matrix.h"
+
+#include <Eigen/Cholesky>
+#include <opencv2/core/utility.hpp>
+
+namespace vggt {
+
+TiledMatrix::TiledMatrix(int blocks)
+    : blocks_(blocks), tiles_((blocks + kTile - 1) / kTile), places_(index(tiles_, 0), -1) {
+  for (int i = 0; i < tiles_; ++i) make_tile(i, i);
+}
+
+void TiledMatrix::make_tile(int row, int column) {
+  int& place = places_[index(row, column)];
+  if (place >= 0) return;
+  place = static_cast<int>(pool_.size());
+  pool_.emplace_back(Tile::Zero());
+}
+
+void TiledMatrix::make(int row, int column) {
+  make_tile(row / kTile, column / kTile);
+}
+
+void TiledMatrix::set_zero() {
+  for (Tile& tile : pool_) tile.setZero();
+}
+
+void TiledMatrix::add(const TiledMatrix& other) {
+  for (std::size_t i = 0; i < pool_.size(); ++i) pool_[i] += other.pool_[i];
+}
+
+void TiledMatrix::damp(double factor) {
+  for (int i = 0; i < tiles_; ++i) {
+    for (double& value : tile(i, i)->diagonal().reshaped()) value = value > 0 ? factor * value : 1;
+  }
+}
+
+bool TiledMatrix::factorise() {
+  // What fills in: rows that share a column with entries.
+  std::vector<std::vector<int>> below(static_cast<std::size_t>(tiles_));  // rows of each column's tiles
+  for (int column = 0; column < tiles_; ++column) {
+    std::vector<int>& rows = below[static_cast<std::size_t>(column)];
+    for (int row = column + 1; row < tiles_; ++row) {
+      if (places_[index(row, column)] >= 0) rows.push_back(row);
+    }
+    if (rows.empty()) continue;
+    const int parent = rows.front();  // its column takes over what this one fills
+    for (const int row : rows) make_tile(row, parent);
+  }
+  bool definite = true;
+  for (int column = 0; column < tiles_ && definite; ++column) {
+    const std::vector<int>& rows = below[static_cast<std::size_t>(column)];
+    Tile& diagonal = *tile(column, column);
+    const Eigen::LLT<Eigen::Ref<Tile>> factor(diagonal);
+    definite = factor.info() == Eigen::Success;
+    if (!definite) break;
+    const auto count = static_cast<int>(rows.size());
+    cv::parallel_for_({0, count}, [&](const cv::Range& range) {
+      for (int i = range.start; i < range.end; ++i) {
+        Tile& here = *tile(rows[static_cast<std::size_t>(i)], column);
+        diagonal.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(here);
+      }
+    });
+    cv::parallel_for_({0, count}, [&](const cv::Range& range) {
+      for (int i = range.start; i < range.end; ++i) {
+        const int row = rows[static_cast<std::size_t>(i)];
+        const Tile& left = *tile(row, column);
+        for (int j = 0; j <= i; ++j) {
+          const int other = rows[static_cast<std::size_t>(j)];
+          tile(row, other)->noalias() -= left * tile(other, column)->transpose();
+        }
+      }
+    });
+  }
+  return definite;
+}
+
+Eigen::VectorXd TiledMatrix::solve(Eigen::VectorXd b) const {
+  const auto part = [&](int i) { return b.segment<kSide>(static_cast<Eigen::Index>(kSide) * i); };
+  for (int column = 0; column < tiles_; ++column) {
+    auto own = part(column);
+    tile(column, column)->triangularView<Eigen::Lower>().solveInPlace(own);
+    for (int row = column + 1; row < tiles_; ++row) {
+      if (const Tile* here = tile(row, column)) part(row).noalias() -= *here * own;
+    }
+  }
+  for (int column = tiles_ - 1; column >= 0; --column) {
+    auto own = part(column);
+    for (int row = column + 1; row < tiles_; ++row) {
+      if (const Tile* here = tile(row, column)) own.noalias() -= here->transpose() * part(row);
+    }
+    tile(column, column)->triangularView<Eigen::Lower>().transpose().solveInPlace(own);
+  }
+  return b;
+}
+
+}  // namespace vggt

@@ -1,0 +1,62 @@
+#pragma once
+#include <Eigen/Core>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace vggt {
+
+/// The lower triangle of a symmetric matrix, made of blocks of 6 × 6 that are gathered in dense tiles of
+/// kTile blocks. Tiles that hold nothing take no memory: of a video, whose frames share points with near ones
+/// only, little is left.
+class TiledMatrix {
+ public:
+  static constexpr int kBlock = 6, kTile = 8, kSide = kBlock * kTile;
+  using Tile = Eigen::Matrix<double, kSide, kSide>;
+  using Block = Eigen::Matrix<double, kBlock, kBlock>;
+
+  /// A matrix of `blocks` rows of blocks, all tiles empty.
+  explicit TiledMatrix(int blocks);
+
+  int blocks() const { return blocks_; }
+  int rows() const { return kSide * tiles_; }  // with those that fill the last tile
+  /// Makes the tile of a block, of zeros; then the block may be used. Needs row >= column.
+  void make(int row, int column);
+  Eigen::Block<Tile, kBlock, kBlock> block(int row, int column) {
+    return (*tile(row / kTile, column / kTile))
+        .template block<kBlock, kBlock>(kBlock * (row % kTile), kBlock * (column % kTile));
+  }
+  void set_zero();
+  /// Adds a matrix with the same tiles.
+  void add(const TiledMatrix& other);
+  /// Multiplies the diagonal, and puts ones where it is 0: unknowns of which nothing is known stay.
+  void damp(double factor);
+
+  /// Makes this the factor L of itself, L·Lᵀ. Makes the tiles that fill in. Returns false where the matrix is
+  /// not positive definite. Works on several threads; their number does not change the result.
+  bool factorise();
+  /// Solves L·Lᵀ·x = b. After factorise().
+  Eigen::VectorXd solve(Eigen::VectorXd b) const;
+
+ private:
+  std::vector<Tile>& pool() { return pool_; }
+  Tile* tile(int row, int column) {
+    const int place = places_[index(row, column)];
+    return place < 0 ? nullptr : &pool_[static_cast<std::size_t>(place)];
+  }
+  const Tile* tile(int row, int column) const {
+    const int place = places_[index(row, column)];
+    return place < 0 ? nullptr : &pool_[static_cast<std::size_t>(place)];
+  }
+  static std::size_t index(int row, int column) {
+    const auto r = static_cast<std::size_t>(row);
+    return r * (r + 1) / 2 + static_cast<std::size_t>(column);
+  }
+  void make_tile(int row, int column);
+
+  int blocks_, tiles_;
+  std::vector<int> places_;  // of each tile of the lower triangle in the pool; -1: empty
+  std::vector<Tile> pool_;
+};
+
+}  // namespace vggt
