@@ -1,6 +1,7 @@
 #include "app/scene/voxel_choice.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -15,95 +16,120 @@
 namespace vggt {
 namespace {
 
-/// The number of the cube that a point lies in; two cubes have one number once in 2^64 pairs. Never 0.
-uint64_t cube_of(const Eigen::Vector3f& point, double side) {
+using Place = std::array<int64_t, 3>;  // of a cube, counted along the axes
+
+Place place_of(const Eigen::Vector3f& point, double side) {
   constexpr double kFarthest = 0x1p62;
-  uint64_t number = 0;
+  Place place{};
   for (int i = 0; i < 3; ++i) {
-    const double place = std::clamp(std::floor(double{point[i]} / side), -kFarthest, kFarthest);
-    number = mixed(number ^ static_cast<uint64_t>(static_cast<int64_t>(place)));
+    const double at = std::clamp(std::floor(double{point[i]} / side), -kFarthest, kFarthest);
+    place[static_cast<std::size_t>(i)] = static_cast<int64_t>(at);
   }
-  return std::max<uint64_t>(1, number);
+  return place;
 }
 
-/// Sides from large to small, and how many cubes of each hold points.
+/// The number of a cube; two cubes have one number once in 2^64 pairs. Never 0.
+uint64_t number_of_cube(const Place& place) {
+  constexpr uint64_t kX = 0x9e3779b97f4a7c15, kY = 0xc2b2ae3d27d4eb4f, kZ = 0x165667b19e3779f9;
+  const uint64_t sum = static_cast<uint64_t>(place[0]) * kX + static_cast<uint64_t>(place[1]) * kY +
+                       static_cast<uint64_t>(place[2]) * kZ;
+  return std::max<uint64_t>(1, mixed(sum));
+}
+
+uint64_t cube_of(const Eigen::Vector3f& point, double side) {
+  return number_of_cube(place_of(point, side));
+}
+
+/// Counts the cubes that hold points, of several sides from large to small. Of many cubes some are counted,
+/// by their numbers.
 class CubeCounts {
  public:
-  CubeCounts(std::vector<double> sides, int64_t most) : sides_(std::move(sides)), most_(most) {
-    constexpr int64_t kEnough = 1 << 16;  // cubes that are counted: the error is below half a per cent
-    rate_ = static_cast<uint64_t>(std::max<int64_t>(1, most / kEnough));
-    limit_ = 2 * static_cast<std::size_t>(most / static_cast<int64_t>(rate_)) + 1;
-    counted_.resize(sides_.size());
+  CubeCounts(std::size_t sides, int64_t most) : most_(static_cast<std::size_t>(most)), found_(sides) {
+    constexpr uint64_t kEnough = 1 << 16;  // cubes that are counted: the error is below half a per cent
+    rate_ = std::bit_floor(std::max<uint64_t>(1, static_cast<uint64_t>(most) / kEnough));
   }
 
-  void count(const SceneBuilder& builder) {
-    std::mutex mutex;
+  /// place(point, i): the point's cube of side i, for ascending i. Once a side has more cubes than `most`,
+  /// the smaller ones are counted no further.
+  template <class PlaceAt>
+  void count(const SceneBuilder& builder, PlaceAt&& place) {
     builder.for_each_frame_positions(
         [&](int, std::span<const Eigen::Vector3f> points, std::span<const float>) {
-          std::vector<std::unordered_set<uint64_t>> found(sides_.size());
-          for (std::size_t i = 0; i < sides_.size() && !full(i, mutex); ++i) count_side(i, points, found[i]);
-          const std::lock_guard lock(mutex);
-          for (std::size_t i = 0; i < sides_.size(); ++i) {
-            if (counted_[i].size() <= limit_) counted_[i].merge(found[i]);
+          std::vector<std::unordered_set<uint64_t>> own(std::min(first_above() + 1, found_.size()));
+          for (const Eigen::Vector3f& point : points) {
+            auto places = place(point);
+            for (std::size_t i = 0; i < own.size(); ++i) {
+              const uint64_t cube = number_of_cube(places(i));
+              if ((cube & (rate_ - 1)) == 0) own[i].insert(cube);
+            }
           }
+          const std::lock_guard lock(mutex_);
+          for (std::size_t i = 0; i < own.size(); ++i) found_[i].merge(own[i]);
         });
   }
 
   /// The first side with more cubes than `most`; the number of sides if there is none.
   std::size_t first_above() const {
-    const auto above = std::ranges::find_if(
-        counted_, [&](const auto& cubes) { return cubes.size() * rate_ > static_cast<std::size_t>(most_); });
-    return static_cast<std::size_t>(above - counted_.begin());
+    const std::lock_guard lock(mutex_);
+    const auto above =
+        std::ranges::find_if(found_, [&](const auto& cubes) { return cubes.size() * rate_ > most_; });
+    return static_cast<std::size_t>(above - found_.begin());
   }
-  double cubes(std::size_t i) const { return static_cast<double>(counted_[i].size() * rate_); }
-  double side(std::size_t i) const { return sides_[i]; }
-  std::size_t sides() const { return sides_.size(); }
+  /// The logarithm of the number of cubes.
+  double log_cubes(std::size_t i) const {
+    return std::log(static_cast<double>(std::max<uint64_t>(1, found_[i].size() * rate_)));
+  }
 
  private:
-  /// Whether there are surely too many, so that nobody needs to count on. Smaller sides then have more.
-  bool full(std::size_t i, std::mutex& mutex) const {
-    const std::lock_guard lock(mutex);
-    return counted_[i].size() > limit_;
-  }
-  void count_side(std::size_t i, std::span<const Eigen::Vector3f> points,
-                  std::unordered_set<uint64_t>& found) const {
-    for (const Eigen::Vector3f& point : points) {
-      const uint64_t cube = cube_of(point, sides_[i]);
-      if (cube % rate_ == 0) found.insert(cube);
-    }
-  }
-
-  std::vector<double> sides_;
-  int64_t most_;
-  uint64_t rate_ = 1;  // of so many cubes one is counted, as its number has it
-  std::size_t limit_ = 0;
-  std::vector<std::unordered_set<uint64_t>> counted_;
+  std::size_t most_;
+  uint64_t rate_ = 1;  // of so many cubes one is counted
+  mutable std::mutex mutex_;
+  std::vector<std::unordered_set<uint64_t>> found_;
 };
 
-/// Sides from `first` on, each `ratio` times the one before.
-std::vector<double> sides_from(double first, double ratio, int count) {
-  std::vector<double> sides;
-  for (int i = 0; i < count; ++i) sides.push_back(first * std::pow(ratio, i));
-  return sides;
+/// Where a line through two counts reaches `aim` (a logarithm), as a share of the way from the first.
+double share_of_way(double from, double to, double aim) {
+  return to > from ? std::clamp((aim - from) / (to - from), 0.0, 1.0) : 0;
+}
+
+/// A first guess: among sides that are halved again and again.
+double guess_side(const SceneBuilder& builder, double median_depth, int64_t most) {
+  constexpr int kHalvings = 18;
+  constexpr double kLargest = 4;  // of the median depth
+  const double largest = kLargest * median_depth, smallest = std::ldexp(largest, -kHalvings);
+  CubeCounts counts(kHalvings + 1, most);
+  counts.count(builder, [&](const Eigen::Vector3f& point) {
+    return [finest = place_of(point, smallest)](std::size_t i) {
+      const int shift = kHalvings - static_cast<int>(i);
+      return Place{finest[0] >> shift, finest[1] >> shift, finest[2] >> shift};
+    };
+  });
+  const std::size_t over = counts.first_above();
+  if (over == 0) return largest;
+  if (over > kHalvings) return smallest;
+  const double share =
+      share_of_way(counts.log_cubes(over - 1), counts.log_cubes(over), std::log(static_cast<double>(most)));
+  return std::ldexp(largest, -static_cast<int>(over) + 1) * std::exp2(-share);
 }
 
 /// A side with about `most` cubes, and hardly more.
 double find_side(const SceneBuilder& builder, double median_depth, int64_t most) {
-  constexpr double kLargest = 64, kCoarse = 0.25;  // of the median depth
-  constexpr int kCoarseSides = 12, kFineSides = 12;
-  constexpr double kAim = 0.985;  // of `most`, for the estimate is off by some thousandths
-  CubeCounts coarse(sides_from(kLargest * median_depth, kCoarse, kCoarseSides), most);
-  coarse.count(builder);
-  const std::size_t above = std::clamp<std::size_t>(coarse.first_above(), 1, coarse.sides() - 1);
-  CubeCounts fine(sides_from(coarse.side(above - 1), std::pow(kCoarse, 1.0 / kFineSides), kFineSides + 1),
-                  most);
-  fine.count(builder);
-  const std::size_t over = fine.first_above();
-  if (over == 0 || over == fine.sides()) return fine.side(over == 0 ? 0 : over - 1);
-  // Between two sides the logarithms lie on a line.
-  const double low = std::log(std::max(1.0, fine.cubes(over - 1))), high = std::log(fine.cubes(over));
-  const double share = (std::log(kAim * static_cast<double>(most)) - low) / std::max(1e-9, high - low);
-  return fine.side(over - 1) * std::pow(fine.side(over) / fine.side(over - 1), std::clamp(share, 0.0, 1.0));
+  constexpr double kStep = 1.08;
+  constexpr std::size_t kSteps = 5;
+  constexpr double kAim = 0.985;  // of `most`, for counts are off by some thousandths
+  const double guess = guess_side(builder, median_depth, most);
+  std::vector<double> sides;
+  for (std::size_t i = 0; i < kSteps; ++i)
+    sides.push_back(guess * std::pow(kStep, 2 - static_cast<double>(i)));
+  CubeCounts counts(kSteps, most);
+  counts.count(builder, [&](const Eigen::Vector3f& point) {
+    return [&](std::size_t i) { return place_of(point, sides[i]); };
+  });
+  const std::size_t over = counts.first_above();
+  if (over == 0 || over == kSteps) return sides[over == 0 ? 0 : kSteps - 1];
+  const double share = share_of_way(counts.log_cubes(over - 1), counts.log_cubes(over),
+                                    std::log(kAim * static_cast<double>(most)));
+  return sides[over - 1] * std::pow(kStep, -share);
 }
 
 /// The most confident point of each cube, in a table that threads fill at once.
