@@ -56,18 +56,34 @@ class MapSampler {
   FrameView seen_;
 };
 
-/// The map at its own size, without padding.
-std::vector<float> at_network_size(std::span<const float> map, int width, const FrameView& seen) {
-  std::vector<float> values(map.size());
-  for (int y = seen.begin_y; y < seen.end_y; ++y) {
-    for (int x = seen.begin_x; x < seen.end_x; ++x) {
-      const auto pixel =
-          static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x);
-      if (is_value(map[pixel])) values[pixel] = map[pixel];
+/// Reads the map of a frame: 0 where there is no value, in its padding and where its mask is black.
+class MapReader {
+ public:
+  MapReader(const ExportInput& input, MapKind kind) : input_(input), kind_(kind) {}
+
+  std::vector<float> operator()(std::size_t frame) const {
+    DenseMaps::Buffer buffer;
+    const int number = static_cast<int>(frame);
+    const std::span<const float> map = kind_ == MapKind::depth ? input_.depth->values(number, buffer)
+                                                               : input_.depth->confidence(number, buffer);
+    std::vector<uint8_t> used(map.size(), 1);
+    if (input_.read_mask) input_.read_mask(frame, used);
+    std::vector<float> values(map.size());
+    const FrameView& seen = input_.seen[frame];
+    for (int y = seen.begin_y; y < seen.end_y; ++y) {
+      for (int x = seen.begin_x; x < seen.end_x; ++x) {
+        const auto pixel = static_cast<std::size_t>(y) * static_cast<std::size_t>(input_.network_width) +
+                           static_cast<std::size_t>(x);
+        if (used[pixel] != 0 && is_value(map[pixel])) values[pixel] = map[pixel];
+      }
     }
+    return values;
   }
-  return values;
-}
+
+ private:
+  const ExportInput& input_;
+  MapKind kind_;
+};
 
 const char* extension_of(MapFormat format) {
   return format == MapFormat::png ? ".png" : format == MapFormat::exr ? ".exr" : ".npy";
@@ -96,12 +112,18 @@ std::vector<float> at_image_size(std::span<const float> map, int network_width, 
   const ViewedImage image(camera, view);
   const int width = image.camera().width, height = image.camera().height;
   const MapSampler sample(map, network_width, seen);
+  const auto network = [&](double x, double y) {
+    const Eigen::Vector2d original = image.to_original({x, y});
+    return Eigen::Vector2d(camera.map.network_x(original.x()), camera.map.network_y(original.y()));
+  };
+  const bool straight = !view.undistorted || !camera.is_distorted();  // then the map is affine
+  const Eigen::Vector2d first = network(0, 0), across = network(1, 0) - first, down = network(0, 1) - first;
   std::vector<float> values;
   values.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
-      const Eigen::Vector2d original = image.to_original({x, y});
-      values.push_back(sample(camera.map.network_x(original.x()), camera.map.network_y(original.y())));
+      const Eigen::Vector2d at = straight ? Eigen::Vector2d(first + x * across + y * down) : network(x, y);
+      values.push_back(sample(at.x(), at.y()));
     }
   }
   return values;
@@ -120,26 +142,20 @@ std::vector<std::string> map_names(const ExportedImages& images, std::size_t fra
   return names;
 }
 
-void export_maps(const fs::path& folder, MapKind kind, const ExportPlan& plan, const DenseMaps& maps,
-                 const std::vector<FrameView>& seen, int network_width, const ExportedImages& images,
-                 const std::vector<FrameCamera>& cameras, const FrameWork& work) {
-  const std::size_t frames = seen.size();
-  std::vector<DenseMaps::Buffer> buffers(
-      static_cast<std::size_t>(threads_for(work, static_cast<int>(frames))));
+void export_maps(const fs::path& folder, MapKind kind, const ExportPlan& plan, const ExportInput& input,
+                 const ExportedImages& images) {
+  const std::size_t frames = input.seen.size();
+  const MapReader read(input, kind);
   const auto each_map = [&](const auto& take) {
-    for_each_frame(work, static_cast<int>(frames), [&](int frame, int thread) {
-      if (!maps.has(frame)) return;
-      DenseMaps::Buffer& buffer = buffers[static_cast<std::size_t>(thread)];
-      take(static_cast<std::size_t>(frame),
-           kind == MapKind::depth ? maps.values(frame, buffer) : maps.confidence(frame, buffer));
+    for_each_frame(input.work, static_cast<int>(frames), [&](int number, int) {
+      const auto frame = static_cast<std::size_t>(number);
+      if (input.depth->has(number)) take(frame, read(frame));
     });
   };
-
   double unit = 1;
   if (plan.map_format == MapFormat::png) {
     std::vector<double> greatest(frames), medians(frames);
-    each_map([&](std::size_t frame, std::span<const float> map) {
-      std::vector<float> values = at_network_size(map, network_width, seen[frame]);
+    each_map([&](std::size_t frame, std::vector<float> values) {
       std::erase(values, 0.F);
       if (values.empty()) return;
       greatest[frame] = std::ranges::max(values);
@@ -147,24 +163,24 @@ void export_maps(const fs::path& folder, MapKind kind, const ExportPlan& plan, c
     });
     unit = unit_of(greatest, std::move(medians), kind);
   }
-
   const std::vector<std::string> names = map_names(images, frames, plan.map_format);
   for (const std::string& name : names) fs::create_directories((folder / name).parent_path());
   std::vector<json> entries(frames);
-  each_map([&](std::size_t frame, std::span<const float> map) {
-    const Camera& camera = cameras[frame].camera;
-    const std::vector<float> values =
-        plan.network_size ? at_network_size(map, network_width, seen[frame])
-                          : at_image_size(map, network_width, seen[frame], camera, images.view(frame));
-    ValueMap out{network_width, static_cast<int>(map.size()) / network_width, values};
+  each_map([&](std::size_t frame, std::vector<float> values) {
+    ValueMap map{input.network_width, static_cast<int>(values.size()) / input.network_width, values};
+    const Camera& camera = input.cameras[frame].camera;
     if (!plan.network_size) {
+      values = at_image_size(values, input.network_width, input.seen[frame], camera, images.view(frame));
       const bool sideways = images.view(frame).quarter_turns % 2 == 1;
-      out.width = sideways ? camera.original_height : camera.original_width;
-      out.height = sideways ? camera.original_width : camera.original_height;
+      map.width = sideways ? camera.original_height : camera.original_width;
+      map.height = sideways ? camera.original_width : camera.original_height;
+      map.values = values;
     }
-    write_map(folder / names[frame], plan.map_format, out, unit);
-    entries[frame] = {
-        {"frame", cameras[frame].file}, {"map", names[frame]}, {"width", out.width}, {"height", out.height}};
+    write_map(folder / names[frame], plan.map_format, map, unit);
+    entries[frame] = {{"frame", input.cameras[frame].file},
+                      {"map", names[frame]},
+                      {"width", map.width},
+                      {"height", map.height}};
   });
   std::erase_if(entries, [](const json& entry) { return entry.is_null(); });
   const json all = {

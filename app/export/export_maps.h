@@ -1,14 +1,12 @@
 #pragma once
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "app/export/export_input.h"
 #include "app/export/export_plan.h"
 #include "app/export/exported_images.h"
-#include "app/scene/dense_maps.h"
-#include "app/scene/for_each_frame.h"
-#include "app/scene/frame_points.h"
-#include "io/scene/camera.h"
 
 namespace vggt {
 
@@ -25,12 +23,10 @@ std::vector<float> at_image_size(std::span<const float> map, int network_width, 
 std::vector<std::string> map_names(const ExportedImages& images, std::size_t frames, MapFormat format);
 
 /// Writes the maps of all frames into a folder that exists, one file a frame, frame by frame on several
-/// threads, and maps.json, which names frame and size of each. Of PNGs one unit goes for all: at most 32
-/// times the frames' median depth, or the greatest confidence, is 65535 units. Throws std::system_error
-/// naming the file.
+/// threads, and maps.json, which names frame and size of each. Masked pixels have no value. Of PNGs one unit
+/// goes for all: at most 32 times the frames' median depth, or the greatest confidence, is 65535 units.
+/// Throws std::system_error naming the file.
 void export_maps(const std::filesystem::path& folder, MapKind kind, const ExportPlan& plan,
-                 const DenseMaps& maps, const std::vector<FrameView>& seen, int network_width,
-                 const ExportedImages& images, const std::vector<FrameCamera>& cameras,
-                 const FrameWork& work);
+                 const ExportInput& input, const ExportedImages& images);
 
 }  // namespace vggt

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSparsePoints = 200'000;  // to begin splatting with
-constexpr int64_t kGlbPoints = 2'000'000;   // 40 MB, which browsers show
+constexpr int64_t kGlbPoints = 2'000'000;   // 48 MB, which browsers show
 constexpr std::size_t kFewestObservations = 2;
 
 /// Gives images of one camera, stored in one way, one number and one set of intrinsics.
@@ -179,10 +179,7 @@ void export_scene(const ExportPlan& plan, const ExportedImages& images, const Ex
   for (const auto& [folder, kind] :
        {std::pair(&plan.depth, MapKind::depth), {&plan.confidence, MapKind::confidence}}) {
     if (!*folder || !input.depth) continue;
-    files.write_folder(**folder, [&](const auto& place) {
-      export_maps(place, kind, plan, *input.depth, input.seen, input.network_width, images, input.cameras,
-                  input.work);
-    });
+    files.write_folder(**folder, [&](const auto& place) { export_maps(place, kind, plan, input, images); });
   }
 }
 

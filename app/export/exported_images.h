@@ -38,7 +38,6 @@ class ExportedImages {
   void settle_originals(const ExportPlan& plan);
   void name_copies();
   std::string why_not_originals() const;
-  void write_copy(const std::filesystem::path& path, const Camera& camera, std::size_t frame) const;
 
   OriginalImages images_;
   const FrameSet& frames_;

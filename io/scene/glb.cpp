@@ -17,35 +17,32 @@ namespace vggt {
 namespace {
 
 using nlohmann::json;
-using Rgba = std::array<uint16_t, 4>;
 
 static_assert(std::endian::native == std::endian::little, "GLB files are little-endian");
 
-constexpr uint16_t kOpaque = 65535;
-
 /// glTF's colours are linear, those of images are sRGB.
-uint16_t linear(uint8_t srgb) {
+float linear(uint8_t srgb) {
   static const auto table = [] {
-    std::array<uint16_t, 256> values{};
+    std::array<float, 256> values{};
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double s = static_cast<double>(i) / 255;
-      const double light = s <= 0.04045 ? s / 12.92 : std::pow((s + 0.055) / 1.055, 2.4);
-      values[i] = static_cast<uint16_t>(std::lround(light * kOpaque));
+      values[i] = static_cast<float>(s <= 0.04045 ? s / 12.92 : std::pow((s + 0.055) / 1.055, 2.4));
     }
     return values;
   }();
   return table[srgb];
 }
 
+Eigen::Vector3f linear(const Eigen::Matrix<uint8_t, 3, 1>& rgb) {
+  return {linear(rgb[0]), linear(rgb[1]), linear(rgb[2])};
+}
+
 /// Vertices of points or lines.
 struct Vertices {
   std::vector<Eigen::Vector3f> positions;
-  std::vector<Rgba> colors;
+  // As floats: bytes would show steps where it is dark, and some readers take 16 bits for 8.
+  std::vector<Eigen::Vector3f> colors;
 };
-
-Rgba linear(const Eigen::Matrix<uint8_t, 3, 1>& rgb) {
-  return {linear(rgb[0]), linear(rgb[1]), linear(rgb[2]), kOpaque};
-}
 
 Vertices points_of(const PointCloud& cloud) {
   Vertices vertices{cloud.points, {}};
@@ -65,37 +62,34 @@ Vertices ends_of(const std::vector<ColoredLine>& lines) {
 
 /// Adds a mesh of these vertices, and a node that shows it, to the document; returns the bytes they take.
 uint64_t add_mesh(json& document, const char* name, int mode, const Vertices& vertices, uint64_t offset) {
-  constexpr int kFloat = 5126, kUnsignedShort = 5123, kVertexData = 34962;
+  constexpr int kFloat = 5126, kVertexData = 34962;
   Eigen::Vector3f low = vertices.positions.front(), high = low;
   for (const Eigen::Vector3f& p : vertices.positions) {
     low = low.cwiseMin(p);
     high = high.cwiseMax(p);
   }
   const std::size_t count = vertices.positions.size(), first = document["accessors"].size();
-  const uint64_t position_bytes = count * sizeof(Eigen::Vector3f), color_bytes = count * sizeof(Rgba);
-  const auto add_view = [&](uint64_t at, uint64_t bytes) {
+  const uint64_t bytes = count * sizeof(Eigen::Vector3f);  // of positions, and of colours
+  const auto add_view = [&](uint64_t at, uint64_t length) {
     document["bufferViews"].push_back(
-        {{"buffer", 0}, {"byteOffset", at}, {"byteLength", bytes}, {"target", kVertexData}});
+        {{"buffer", 0}, {"byteOffset", at}, {"byteLength", length}, {"target", kVertexData}});
   };
-  add_view(offset, position_bytes);
-  add_view(offset + position_bytes, color_bytes);
+  add_view(offset, bytes);
+  add_view(offset + bytes, bytes);
   document["accessors"].push_back({{"bufferView", first},
                                    {"componentType", kFloat},
                                    {"count", count},
                                    {"type", "VEC3"},
                                    {"min", {low.x(), low.y(), low.z()}},
                                    {"max", {high.x(), high.y(), high.z()}}});
-  document["accessors"].push_back({{"bufferView", first + 1},
-                                   {"componentType", kUnsignedShort},
-                                   {"normalized", true},
-                                   {"count", count},
-                                   {"type", "VEC4"}});
+  document["accessors"].push_back(
+      {{"bufferView", first + 1}, {"componentType", kFloat}, {"count", count}, {"type", "VEC3"}});
   document["meshes"].push_back(
       {{"name", name},
        {"primitives", {{{"mode", mode}, {"attributes", {{"POSITION", first}, {"COLOR_0", first + 1}}}}}}});
   document["nodes"].push_back({{"name", name}, {"mesh", document["meshes"].size() - 1}});
   document["nodes"][0]["children"].push_back(document["nodes"].size() - 1);
-  return position_bytes + color_bytes;
+  return 2 * bytes;
 }
 
 template <class Values>

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <opencv2/videoio.hpp>
 
 #include "app/export/export_maps.h"
 #include "app/export/export_scene.h"
@@ -122,6 +123,29 @@ TEST_F(ExportTest, CopiesAreUprightAndHaveNamesOfTheirOwn) {
   EXPECT_LT(cv::norm(turned, test::position_picture(100, 140), cv::NORM_INF), 16);
 }
 
+TEST_F(ExportTest, FramesOfAVideoAreCopiedByTheirNumbers) {
+  const std::filesystem::path path = folder_ / "walk.avi";
+  {
+    cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('M', 'J', 'P', 'G'), 10,
+                           {112, 84});
+    ASSERT_TRUE(writer.isOpened());
+    for (int i = 0; i < 21; ++i) writer.write(test::flat_picture(112, 84, 10 * i));
+  }
+  const FrameSet frames = load(path);  // one a second
+  ASSERT_EQ(frames.frames.size(), 3U);
+  const ExportedImages images(plan_into(folder_.path()), path, frames);
+  std::filesystem::create_directory(folder_ / "out");
+  images.write_copies(folder_ / "out", cameras_of(frames), {});
+  for (const auto& [name, level] :
+       {std::pair("walk_000000.jpg", 0), {"walk_000010.jpg", 100}, {"walk_000020.jpg", 200}}) {
+    const cv::Mat copy = cv::imread((folder_ / "out" / name).string());
+    ASSERT_EQ(copy.size(), cv::Size(112, 84)) << name;
+    EXPECT_NEAR(cv::mean(copy)[0], level, 4) << name;
+  }
+  EXPECT_THAT(refusal([&] { ExportedImages(plan_into(folder_.path(), "refer"), path, frames); }),
+              HasSubstr("no image files of their own"));
+}
+
 TEST_F(ExportTest, UndistortedCopiesAreAPinholes) {
   const FrameSet frames = load(list("more/1.png\n"));
   const ExportedImages images(plan_into(folder_.path(), "undistort"), folder_ / "in/list.txt", frames);
@@ -153,7 +177,7 @@ TEST_F(ExportTest, CamerasOfOneLensShareWhatTheyCan) {
   std::vector<Track> tracks{{{0, 0, 4}, {1, 2, 3}, 0, {{0, {10, 20}}, {1, {30, 40}}, {3, {5, 6}}}},
                             {{0, 0, 4}, {1, 2, 3}, 0, {{0, {10, 20}}, {3, {5, 6}}}}};
   cameras[3].camera.valid = false;
-  const ExportedScene scene = exported_scene({cameras, tracks, {}, nullptr, {}, kWidth, {}}, images);
+  const ExportedScene scene = exported_scene({cameras, tracks, {}, nullptr, {}, kWidth}, images);
   ASSERT_EQ(scene.images.size(), 3U);
   EXPECT_EQ(scene.images[1].camera.camera_id, scene.images[2].camera.camera_id);
   EXPECT_NE(scene.images[0].camera.camera_id, scene.images[1].camera.camera_id);
@@ -228,13 +252,17 @@ TEST_F(ExportTest, EverythingIsWrittenTogether) {
     depth[0] = 1e6;  // an outlier must not take the others' precision
     maps.put(i, depth, std::vector<float>(kWidth * kWidth, 2));
   }
+  const ReadMask read_mask = [&](std::size_t, std::span<uint8_t> used) {
+    std::ranges::fill(used, uint8_t{1});
+    std::fill_n(used.begin() + 30 * kWidth, kWidth, uint8_t{0});  // a row of the network's
+  };
   write_ply(folder_ / "cloud.ply", {{{0, 0, 4}, {1, 0, 4}}, {{1, 2, 3}, {4, 5, 6}}});
   for (const char* how : {"refer", "copy"}) {
     const std::filesystem::path out = folder_ / how;
     const ExportPlan plan = plan_into(out, how);
     const ExportedImages images(plan, source, frames);
     StagedFiles files(plan.files(), plan.folders());
-    export_scene(plan, images, {cameras, {}, folder_ / "cloud.ply", &maps, seen, kWidth, {}}, files);
+    export_scene(plan, images, {cameras, {}, folder_ / "cloud.ply", &maps, seen, kWidth, read_mask}, files);
     files.commit();
     const std::vector<FrameCamera> read = read_colmap_images(out / "colmap/sparse/0/images.txt");
     ASSERT_EQ(read.size(), 3U);
@@ -254,6 +282,8 @@ TEST_F(ExportTest, EverythingIsWrittenTogether) {
     EXPECT_EQ(depth.width, 100);
     EXPECT_EQ(depth.height, 140);
     EXPECT_NEAR(depth.values[70 * 100 + 50], 170, .1);
+    const int masked = static_cast<int>(std::lround(cameras[1].camera.map.original_y(30)));
+    EXPECT_EQ(depth.values[static_cast<std::size_t>(masked) * 100 + 50], 0);
     EXPECT_EQ(read_depth_png(out / "confidence/6.png", 1).width, how == std::string("refer") ? 140 : 100);
     EXPECT_TRUE(std::filesystem::exists(out / "kitti.txt"));
     EXPECT_TRUE(std::filesystem::exists(out / "scene.glb"));

@@ -222,9 +222,9 @@ TEST(Glb, IsWhatItsHeaderSays) {
   float first[3];
   std::memcpy(first, file.rest.data(), sizeof first);
   EXPECT_THAT(first, ElementsAre(0, 1, 2));
-  uint16_t rgba[4];
-  std::memcpy(rgba, file.rest.data() + 36, sizeof rgba);
-  EXPECT_THAT(rgba, ElementsAre(0, 14146, 65535, 65535));  // 128 of sRGB is .2159 of light
+  float rgb[3];
+  std::memcpy(rgb, file.rest.data() + 36, sizeof rgb);
+  EXPECT_THAT(rgb, ElementsAre(0, testing::FloatNear(.215861F, 1e-6F), 1));  // linear: less than 128/255
   write_glb(folder / "empty.glb", {}, {});
   EXPECT_GT(test::read_bytes(folder / "empty.glb").size(), 20U);
 }
