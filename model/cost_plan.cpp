@@ -26,12 +26,12 @@ double block_seconds(double tokens, double keys, double token_rate, const Rates&
   return std::max(rates.block_least, tokens * token_rate + tokens * keys * rates.pair);
 }
 
-/// A merged block; of a matching that serves `refresh` blocks its share.
-double merged_seconds(const MergeCounts& counts, double refresh, const Rates& rates) {
+/// A merged block. matching: the share of a matching by all channels in each block that it takes.
+double merged_seconds(const MergeCounts& counts, double matching, const Rates& rates) {
   const auto N = static_cast<double>(counts.tokens), d = static_cast<double>(counts.destinations),
              M = static_cast<double>(counts.most_rows());
   return std::max(rates.block_least,
-                  N * rates.merged_token + (N - d) * d / refresh * rates.match_pair + M * M * rates.pair);
+                  N * rates.merged_token + (N - d) * d * matching * rates.match_pair + M * M * rates.pair);
 }
 
 double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
@@ -48,7 +48,9 @@ double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& r
   if (first_merged < blocks) {
     const MergeCounts counts = merge_counts(r.frames, u.rows, u.columns, r.config.special_tokens(), *r.merge);
     if (counts.most_merged == 0) first_merged = blocks;
-    merged = merged_seconds(counts, static_cast<double>(r.merge->refresh), rates);
+    const auto C = static_cast<double>(r.config.embed_dim),
+               width = static_cast<double>(metric_width(*r.merge, r.config.embed_dim));
+    merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), rates);
   }
   return static_cast<double>(blocks) * block_seconds(N, u.P, rates.block_token, rates) +
          static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +

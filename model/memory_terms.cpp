@@ -196,8 +196,11 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
       merged{"merged q, k, v", streams ? 0 : M * 3 * z.C * z.operand},
       norm{"norm of a piece of rows", rows * z.C * z.operand},
       mixed{"attention's output", M * z.C * z.operand};
-  return largest({{{"destinations' metric", d * z.C * score_operand},
+  const int64_t width = metric_width(*r.merge, z.C);
+  const MemoryTerm narrow{"a narrower metric", width < z.C ? piece * width * 2 * score_operand : 0};
+  return largest({{{"destinations' metric", d * width * score_operand},
                    {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
+                   narrow,
                    {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
                   {plan, values, merged, norm, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
                   {plan, values, {"merged tokens and v of them", 2 * M * z.C * z.operand}},

@@ -24,10 +24,18 @@ void check_merge_options(const MergeOptions& options) {
     throw std::invalid_argument("merge refresh: expected at least 1 block, got " +
                                 std::to_string(options.refresh));
   }
+  if (options.metric < 0) {
+    throw std::invalid_argument("merge metric: expected a number of channels, or 0 for all, got " +
+                                std::to_string(options.metric));
+  }
   if (options.start < 0) {
     throw std::invalid_argument("merge start: expected a block from 0 on, got " +
                                 std::to_string(options.start));
   }
+}
+
+int64_t metric_width(const MergeOptions& options, int64_t channels) {
+  return options.metric > 0 ? std::min(options.metric, channels) : channels;
 }
 
 int64_t MergeCounts::most_rows() const {

@@ -11,10 +11,13 @@ struct MergeOptions {
   double protect =
       0.1;              // tokens that attention takes as themselves besides, evenly spaced, as a share of all
   int64_t refresh = 1;  // blocks that one matching serves; the reference matches in each
-  uint64_t seed = 33;   // of the draw of destinations, the same in every block and on every device
+  int64_t metric =
+      0;  // numbers that tokens are compared by, made from all channels; 0: the channels themselves
+  uint64_t seed = 33;  // of the draw of destinations, the same in every block and on every device
 };
 
-/// Throws std::invalid_argument: a share outside [0,1] or not a number, a negative block, a refresh below 1.
+/// Throws std::invalid_argument: a share outside [0,1] or not a number, a negative block or metric, a refresh
+/// below 1.
 void check_merge_options(const MergeOptions& options);
 
 /// How many tokens take which part. One token may be protected and a destination, or protected and a source.
@@ -28,6 +31,9 @@ struct MergeCounts {
   /// No more rows than these are attended: exact where all sources merge.
   int64_t most_rows() const;
 };
+
+/// How many numbers tokens of so many channels are compared by.
+int64_t metric_width(const MergeOptions& options, int64_t channels);
 
 /// Of frames of rows × columns patches, with so many special tokens each.
 MergeCounts merge_counts(int64_t frames, int64_t rows, int64_t columns, int64_t special,

@@ -25,7 +25,7 @@ std::string run_text(const MemoryRequest& request) {
        << (request.query_points > 0 ? ", with tracks" : "");
   if (const auto& m = request.merge)
     text << ", merged from " << m->start << ": " << m->ratio << " " << m->protect << " " << m->refresh << " "
-         << m->seed;
+         << m->metric << " " << m->seed;
   text << ", " << config_to_json(request.config, request.heads);
   return text.str();
 }

@@ -155,6 +155,8 @@ const std::map<std::string, std::string> kMergeBenchHelp = {
     {"merge-ratio", "share of the tokens that merge into others [0.9]"},
     {"merge-protect", "share of the tokens that are attended as themselves besides [0.1]"},
     {"merge-seed", "of the draw of tokens that others merge into [33]"},
+    {"merge-metric", "numbers that tokens are compared by; 0: all channels [0]"},
+    {"merge-refresh", "blocks that one matching serves [1]"},
     {"device", "auto, cpu or cuda:N [auto]"},
     {"threads", "of the CPU [all]"},
 };

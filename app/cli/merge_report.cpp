@@ -54,6 +54,7 @@ ordered_json merge_json(const MergeReport& report) {
           {"protect", report.merge.protect},
           {"seed", report.merge.seed},
           {"refresh", report.merge.refresh},
+          {"metric", report.merge.metric},
           {"blocks", report.blocks},
           {"merging_blocks", report.merging_blocks},
           {"tokens", report.tokens},

@@ -27,7 +27,7 @@ struct Options {
   std::string merge = "auto";
   int64_t merge_start = 0;
   double merge_ratio = 0.9, merge_protect = 0.1;
-  int64_t merge_seed = 33, merge_refresh = 1;
+  int64_t merge_seed = 33, merge_refresh = 1, merge_metric = 0;
   std::string gpu_memory, host_memory, scratch;
   bool resume = false;
   int64_t threads = 0;
@@ -110,10 +110,11 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
   visit(I{"merge", kModel, "auto|on|off", "merge like tokens", {"auto", "on", "off"}}, o.merge);
   visit(I{"merge-start", kModel, "N", "", {}, 0, 1e9}, o.merge_start);
-  visit(I{"merge-refresh", kModel, "N", "", {}, 1, 1e9}, o.merge_refresh);
   visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);
   visit(I{"merge-protect", kModel, "R", "", {}, 0, 1}, o.merge_protect);
   visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
+  visit(I{"merge-metric", kModel, "N", "match by N numbers, every N blocks", {}, 0, 1e9}, o.merge_metric);
+  visit(I{"merge-refresh", kModel, "N", "", {}, 1, 1e9}, o.merge_refresh);
   visit(I{"device", kModel, "D", "where: auto|cpu|cuda|cuda:N; CPU threads [all]"}, o.device);
   visit(I{"threads", kModel, "N", "", {}, 0, 4096}, o.threads);
   visit(I{"gpu-memory", kModel, "SIZE", "take no more than this, as 6GB"}, o.gpu_memory);

@@ -50,6 +50,7 @@ std::string merge_text(const MergeOptions& merge) {
   text << "from block " << merge.start << ", ratio " << merge.ratio << ", protect " << merge.protect
        << ", seed " << merge.seed;
   if (merge.refresh > 1) text << ", matched every " << merge.refresh << " blocks";
+  if (merge.metric > 0) text << ", by " << merge.metric << " numbers a token";
   return text.str();
 }
 

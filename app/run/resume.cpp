@@ -101,6 +101,7 @@ json parts_of(const RunPlan& plan) {
     parts["--merge-ratio"] = merge->ratio;
     parts["--merge-protect"] = merge->protect;
     parts["--merge-refresh"] = merge->refresh;
+    parts["--merge-metric"] = merge->metric;
     parts["--merge-seed"] = merge->seed;
   }
   // A file's name may be no UTF-8, which JSON has to be: as it comes back from the manifest.

@@ -56,6 +56,7 @@ std::optional<MergeOptions> plan_merging(const Options& options) {
                       .ratio = options.merge_ratio,
                       .protect = options.merge_protect,
                       .refresh = options.merge_refresh,
+                      .metric = options.merge_metric,
                       .seed = static_cast<uint64_t>(options.merge_seed)};
 }
 

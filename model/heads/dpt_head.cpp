@@ -156,9 +156,11 @@ at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& patches, int64_t he
   std::array<at::Tensor, 4> maps;
   for (size_t level = 0; level < 4; ++level)
     maps[level] = reassemble(level, patches[level], height, width, places.levels[level]);
-  auto [fused, fused_bias] = fuse(maps);
-  at::Tensor x =
-      resize_map(fused, height / spec_.down_ratio, width / spec_.down_ratio, fused_bias, places.output);
+  at::Tensor x;
+  {
+    const auto [fused, bias] = fuse(maps);
+    x = resize_map(fused, height / spec_.down_ratio, width / spec_.down_ratio, bias, places.output);
+  }
   if (spec_.outputs == 0) return x;
   auto [last, last_bias] = output_conv2_[0].before_bias(x);
   add_to_map_(last, {.bias = last_bias, .relu = true});

@@ -7,7 +7,7 @@ namespace {
 // Rows that a warp loads before it adds the first: most segments are shorter, and few registers leave room
 // for more warps. All warps of a block share a segment of more than kLong, which alone would outlast the
 // others.
-constexpr int kInFlight = 4, kInFlightLong = 32;
+constexpr int kInFlight = 2, kInFlightLong = 16;
 constexpr int64_t kLong = 64;
 
 /// sum += the members' rows, in their order; each lane has kCount columns, of which `values` points to the
@@ -43,7 +43,7 @@ __device__ __forceinline__ void add_members(const Value* values, int64_t columns
 /// A block takes 512 bytes of the columns, of as many segments as a lane's 16 bytes hold numbers: a warp a
 /// segment, or, of a long one, each warp 32 columns.
 template <typename Value>
-__global__ void __launch_bounds__(512 / sizeof(Value), 1024 * sizeof(Value) / 512)
+__global__ void __launch_bounds__(512 / sizeof(Value), 1536 * sizeof(Value) / 512)
     segment_mean_kernel(const SegmentMean p) {
   constexpr int kWidth = 16 / sizeof(Value);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

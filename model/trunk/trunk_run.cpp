@@ -4,6 +4,7 @@
 
 #include "attention/stream/attention_streamed.h"
 #include "model/state/host_memory.h"
+#include "model/trunk/narrow_metric.h"
 
 namespace vggt {
 namespace {
@@ -47,6 +48,8 @@ TrunkRun::TrunkRun(const Aggregator& net, const FrameProvider& frames, const std
   layout_ = std::move(layout);
   first_merged_ = merge->start;
   refresh_ = merge->refresh;
+  if (const int64_t width = metric_width(*merge, C_); width < C_)
+    signs_ = draw_signs(C_, width, merge->seed).to(options_.device());
 }
 
 FrameTensor TrunkRun::make(std::vector<int64_t> shape, at::ScalarType type, Place place,
@@ -260,14 +263,18 @@ void TrunkRun::stream_attention(const StreamInput& input, const StreamOutput& ou
 void TrunkRun::plan_merging(const Block& block) {
   const MergeLayout& layout = *layout_;
   const auto type = options_.dtype(block.metric_type());
+  const at::Tensor signs = signs_.defined() ? signs_.to(type) : signs_;  // [C,width]
+  const int64_t width = signs.defined() ? signs.size(1) : C_;
   // The metric of those of a piece's tokens that `all` names, written to `to` from row `begin` on.
   const auto metric_of = [&](int64_t first, const at::Tensor& x, const at::Tensor& all, int64_t begin,
                              at::Tensor to) {
     const at::Tensor tokens = all.narrow(0, begin, to.size(0)) - first * P_;  // rows of the piece
-    block.metric_into(to, rows_of(x), &tokens);
+    at::Tensor metric = signs.defined() ? at::empty({to.size(0), C_}, type) : to;
+    block.metric_into(metric, rows_of(x), &tokens);
+    if (signs.defined()) to.copy_(narrow_metric(metric, signs));
     return to;
   };
-  const at::Tensor targets = at::empty({layout.destinations.size(0), C_}, type);  // [d,C]
+  const at::Tensor targets = at::empty({layout.destinations.size(0), width}, type);  // [d,width]
   pass([&](int64_t first, const at::Tensor& x) {
     const int64_t begin = layout.destinations_before[first],
                   end = layout.destinations_before[first + x.size(0)];
@@ -277,7 +284,7 @@ void TrunkRun::plan_merging(const Block& block) {
   pass([&](int64_t first, const at::Tensor& x) {
     const int64_t begin = layout.sources_before[first], end = layout.sources_before[first + x.size(0)];
     const TokenMatches matches = best_destinations(
-        metric_of(first, x, layout.sources, begin, at::empty({end - begin, C_}, type)), targets);
+        metric_of(first, x, layout.sources, begin, at::empty({end - begin, width}, type)), targets);
     scores.push_back(matches.score);
     best.push_back(matches.best);
   });

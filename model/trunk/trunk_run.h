@@ -84,6 +84,7 @@ class TrunkRun {
   BlockCursor frame_blocks_, global_blocks_;
   std::optional<MergeLayout> layout_;
   int64_t first_merged_ = 0, refresh_ = 1;
+  at::Tensor signs_;  // [C,width] of a metric narrower than the tokens, else undefined
 
   Overlap vit_overlap_, attention_overlap_;
 

@@ -76,7 +76,8 @@ TEST_F(CliTest, WhatCannotBeComparedIsRefused) {
 TEST_F(CliTest, HelpOfBenchMergeNamesItsOptions) {
   const Outcome outcome = run("bench merge --help");
   EXPECT_EQ(outcome.code, 0);
-  for (const char* name : {"--frames", "--merge-start", "--merge-protect", "--repeat", "--json"})
+  for (const char* name : {"--frames", "--merge-start", "--merge-protect", "--merge-metric",
+                           "--merge-refresh", "--repeat", "--json"})
     EXPECT_NE(outcome.out.find(name), std::string::npos) << name;
   EXPECT_EQ(outcome.out.find("--picture"), std::string::npos);
 }

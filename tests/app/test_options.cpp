@@ -76,6 +76,7 @@ Options unusual() {
   o.merge_protect = 0;
   o.merge_seed = 5;
   o.merge_refresh = 3;
+  o.merge_metric = 256;
   o.device = "cuda:3";
   o.gpu_memory = "1.5GiB";
   o.host_memory = "500 MB";

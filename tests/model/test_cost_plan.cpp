@@ -118,6 +118,13 @@ TEST(CostPlan, MergedBlocksFollowTheCountsOfMerging) {
   const double frame_blocks = 2 * (N + N * 8 * 0.001), exact = N + N * N * 0.001;
   EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"),
               frame_blocks + exact + 2 * N + (N - d) * d * 0.1 + M * M * 0.001, kClose);
+  r.merge->refresh = 4;
+  r.merge->metric = r.config.embed_dim / 2;
+  EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"),
+              frame_blocks + exact + 2 * N + (N - d) * d * 0.1 / 8 + M * M * 0.001, kClose);
+  r.merge->metric = 2 * r.config.embed_dim;
+  EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"),
+              frame_blocks + exact + 2 * N + (N - d) * d * 0.1 / 4 + M * M * 0.001, kClose);
   r.merge->start = 9;  // no block merges
   EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"), frame_blocks + 2 * exact, kClose);
   r.merge = MergeOptions{.ratio = 0};

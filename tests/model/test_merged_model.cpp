@@ -73,6 +73,20 @@ TEST(MergedModel, AMatchingServesSoManyBlocks) {
   EXPECT_FALSE(at::equal(later.at("global_block.2"), later_each.at("global_block.2")));
 }
 
+// Of as many numbers as there are channels the metric is the channels themselves.
+TEST(MergedModel, ANarrowMetricMatchesOtherTokens) {
+  const at::Tensor images = testing::load_tensors(kMini / "fast4_56x84.safetensors").at("images");
+  const Model model;
+  const Tensors wide = model.run(MergeOptions{}, images),
+                narrow = model.run(MergeOptions{.metric = 16}, images);
+  expect_same(model.run(MergeOptions{.metric = 1 << 20}, images), wide);
+  expect_same(model.run(MergeOptions{.metric = 16}, images), narrow);
+  EXPECT_TRUE(at::equal(narrow.at("frame_block.0"), wide.at("frame_block.0")));
+  EXPECT_FALSE(at::equal(narrow.at("global_block.0"), wide.at("global_block.0")));
+  EXPECT_FALSE(at::equal(narrow.at("global_block.0"),
+                         model.run(MergeOptions{.metric = 24}, images).at("global_block.0")));
+}
+
 // The draws are the CPU's, so that a GPU merges the same tokens. In float64 scores decide as the golden
 // files' fp32 scores do; fp32 scores of a GPU's products may decide a near tie otherwise, which random
 // weights do not have.
@@ -140,6 +154,8 @@ TEST(MergedModel, RefusesSharesThatAreNone) {
     EXPECT_EQ(refusal([&] { run({.protect = share})(); }).find("merge protect: expected a number"), 0u);
   }
   EXPECT_EQ(refusal([&] { run({.start = -1})(); }).find("merge start: expected a block"), 0u);
+  EXPECT_EQ(refusal([&] { run({.refresh = 0})(); }).find("merge refresh: expected"), 0u);
+  EXPECT_EQ(refusal([&] { run({.metric = -1})(); }).find("merge metric: expected"), 0u);
 }
 
 }  // namespace

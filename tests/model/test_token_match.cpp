@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/layers/gemm_work.h"
+#include "model/trunk/narrow_metric.h"
 #include "model/trunk/token_match.h"
 
 namespace vggt {
@@ -90,6 +91,28 @@ TEST_P(TokenMatch, FindsThemWhereverTheyLie) {
     const at::Tensor sources = destinations.index_select(0, order);
     EXPECT_TRUE(at::equal(best_destinations(sources, destinations).best, order)) << d;
   }
+}
+
+TEST_P(TokenMatch, FindsByFewNumbersWhatIsMuchAlike) {
+  constexpr int64_t kChannels = 1024, kWidth = 256, kTokens = 600;
+  const at::Tensor signs = draw_signs(kChannels, kWidth, 3);
+  EXPECT_TRUE(at::equal(signs.abs(), at::ones_like(signs)));
+  EXPECT_TRUE(at::equal(draw_signs(kChannels, kWidth, 3), signs));
+  EXPECT_FALSE(at::equal(draw_signs(kChannels, kWidth, 4), signs));
+  const at::Tensor there = signs.to(options()), wide = unit_rows(kTokens, kChannels, options()),
+                   narrow = narrow_metric(wide, there);
+  const double step = options().dtype() == at::kBFloat16 ? 0x1p-8 : 1e-3;
+  EXPECT_LE((narrow.to(at::kDouble).norm(2, {1}) - 1).abs().max().item<double>(), step);
+  // Of unrelated tokens the angles' cosines are off by one over the root of the width.
+  const auto cosines = [](const at::Tensor& x) { return at::mm(x.to(at::kDouble), x.to(at::kDouble).t()); };
+  const double off = (cosines(narrow) - cosines(wide)).square().mean().sqrt().item<double>();
+  EXPECT_NEAR(off * std::sqrt(kWidth), 1, 0.2);
+  // Each source is a destination with half as much noise.
+  const at::Tensor order = at::randperm(kTokens, options().dtype(at::kLong)),
+                   noisy = wide.index_select(0, order) + unit_rows(kTokens, kChannels, options()) / 2,
+                   sources = (noisy / noisy.norm(2, {1}, true)).contiguous();
+  EXPECT_TRUE(at::equal(best_destinations(narrow_metric(sources, there), narrow).best, order));
+  EXPECT_TRUE((narrow_metric(at::zeros_like(wide), there) == 0).all().item<bool>());
 }
 
 TEST_P(TokenMatch, TakesTheFirstOfEquals) {
