@@ -39,18 +39,23 @@ void share_intrinsics(std::vector<FrameCamera>& images, const std::vector<int>& 
   }
 }
 
-/// A track as the exported images show it; nothing where too few of them do.
+/// A track as the exported images show it, with its error in their pixels; nothing where too few of them do.
 std::optional<Track> exported_track(const Track& track, const std::vector<int>& image_of,
                                     const std::vector<std::optional<ViewedImage>>& views) {
   Track result = track;
   result.observations.clear();
+  double error = 0;
   for (const Observation& seen : track.observations) {
     const auto frame = static_cast<std::size_t>(seen.frame);
     if (image_of[frame] < 0) continue;
     const Eigen::Vector2d pixel = views[frame]->from_original(seen.pixel);
-    if (pixel.allFinite()) result.observations.push_back({image_of[frame], pixel});
+    if (!pixel.allFinite()) continue;
+    result.observations.push_back({image_of[frame], pixel});
+    const Camera& camera = views[frame]->camera();
+    error += (camera.project(camera.cam_from_world * track.point_in_world) - pixel).norm();
   }
   if (result.observations.size() < kFewestObservations) return std::nullopt;
+  result.error_px = error / static_cast<double>(result.observations.size());
   return result;
 }
 

@@ -292,10 +292,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   times.count("write");
   if (images) {
     const FrameWork work{plan.frames.threads, [&events] { events.check_stop(); }};
-    export_scene(
-        plan.outputs.exports, *images,
-        {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width, frames.read_mask, work},
-        files);
+    export_scene(plan.outputs.exports, *images,
+                 {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width,
+                  frames.read_mask, work},
+                 files);
     times.count("export");
   }
   finish(plan, scene.has_value(), times, events, files, result);

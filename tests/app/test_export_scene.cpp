@@ -186,6 +186,12 @@ TEST_F(ExportTest, CamerasOfOneLensShareWhatTheyCan) {
   ASSERT_EQ(scene.tracks[0].observations.size(), 2U);
   EXPECT_EQ(scene.tracks[0].observations[0].pixel, Eigen::Vector2d(20, 99 - 10));  // turned
   EXPECT_EQ(scene.tracks[0].observations[1].pixel, Eigen::Vector2d(30, 40));
+  double error = 0;
+  for (const Observation& seen : scene.tracks[0].observations) {
+    const Camera& camera = scene.images[static_cast<std::size_t>(seen.frame)].camera;
+    error += (camera.project(camera.cam_from_world * Eigen::Vector3d(0, 0, 4)) - seen.pixel).norm() / 2;
+  }
+  EXPECT_NEAR(scene.tracks[0].error_px, error, 1e-9);
 }
 
 /// Depth that says which pixel of the upright original it belongs to: x + 1000·y, where y is of the original.
