@@ -147,6 +147,8 @@ TEST(CostPlan, CopiesRunBesideBlocksAndBeforeTheCameraHead) {
   EXPECT_NEAR(stages[1].copy, 10 + 15, kClose);  // the slowest way of each kind of blocks
   EXPECT_NEAR(stages[1].seconds, 25, kClose);
   EXPECT_NEAR(stages[2].seconds, 1 + 5, kClose);
+  rates.block_least = 20;  // where computing takes longer, a part of the copies' time shows
+  EXPECT_NEAR(predict_seconds(request(), plan, rates)[1].seconds, 80 + 0.7 * 25, kClose);
 }
 
 TEST(CostPlan, NumbersThatPassSixtyThreeBitsStayPositive) {
