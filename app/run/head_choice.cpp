@@ -56,10 +56,10 @@ std::string heads_text(const Heads& heads) {
   return text.empty() ? "none" : text;
 }
 
-bool choose_adjustment(const Options& options, HeadChoice& heads, bool by_default) {
+bool choose_adjustment(const Options& options, HeadChoice& heads) {
   const bool possible = heads.run.camera && heads.run.depth, stays = heads.cloud == CloudSource::point_head;
   if (options.bundle_adjust != "on") {
-    return options.bundle_adjust == "auto" && by_default && possible && !stays;
+    return options.bundle_adjust == "auto" && possible && !stays;
   }
   if (!possible) {
     throw std::invalid_argument(

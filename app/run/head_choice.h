@@ -20,11 +20,10 @@ struct HeadChoice {
 /// weights lack, and where a cloud is named that the heads cannot give.
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud);
 
-/// Whether cameras and depth are adjusted to the images. "on" and "off" decide; "auto" is `by_default`, which
-/// the weights' config.json gives, where camera and depth run and the cloud is not the point head's. With
-/// "on" and the point head's cloud, a note says that this cloud is not adjusted. Throws std::invalid_argument
-/// for "on" without the heads camera and depth.
-bool choose_adjustment(const Options& options, HeadChoice& heads, bool by_default);
+/// Whether cameras and depth are adjusted to the images. "on" and "off" decide; "auto" is on where camera and
+/// depth run and the cloud is not the point head's. With "on" and the point head's cloud, a note says that
+/// this cloud is not adjusted. Throws std::invalid_argument for "on" without the heads camera and depth.
+bool choose_adjustment(const Options& options, HeadChoice& heads);
 
 /// Such as "camera, depth"; "none".
 std::string heads_text(const Heads& heads);

@@ -37,6 +37,7 @@ void check_frames(const RunPlan& plan, const FrameSet& frames) {
   if (const auto& picture = plan.outputs.paths.picture) {
     keep_picture_apart(plan.frames.source, *picture, frames);
   }
+  check_given(plan.adjust.given, frames);
   check_placement(plan.placement, frames);
   check_inside(plan.model.queries, frames.width, frames.height, plan.model.queries_file.string());
 }

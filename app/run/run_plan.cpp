@@ -33,8 +33,8 @@ constexpr int64_t kSensiblePoints = 10'000'000;
 ScenePlan plan_scene(const Options& options, CloudSource source) {
   ScenePlan scene;
   scene.source = source;
-  scene.builder = {options.conf_percentile, options.conf_threshold, options.mask_black, options.mask_white,
-                   options.depth_edge, static_cast<int>(options.consistent)};
+  scene.builder = {options.conf_percentile, options.conf_threshold, options.mask_black,
+                   options.mask_white,      options.depth_edge,     static_cast<int>(options.consistent)};
   const bool sized = options.voxel || options.max_points;
   scene.filters = {options.voxel.value_or(0), std::nullopt, options.max_points.value_or(0), options.seed,
                    sized ? 0 : kSensiblePoints};
@@ -42,12 +42,6 @@ ScenePlan plan_scene(const Options& options, CloudSource source) {
   if (const auto outliers = parse_outliers(options.outliers, "outliers"))
     scene.filters.outliers = OutlierFilter{outliers->neighbors, outliers->std_ratio};
   return scene;
-}
-
-AdjustOptions plan_cameras(const Options& options) {
-  AdjustOptions cameras;
-  if (options.camera != "auto") cameras.model = camera_model_named(options.camera);
-  return cameras;
 }
 
 std::optional<MergeOptions> plan_merging(const Options& options) {
@@ -84,15 +78,21 @@ void check_exports(const ExportPlan& exports, const HeadChoice& heads) {
     throw std::invalid_argument("export: depth and confidence need the head depth" + running);
   const bool has_cloud = heads.cloud != CloudSource::none;
   if ((exports.normals && !has_cloud) || (exports.glb && !has_cloud && !heads.run.camera))
-    throw std::invalid_argument("export: normals and glb need a cloud, for which there are no heads" + running);
+    throw std::invalid_argument("export: normals and glb need a cloud, for which there are no heads" +
+                                running);
 }
 
 /// Throws where options of the scene need cameras and there are none.
 void check_cameras(const Options& options, const HeadChoice& heads) {
+  if (!options.poses.empty() && (heads.cloud == CloudSource::point_head || heads.run.points))
+    throw std::invalid_argument(
+        "poses: the point head's points do not lie in their world; give --heads camera,depth");
   if (heads.run.camera) return;
   for (const auto& [name, used] : {std::pair("align", !options.align.empty()),
                                    {"up", options.up == "auto"},
-                                   {"consistent", options.consistent > 0}}) {
+                                   {"consistent", options.consistent > 0},
+                                   {"intrinsics", !options.intrinsics.empty()},
+                                   {"poses", !options.poses.empty()}}) {
     if (used)
       throw std::invalid_argument(std::string(name) +
                                   ": needs the head camera (running: " + heads_text(heads.run) + ")");
@@ -114,8 +114,9 @@ RunPlan settle(const Options& options) {
   model.heads = heads.run;
   check_exports(outputs.exports, heads);
   check_cameras(options, heads);
-  const AdjustPlan adjust{choose_adjustment(options, heads, config.bundle_adjust),
-                          options.bundle_adjust == "on", plan_cameras(options)};
+  GivenCameras given = plan_given(options);
+  const AdjustPlan adjust{choose_adjustment(options, heads), options.bundle_adjust == "on",
+                          plan_adjustment(options, given), std::move(given)};
   check_model_options(config, model);
   const MemoryLimits limits = choose_limits(options, model.device);
   model.budget = limits.network;
@@ -125,7 +126,8 @@ RunPlan settle(const Options& options) {
   memory.weights_on_host = model.weights_on_host = weights_wait(memory);
   memory.query_points = static_cast<int64_t>(queries.size());
   memory.checkpoints = options.resume;
-  check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align});
+  check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align,
+                                options.intrinsics, options.poses});
   FrameOptions frames = plan_frames(options, config);
   if (adjust.wanted) frames.gray_side = kMatchingSide;
   return {std::move(frames),

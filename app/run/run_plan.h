@@ -6,6 +6,7 @@
 #include "app/adjust/bundle_setup.h"
 #include "app/export/export_plan.h"
 #include "app/options/options.h"
+#include "app/run/given_cameras.h"
 #include "app/run/head_choice.h"
 #include "app/run/memory_limits.h"
 #include "app/run/outputs.h"
@@ -35,6 +36,7 @@ struct AdjustPlan {
   bool wanted = false;
   bool asked = false;  // by the user: then a scene that cannot be adjusted is worth a warning
   AdjustOptions options;
+  GivenCameras given;  // what is known of the cameras, whether they are adjusted or not
 };
 
 /// What the cloud is made of and what is left of it.

@@ -33,7 +33,8 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
   }
   if (builder_) builder_->set_masks(frames.read_mask);
   const bool exported = plan.outputs.exports.needs_depth();
-  if (scene_.source != CloudSource::depth && (adjust_.wanted || exported)) held_depth_.emplace(space, "depth");
+  if (scene_.source != CloudSource::depth && (adjust_.wanted || exported))
+    held_depth_.emplace(space, "depth");
   if (adjust_.wanted) adjusted_depth_ = held_depth_ ? &*held_depth_ : &builder_->maps();
 }
 
@@ -104,7 +105,15 @@ void SceneSink::read_cameras() {
                    predicted_.intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()),
                    frames_.width, frames_.height);
   map_to_originals(frames_, cameras_);
+  depth_scale_ = take_given(adjust_.given, frames_, cameras_);
+  if (!adjust_.given.intrinsics_name.empty() || !adjust_.given.poses_name.empty()) store();
   if (builder_) builder_->set_cameras(cameras_);
+}
+
+/// Makes the predictions those of the cameras.
+void SceneSink::store() {
+  store_cameras(cameras_, predicted_.pose_enc.data_ptr<float>(), predicted_.extrinsic.data_ptr<float>(),
+                predicted_.intrinsic.data_ptr<float>());
 }
 
 void SceneSink::take_depth(const DensePrediction& p) {
@@ -112,6 +121,7 @@ void SceneSink::take_depth(const DensePrediction& p) {
   DensePrediction chunk;
   chunk.first_frame = p.first_frame;
   chunk.depth = fp32(p.depth);  // [F,H,W]
+  if (depth_scale_ != 1) chunk.depth = chunk.depth * depth_scale_;
   chunk.depth_conf = fp32(p.depth_conf);
   queue_.add([this, chunk = std::move(chunk)] { keep_depth(chunk); });
   times_.count("scene");
@@ -142,9 +152,8 @@ std::string SceneSink::adjust() {
     input.depth.push_back(adjusted_depth_->values(static_cast<int>(i), buffers[i]).data());
   AdjustedScene adjusted = adjust_scene(input, cameras_, adjust_.options, events_);
   if (adjusted.changed) {
-    store_cameras(adjusted.cameras, predicted_.pose_enc.data_ptr<float>(),
-                  predicted_.extrinsic.data_ptr<float>(), predicted_.intrinsic.data_ptr<float>());
     cameras_ = std::move(adjusted.cameras);
+    store();
     if (builder_) builder_->set_cameras(cameras_);
     tracks_ = std::move(adjusted.tracks);
     for (int i = 0; i < frames; ++i)

@@ -59,6 +59,7 @@ class SceneSink {
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
+  void store();
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
   bool depth_waits() const { return adjusted_depth_ != nullptr; }
@@ -71,6 +72,7 @@ class SceneSink {
   const Events& events_;
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
+  double depth_scale_ = 1;  // from the network's world to that of known poses
   std::vector<Track> tracks_;
   std::optional<SceneBuilder> builder_;
   std::optional<DenseMaps> held_depth_;  // where it is adjusted, but no part of the cloud

@@ -1,0 +1,185 @@
+#include "app/run/given_cameras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include "app/scene/align_cameras.h"
+#include "app/scene/known_cameras.h"
+#include "app/scene/world_move.h"
+#include "io/files/numbers.h"
+#include "io/scene/pose_files.h"
+
+namespace vggt {
+namespace {
+
+[[noreturn]] void refuse(const std::string& option, const std::string& what) {
+  throw std::invalid_argument(option + ": " + what);
+}
+
+/// The numbers of "fx,fy,cx,cy"; nothing if the text is something else.
+std::optional<std::vector<double>> four_numbers(const std::string& text) {
+  std::vector<double> numbers;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto number = parse_number<double>(std::string_view(text).substr(begin, end - begin));
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+    begin = end + 1;
+  }
+  if (numbers.size() != 4) return std::nullopt;
+  return numbers;
+}
+
+/// Four numbers as a camera without a name. Principal points are given as COLMAP's and OpenCV's users do,
+/// from the image's corner; here pixel centres lie at integers.
+FrameCamera camera_of(const std::vector<double>& numbers) {
+  FrameCamera frame;
+  frame.camera.k << numbers[0], 0, numbers[2] - 0.5, 0, numbers[1], numbers[3] - 0.5, 0, 0, 1;
+  const bool good = std::ranges::all_of(numbers, [](double n) { return std::isfinite(n); }) &&
+                    numbers[0] > 0 && numbers[1] > 0;
+  if (!good) refuse("intrinsics", "expected fx,fy,cx,cy in pixels, both focal lengths above 0");
+  return frame;
+}
+
+std::vector<FrameCamera> read_cameras_of(const std::string& option, const std::string& path) {
+  try {
+    return read_pose_file(path);
+  } catch (const std::invalid_argument& error) {
+    refuse(option, error.what());
+  }
+}
+
+bool is_one_for_all(const GivenCameras& given) {
+  return given.intrinsics.size() == 1 && given.intrinsics.front().file.empty();
+}
+
+/// The known intrinsics of each frame: k in pixels of the original.
+std::vector<std::optional<Camera>> known_intrinsics(const GivenCameras& given, const FrameSet& frames) {
+  if (is_one_for_all(given))
+    return std::vector<std::optional<Camera>>(frames.frames.size(), given.intrinsics.front().camera);
+  return match_cameras(frames, given.intrinsics, "intrinsics: " + given.intrinsics_name);
+}
+
+std::vector<std::optional<Camera>> known_poses(const GivenCameras& given, const FrameSet& frames) {
+  return match_cameras(frames, given.poses, "poses: " + given.poses_name);
+}
+
+/// The model whose parameters a camera has.
+CameraModel model_of(const Camera& camera) {
+  if (camera.distortion[1] != 0) return CameraModel::radial;
+  if (camera.distortion[0] != 0) return CameraModel::simple_radial;
+  return camera.k(0, 0) == camera.k(1, 1) ? CameraModel::simple_pinhole : CameraModel::pinhole;
+}
+
+bool same_intrinsics(const Camera& a, const Camera& b) {
+  return a.k == b.k && a.distortion == b.distortion && a.original_width == b.original_width &&
+         a.original_height == b.original_height;
+}
+
+void take_intrinsics(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
+  std::vector<Camera> seen;
+  const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    Camera& camera = cameras[i];
+    Camera own = *known[i];
+    own.original_width = camera.original_width;
+    own.original_height = camera.original_height;
+    auto same = std::ranges::find_if(seen, [&](const Camera& other) { return same_intrinsics(own, other); });
+    if (same == seen.end()) same = seen.insert(seen.end(), own);
+    camera.k << own.k(0, 0) * camera.map.scale_x, 0, camera.map.network_x(own.k(0, 2)), 0,
+        own.k(1, 1) * camera.map.scale_y, camera.map.network_y(own.k(1, 2)), 0, 0, 1;
+    camera.distortion = own.distortion;
+    camera.model = model_of(own);
+    camera.camera_id = static_cast<int>(same - seen.begin());
+  }
+}
+
+double take_poses(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
+  const std::vector<std::optional<Camera>> known = known_poses(given, frames);
+  std::vector<CameraPair> pairs;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    if (cameras[i].valid) pairs.push_back({cameras[i], *known[i]});
+    cameras[i].cam_from_world = known[i]->cam_from_world;
+  }
+  if (pairs.size() < 2) return 1;
+  const double scale = scale_of(align(pairs));
+  return scale > 0 && std::isfinite(scale) ? scale : 1;
+}
+
+}  // namespace
+
+GivenCameras plan_given(const Options& options) {
+  GivenCameras given{options.intrinsics, options.poses, {}, {}};
+  if (!options.intrinsics.empty()) {
+    const auto numbers = four_numbers(options.intrinsics);
+    if (numbers) {
+      given.intrinsics.push_back(camera_of(*numbers));
+    } else {
+      given.intrinsics = read_cameras_of("intrinsics", options.intrinsics);
+      for (const FrameCamera& frame : given.intrinsics) {
+        if (frame.camera.valid && !(frame.camera.has_intrinsics() && frame.camera.k(0, 0) > 0))
+          refuse("intrinsics",
+                 options.intrinsics + ": tells no focal length and size of '" + frame.file + "'");
+      }
+    }
+  }
+  if (!options.poses.empty()) given.poses = read_cameras_of("poses", options.poses);
+  return given;
+}
+
+AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given) {
+  const auto refined = [&](const char* what) {
+    return std::ranges::find(options.refine, what) != options.refine.end();
+  };
+  const bool intrinsics = !given.intrinsics_name.empty(), poses = !given.poses_name.empty();
+  if (refined("intrinsics") && !intrinsics)
+    refuse("refine", "intrinsics are refined where --intrinsics gives them");
+  if (refined("poses") && !poses) refuse("refine", "poses are refined where --poses gives them");
+  AdjustOptions adjust;
+  if (options.camera != "auto") adjust.model = camera_model_named(options.camera);
+  if (intrinsics) {
+    if (adjust.model && !refined("intrinsics"))
+      refuse("camera", "the intrinsics are known; with --refine intrinsics they change, by this model");
+    adjust.intrinsics = refined("intrinsics") ? Known::nearly : Known::exactly;
+    if (!adjust.model) {
+      CameraModel most = CameraModel::simple_pinhole;
+      for (const FrameCamera& frame : given.intrinsics) most = std::max(most, model_of(frame.camera));
+      adjust.model = most;
+    }
+  }
+  if (poses) adjust.poses = refined("poses") ? Known::nearly : Known::exactly;
+  return adjust;
+}
+
+void check_given(const GivenCameras& given, const FrameSet& frames) {
+  if (!given.intrinsics_name.empty()) {
+    const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      const Frame& frame = frames.frames[i];
+      if (!known[i]) refuse("intrinsics", given.intrinsics_name + ": has none for '" + frame.file + "'");
+      const bool other_size =
+          known[i]->width > 1 && known[i]->height > 0 &&
+          (known[i]->width != frame.original_width || known[i]->height != frame.original_height);
+      if (!other_size) continue;
+      refuse("intrinsics", given.intrinsics_name + ": is for " + std::to_string(known[i]->width) + "x" +
+                               std::to_string(known[i]->height) + " pixels, but '" + frame.file + "' has " +
+                               std::to_string(frame.original_width) + "x" +
+                               std::to_string(frame.original_height));
+    }
+  }
+  if (given.poses_name.empty()) return;
+  const std::vector<std::optional<Camera>> known = known_poses(given, frames);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (!known[i]) refuse("poses", given.poses_name + ": has none for '" + frames.frames[i].file + "'");
+  }
+}
+
+double take_given(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
+  if (!given.intrinsics_name.empty()) take_intrinsics(given, frames, cameras);
+  return given.poses_name.empty() ? 1 : take_poses(given, frames, cameras);
+}
+
+}  // namespace vggt

@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/adjust/bundle_setup.h"
+#include "app/options/options.h"
+#include "io/frames/frames.h"
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+/// What --intrinsics and --poses tell of the cameras.
+struct GivenCameras {
+  std::string intrinsics_name, poses_name;     // as typed, for messages; empty: not given
+  std::vector<FrameCamera> intrinsics, poses;  // of files; one camera without a name is that of all frames
+};
+
+/// Reads the files. Throws std::invalid_argument naming option and file, for numbers that are no camera too.
+GivenCameras plan_given(const Options& options);
+
+/// What is known for the adjustment, and the model it uses. Throws std::invalid_argument where --refine or
+/// --camera do not fit to what is given.
+AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given);
+
+/// Before the network runs. Throws std::invalid_argument where a frame lacks what the others are given, has
+/// another size than its intrinsics are for, or where a file names frames that there are not.
+void check_given(const GivenCameras& given, const FrameSet& frames);
+
+/// Gives the network's cameras, one for each frame and with their maps, the known intrinsics and poses.
+/// Returns by what depth is to be multiplied, so that it fits to the poses' scale; 1 without poses.
+double take_given(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras);
+
+}  // namespace vggt
