@@ -21,7 +21,7 @@ constexpr double kMostTrackError = 2;  // pixels of the original, or this share 
 constexpr double kMostTrackShare = 0.002;
 
 /// The passes, from what the network's errors need to what the originals show.
-constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 2}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
+constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
@@ -102,12 +102,20 @@ class SceneAdjustment {
     return usable;
   }
 
+  /// Of many frames, which have fewer anchors each, fewer are looked for.
+  MatchPass coarse_pass() const {
+    constexpr std::size_t kMany = 64;
+    MatchPass pass = kCoarse;
+    if (cameras_.size() > kMany) pass.every = 4;
+    return pass;
+  }
+
   /// Coarse passes until the matches that are held out no longer come much nearer.
   bool coarse(Bundle& found) {
     double before = std::numeric_limits<double>::infinity();
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {
-      if (!pass(found, kCoarse, {}, false)) return i > 0;
+      if (!pass(found, coarse_pass(), {}, false)) return i > 0;
       const double error = epipolar_error(found, found.anchors, held_out_);
       const bool settled =
           error > kStillBetter * before &&

@@ -38,7 +38,7 @@ double depth_along(const Eigen::Vector3d& from, const Eigen::Vector3d& ray) {
 
 struct Scene {
   explicit Scene(double contrast = 180, double gain = 0.06,
-                 const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}) {
+                 const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}, double k1 = 0) {
     for (int f = 0; f < kFrames; ++f) {
       Camera camera;
       const double angle = 0.08 * f;
@@ -48,6 +48,7 @@ struct Scene {
       camera.k << 200, 0, center.x(), 0, 200, center.y(), 0, 0, 1;
       camera.width = kWidth;
       camera.height = kHeight;
+      camera.distortion[0] = k1;
       cameras.push_back(camera);
       rgb.emplace_back(3 * kPixels);
       depth.emplace_back(kPixels);
@@ -55,8 +56,7 @@ struct Scene {
       const Eigen::Vector3d from = world_from_cam.translation();
       for (int y = 0; y < kHeight; ++y) {
         for (int x = 0; x < kWidth; ++x) {
-          const Eigen::Vector3d ray =
-              world_from_cam.linear() * Eigen::Vector3d((x - center.x()) / 200, (y - center.y()) / 200, 1);
+          const Eigen::Vector3d ray = world_from_cam.linear() * camera.ray({x, y});
           const double d = depth_along(from, ray);
           const std::size_t pixel = static_cast<std::size_t>(y) * kWidth + static_cast<std::size_t>(x);
           depth.back()[pixel] = static_cast<float>(d);
@@ -168,6 +168,65 @@ TEST(AdjustScene, FindsCamerasFocalLengthAndDepth) {
   }
   EXPECT_EQ(result.cameras[0].cam_from_world.matrix(), given[0].cam_from_world.matrix());
   EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
+}
+
+TEST(AdjustScene, FindsADistortionThatTheImagesShow) {
+  const Eigen::Vector2d center(kWidth / 2.0, kHeight / 2.0);
+  const Scene truth(180, 0.06, center, -0.15);
+  Scene scene = truth;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
+  std::vector<Camera> given = beside(truth.cameras);
+  for (Camera& camera : given) camera.distortion.setZero();
+  const AdjustedScene found = adjust_scene(scene.input(), given, {}, {});
+  ASSERT_TRUE(found.changed) << found.summary;
+  AdjustOptions pinhole;
+  pinhole.model = CameraModel::simple_pinhole;
+  const AdjustedScene plain = adjust_scene(scene.input(), given, pinhole, {});
+  for (std::size_t f = 0; f < given.size(); ++f) {
+    EXPECT_EQ(found.cameras[f].model, CameraModel::simple_radial);
+    EXPECT_NEAR(found.cameras[f].distortion[0], -0.15, 0.03);
+    EXPECT_EQ(found.cameras[f].distortion[1], 0);
+    EXPECT_EQ(plain.cameras[f].model, CameraModel::simple_pinhole);
+    EXPECT_FALSE(plain.cameras[f].is_distorted());
+  }
+  EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn, 0.3);
+  EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn,
+            0.7 * pose_errors(plain.cameras, truth.cameras).turn);
+}
+
+TEST(AdjustScene, KnownCamerasStayAndDepthFollows) {
+  const Scene truth, scene = bent_scene();
+  AdjustOptions known;
+  known.intrinsics = known.poses = Known::exactly;
+  const AdjustedScene result = adjust_scene(scene.input(), truth.cameras, known, {});
+  ASSERT_TRUE(result.changed) << result.summary;
+  for (std::size_t f = 0; f < truth.cameras.size(); ++f) {
+    EXPECT_EQ(result.cameras[f].cam_from_world.matrix(), truth.cameras[f].cam_from_world.matrix());
+    EXPECT_LT((result.cameras[f].k - truth.cameras[f].k).norm(), 1e-9);
+  }
+  EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
+}
+
+TEST(AdjustScene, TracksAreWhereTheCamerasShowThem) {
+  const Scene truth;
+  const AdjustedScene result = adjust_scene(truth.input(), beside(truth.cameras), {}, {});
+  ASSERT_GT(result.tracks.size(), 50U);
+  for (const Track& track : result.tracks) {
+    ASSERT_GE(track.observations.size(), 3U);
+    double sum = 0;
+    int last = -1;
+    for (const Observation& seen : track.observations) {
+      ASSERT_GT(seen.frame, last);
+      last = seen.frame;
+      const Camera& camera = result.cameras[static_cast<std::size_t>(seen.frame)];
+      const double error = (camera.project(camera.cam_from_world * track.point_in_world) - seen.pixel).norm();
+      ASSERT_LT(error, 2);
+      sum += error;
+    }
+    EXPECT_NEAR(track.error_px, sum / static_cast<double>(track.observations.size()), 1e-6);
+    const int spread = *std::ranges::max_element(track.rgb) - *std::ranges::min_element(track.rgb);
+    EXPECT_EQ(spread, 0);  // the frames are gray
+  }
 }
 
 TEST(AdjustScene, DoesNotDependOnThreads) {

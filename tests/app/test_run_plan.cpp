@@ -56,7 +56,7 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_EQ(plan.outputs.picture_width, 320);
   EXPECT_EQ(plan.outputs.picture_height, 200);
   EXPECT_EQ(plan.outputs.paths.all().size(), 5u);
-  EXPECT_TRUE(plan.adjust.wanted);  // the small model's config.json says so
+  EXPECT_TRUE(plan.adjust.wanted);
   EXPECT_FALSE(plan.adjust.asked);
   EXPECT_FALSE(fs::exists(options.out));  // nothing is written
 }
@@ -67,7 +67,7 @@ TEST(RunPlan, OfAMeasurementNeedsNoOutputAndAdjustsNothing) {
   EXPECT_TRUE(plan_measurement(options).outputs.paths.all().empty());
   options.out.clear();
   options.bundle_adjust = "auto";
-  EXPECT_FALSE(plan_measurement(options).adjust.wanted);  // the small model's config.json says otherwise
+  EXPECT_FALSE(plan_measurement(options).adjust.wanted);
   options.merge_ratio = 2;
   EXPECT_THROW(plan_measurement(options), std::invalid_argument);
 }

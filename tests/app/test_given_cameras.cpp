@@ -1,0 +1,140 @@
+// Known intrinsics and poses: read, checked against the frames, and given to the cameras.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+
+#include "app/run/given_cameras.h"
+#include "io/scene/cameras_json.h"
+
+namespace {
+
+using namespace vggt;
+
+FrameSet three_frames() {
+  FrameSet set;
+  set.width = 320;
+  set.height = 240;
+  for (const char* name : {"a.jpg", "b.jpg", "c.jpg"}) {
+    Frame frame;
+    frame.file = name;
+    frame.time_s = static_cast<double>(set.frames.size());
+    frame.original_width = 640;
+    frame.original_height = 480;
+    frame.map = {0.5, 0.5, 0, 0};
+    set.frames.push_back(frame);
+  }
+  return set;
+}
+
+/// As a network gives them: three cameras in a row, one unit from each other.
+std::vector<Camera> predicted(const FrameSet& set) {
+  std::vector<Camera> cameras;
+  for (const Frame& frame : set.frames) {
+    Camera camera;
+    camera.width = set.width;
+    camera.height = set.height;
+    camera.map = frame.map;
+    camera.original_width = frame.original_width;
+    camera.original_height = frame.original_height;
+    camera.k << 300, 0, 160, 0, 310, 120, 0, 0, 1;
+    camera.cam_from_world.translation() << -1.0 * static_cast<double>(cameras.size()), 0, 0;
+    cameras.push_back(camera);
+  }
+  return cameras;
+}
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// The cameras of a file: as predicted, but with so many units from one to the next.
+std::string camera_file(const char* name, double step, std::size_t frames, int width = 640) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / name;
+  const FrameSet set = three_frames();
+  std::vector<FrameCamera> cameras;
+  for (const Camera& camera : predicted(set)) {
+    if (cameras.size() == frames) break;
+    FrameCamera& frame = cameras.emplace_back(FrameCamera{set.frames[cameras.size()].file, {}, camera, 0});
+    frame.camera.cam_from_world.translation() *= step;
+    frame.camera.original_width = width;
+    frame.camera.distortion << -0.1, 0;
+    frame.camera.k(1, 1) = 300;
+    frame.camera.model = CameraModel::simple_radial;
+  }
+  write_cameras_json(path, cameras);
+  return path.string();
+}
+
+TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
+  Options options;
+  options.intrinsics = "500,510,320,240";
+  const GivenCameras given = plan_given(options);
+  const FrameSet set = three_frames();
+  check_given(given, set);
+  std::vector<Camera> cameras = predicted(set);
+  EXPECT_EQ(take_given(given, set, cameras), 1);
+  for (const Camera& camera : cameras) {
+    const Eigen::Matrix3d k = camera.k_original();
+    EXPECT_NEAR(k(0, 0), 500, 1e-9);
+    EXPECT_NEAR(k(1, 1), 510, 1e-9);
+    EXPECT_NEAR(k(0, 2), 319.5, 1e-9);
+    EXPECT_NEAR(k(1, 2), 239.5, 1e-9);
+    EXPECT_EQ(camera.model, CameraModel::pinhole);
+    EXPECT_EQ(camera.camera_id, 0);
+  }
+  EXPECT_EQ(plan_adjustment(options, given).intrinsics, Known::exactly);
+  options.refine = {"intrinsics"};
+  EXPECT_EQ(plan_adjustment(options, given).intrinsics, Known::nearly);
+}
+
+TEST(GivenCameras, PosesGiveTheScaleOfDepth) {
+  Options options;
+  options.poses = options.intrinsics = camera_file("given.json", 2.5, 3);
+  const GivenCameras given = plan_given(options);
+  const FrameSet set = three_frames();
+  check_given(given, set);
+  std::vector<Camera> cameras = predicted(set);
+  EXPECT_NEAR(take_given(given, set, cameras), 2.5, 1e-9);
+  EXPECT_NEAR(cameras[2].cam_from_world.translation().x(), -5, 1e-9);
+  EXPECT_EQ(cameras[1].distortion, Eigen::Vector2d(-0.1, 0));
+  EXPECT_NEAR(cameras[1].k(0, 0), 300, 1e-9);
+  EXPECT_EQ(cameras[1].model, CameraModel::simple_radial);
+  const AdjustOptions adjust = plan_adjustment(options, given);
+  EXPECT_EQ(adjust.poses, Known::exactly);
+  EXPECT_EQ(adjust.model, CameraModel::simple_radial);
+}
+
+TEST(GivenCameras, WhatDoesNotFitIsRefused) {
+  const FrameSet set = three_frames();
+  const auto of = [&](const std::function<void(Options&)>& change) {
+    Options options;
+    change(options);
+    return refusal([&] {
+      const GivenCameras given = plan_given(options);
+      plan_adjustment(options, given);
+      check_given(given, set);
+    });
+  };
+  const std::string two = camera_file("two.json", 1, 2), wide = camera_file("wide.json", 1, 3, 641);
+  EXPECT_EQ(of([&](Options& o) { o.poses = two; }), "poses: " + two + ": has none for 'c.jpg'");
+  EXPECT_EQ(of([&](Options& o) { o.intrinsics = two; }), "intrinsics: " + two + ": has none for 'c.jpg'");
+  EXPECT_EQ(of([&](Options& o) { o.intrinsics = wide; }),
+            "intrinsics: " + wide + ": is for 641x480 pixels, but 'a.jpg' has 640x480");
+  EXPECT_NE(of([](Options& o) { o.intrinsics = "0,500,320,240"; }).find("intrinsics: expected fx,fy,cx,cy"),
+            std::string::npos);
+  EXPECT_NE(of([](Options& o) { o.refine = {"poses"}; }).find("refine: poses"), std::string::npos);
+  EXPECT_NE(of([](Options& o) {
+              o.intrinsics = "500,500,320,240";
+              o.camera = "radial";
+            }).find("camera: the intrinsics are known"),
+            std::string::npos);
+}
+
+}  // namespace
