@@ -73,6 +73,9 @@ void Checkpoint::read_manifest() {
     published_ = manifest.at("published");
     for (const auto& [name, file] : manifest.at("tensors").items())
       files_[name] = {file.at("file"), file.at("shape"), file.at("type"), file.at("crc32")};
+    for (const auto& [name, file] : files_) {
+      if (file.name != fs::path(file.name).filename()) refuse(path, "damaged");
+    }
   } catch (const json::exception&) {
     refuse(path, "damaged");
   }

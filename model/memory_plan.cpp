@@ -103,7 +103,11 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   int64_t bytes = 0;
   if (s.residual == place) bytes += 2 * z.S * z.P * z.C * z.state;
   if (s.maps == place) bytes += map_bytes(r, z, r.config.depth);
-  if (s.qkv == place) bytes += z.S * z.P * 4 * z.C * z.operand;
+  // Merged q, k and v wait on the host, wherever those of an exact block lie.
+  const bool merges = attended_rows(r, z) < z.S * z.P;
+  if (s.qkv == place && !merges) bytes += z.S * z.P * 4 * z.C * z.operand;
+  if (s.qkv != Place::device && place == Place::host && merges)
+    bytes += attended_rows(r, z) * 3 * z.C * z.operand;
   if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
   return bytes;
 }

@@ -56,11 +56,12 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
   size_request(command, plan, events, request);
-  const std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
+  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
+  add_scratch_rates(request, rates);
   const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
   if (!merging.note.empty()) events.info(merging.note);
   request.merge = merging.merge;
-  const PlanComparison plans = compare_plans(request, rates);
+  const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +

@@ -115,9 +115,10 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
   return plan;
 }
 
-PlanComparison compare_plans(const MemoryRequest& request, const std::optional<Rates>& rates) {
+PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
+                             const std::optional<Rates>& rates) {
   MemoryRequest other = request;
-  other.merge = request.merge ? std::nullopt : std::optional(MergeOptions{});
+  other.merge = request.merge ? std::nullopt : std::optional(merging);
   return {plan_network(request, rates), plan_network(other, rates)};
 }
 

@@ -20,9 +20,11 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {
   NetworkPlan plan;
-  NetworkPlan other;  // exact where `plan` merges, else merged: with the reference's options
+  NetworkPlan other;  // exact where `plan` merges, else merged
 };
-PlanComparison compare_plans(const MemoryRequest& request, const std::optional<Rates>& rates);
+/// merging: how the other plan merges, where the request does not.
+PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
+                             const std::optional<Rates>& rates);
 
 /// Where the plan keeps what; each stage with its bytes, copies and seconds, those of both kinds of blocks at
 /// the second; and what either way takes in all. Line by line.

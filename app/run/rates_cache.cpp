@@ -15,7 +15,9 @@
 #include "app/run/head_choice.h"
 #include "io/files/atomic_file.h"
 #include "io/files/text_file.h"
+#include "model/measure_copies.h"
 #include "model/measure_rates.h"
+#include "model/memory_plan.h"
 
 namespace vggt {
 namespace {
@@ -138,6 +140,18 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
     return rates;
   } catch (const c10::OutOfMemoryError&) {
     return std::nullopt;  // others fill the GPU; the run itself may still fit
+  }
+}
+
+void add_scratch_rates(const MemoryRequest& request, std::optional<Rates>& rates) {
+  if (!rates || !request.budget.scratch) return;
+  MemoryRequest exact = request;
+  exact.merge.reset();
+  if (plan_memory(request).scratch_bytes + plan_memory(exact).scratch_bytes == 0) return;
+  try {
+    measure_scratch(*request.budget.scratch, *rates);
+  } catch (const std::system_error&) {
+    // A full disk: the run may need less than the measurement.
   }
 }
 

@@ -28,4 +28,8 @@ std::string cache_with_rates(const std::string& cache, const std::string& key, c
 /// cannot be read or written costs time alone. Nothing without `measure`, and where a GPU is too full.
 std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events);
 
+/// Adds the rates of the scratch folder's files where the request's plan, merged or exact, needs any. Files
+/// that cannot be written or read leave them unknown. Leaves no file.
+void add_scratch_rates(const MemoryRequest& request, std::optional<Rates>& rates);
+
 }  // namespace vggt

@@ -23,7 +23,6 @@
 #include "io/frames/image_writer.h"
 #include "io/scene/cameras_json.h"
 #include "io/scene/tum.h"
-#include "model/measure_copies.h"
 #include "model/memory_plan.h"
 #include "model/vggt.h"
 
@@ -258,7 +257,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
   MemoryRequest request = request_for(plan.memory, frames);
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune && is_long(request), events);
-  if (options.budget.scratch && rates) measure_scratch(*options.budget.scratch, *rates);
+  request.budget = options.budget;
+  add_scratch_rates(request, rates);
   MergeChoice merging = choose_merging(request, plan.given.merge, rates);
   if (resume) {
     options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
@@ -312,6 +312,8 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events) {
     Reconstruction result = run_plan(plan, files, resume ? &*resume : nullptr, events);
     if (resume) resume->finish();
     return result;
+  } catch (const std::invalid_argument&) {
+    throw;  // the same command ends so again
   } catch (...) {
     if (resume && resume->has_stages())
       events.warn("the same command goes on from the finished stages in " + resume->folder().string());
@@ -338,11 +340,12 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("device:    " + device_name(model.device));
   lines.push_back("precision: " + precision_name(model.precision));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
-  const std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
+  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
   MemoryRequest request = request_for(plan.memory, frames);
+  add_scratch_rates(request, rates);
   request.merge = choose_merging(request, plan.given.merge, rates).merge;
   if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
-  const PlanComparison plans = compare_plans(request, rates);
+  const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -110,6 +111,7 @@ json parts_of(const RunPlan& plan) {
 
 /// The first frame that is another one.
 std::string changed_frame(const json& before, const json& now) {
+  if (!before.is_array()) return "--frames";
   if (before.size() != now.size()) {
     return "--frames (" + std::to_string(before.size()) + " files then, " + std::to_string(now.size()) +
            " now)";
@@ -144,7 +146,7 @@ std::string changes(const json& before, const json& now) {
 json read_manifest(const fs::path& folder) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 28;
   const fs::path path = folder / kManifest;
-  if (!fs::exists(path)) return {};
+  if (!fs::is_regular_file(fs::symlink_status(path))) return {};
   const json manifest =
       json::parse(read_text_file(path, kMostBytes, "a manifest"), nullptr, /*allow_exceptions=*/false);
   const bool whole = manifest.is_object() && manifest.contains("parts") && manifest["parts"].is_object();
@@ -156,14 +158,19 @@ void write_manifest(const fs::path& folder, const json& manifest) {
   write_atomically(folder / kManifest, [&](std::ostream& out) { out << text << "\n"; });
 }
 
-/// The hidden folders of outputs that a killed run left.
-void remove_hidden(const json& manifest) {
+/// The hidden folders that a killed run left beside the outputs; `hidden` are those of this run.
+void remove_hidden(const json& manifest, const std::vector<fs::path>& hidden) {
   if (!manifest.is_object() || !manifest.contains("hidden")) return;
+  const auto is_beside_ours = [&](const fs::path& path) {
+    return std::ranges::any_of(
+        hidden, [&](const fs::path& own) { return plain(own.parent_path()) == plain(path.parent_path()); });
+  };
   for (const json& entry : manifest["hidden"]) {
     if (!entry.is_string()) continue;
     const fs::path path = entry.get<std::string>();
     std::error_code ignored;
-    if (path.filename().string().starts_with(".vggt-recon-")) fs::remove_all(path, ignored);
+    const bool is_ours = path.filename().string().starts_with(".vggt-recon-") && is_beside_ours(path);
+    if (is_ours) fs::remove_all(path, ignored);
   }
 }
 
@@ -198,8 +205,12 @@ Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
   };
   for (;;) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail(errno, "cannot make");
+    // Its name can be guessed: who else may write in the scratch folder may have put something there.
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()))
+      throw std::invalid_argument("scratch: " + path.string() + " is no folder of this user; remove it");
     const fs::path file = path / "lock";
-    lock = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    lock = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0 && errno == ENOENT) continue;  // the run that had it has just removed the folder
     if (lock < 0) fail(errno, "cannot write in");
     if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
@@ -232,7 +243,7 @@ Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : folde
     }
     if (before.contains("merges")) manifest["merges"] = before["merges"];
   }
-  remove_hidden(before);
+  remove_hidden(before, hidden);
   // Scratch folders of a killed run go; without finished stages, everything.
   const bool keep = has_stages();
   clear(folder(), [&](const std::string& name) { return keep && !name.starts_with("vggt-recon-"); });

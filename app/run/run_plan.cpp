@@ -44,16 +44,6 @@ ScenePlan plan_scene(const Options& options, CloudSource source) {
   return scene;
 }
 
-std::optional<MergeOptions> plan_merging(const Options& options) {
-  if (options.merge == "off") return std::nullopt;
-  return MergeOptions{.start = options.merge_start,
-                      .ratio = options.merge_ratio,
-                      .protect = options.merge_protect,
-                      .refresh = options.merge_refresh,
-                      .metric = options.merge_metric,
-                      .seed = static_cast<uint64_t>(options.merge_seed)};
-}
-
 /// Whether the weights wait on the host until they are needed: where they would fill the device.
 bool weights_wait(const MemoryRequest& request) {
   constexpr int64_t kShare = 2;
@@ -106,7 +96,7 @@ RunPlan settle(const Options& options) {
   model.device = choose_device(options.device);
   model.attention = choose_attention(options.attention, model.device);
   model.precision = choose_precision(options.precision, options.attention, model.device);
-  model.merge = plan_merging(options);
+  if (options.merge != "off") model.merge = merge_options(options);
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
   Config config = config_of(weights);
@@ -149,6 +139,15 @@ std::vector<std::filesystem::path> OutputPlan::files() const {
   std::vector<std::filesystem::path> files = paths.all();
   for (const auto& file : exports.files()) files.push_back(file);
   return files;
+}
+
+MergeOptions merge_options(const Options& options) {
+  return {.start = options.merge_start,
+          .ratio = options.merge_ratio,
+          .protect = options.merge_protect,
+          .refresh = options.merge_refresh,
+          .metric = options.merge_metric,
+          .seed = static_cast<uint64_t>(options.merge_seed)};
 }
 
 RunPlan plan_run(const Options& options) {

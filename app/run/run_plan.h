@@ -72,6 +72,9 @@ struct RunPlan {
   PlacementPlan placement = {};  // of the scene
 };
 
+/// How tokens merge where they do.
+MergeOptions merge_options(const Options& options);
+
 /// Opens the weight file and the query points, and settles everything that the options leave open. Throws
 /// std::invalid_argument and std::system_error for options, weights and query points that cannot be used, and
 /// for outputs that would replace an input.
