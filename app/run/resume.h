@@ -13,8 +13,8 @@ class Resume {
  public:
   /// Takes the folder, and removes the hidden folders of outputs that a killed run left; `hidden` are this
   /// run's. Throws std::invalid_argument: another process has the folder; its finished stages are of another
-  /// program, of other weights, frames or options of the network (it says which). std::system_error: the
-  /// folder cannot be made.
+  /// program, of other weights, frames or options of the network (it says which); what bears the folder's name
+  /// is no folder of this user. std::system_error: the folder cannot be made.
   Resume(const RunPlan& plan, const std::vector<std::filesystem::path>& hidden);
   Resume(const Resume&) = delete;
   Resume& operator=(const Resume&) = delete;

@@ -38,6 +38,17 @@ TEST_F(PlanTest, TakesTheCommandLineOfARun) {
   EXPECT_FALSE(fs::exists(path("s.ply")));
 }
 
+TEST_F(PlanTest, TheOtherPlanMergesAsTheOptionsSay) {
+  const auto attended = [&](const std::string& more) {
+    const Outcome outcome = plan(
+        "--frame-count 2000 --frame-size 518x392 --heads camera --merge off --no-autotune --json plan.json " +
+        more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse_strictly(path("plan.json"))["other"]["memory"].dump();
+  };
+  EXPECT_NE(attended("--merge-ratio 0.1"), attended("--merge-ratio 0.9"));
+}
+
 TEST_F(PlanTest, MeasuresNothingWhereThatIsNotWanted) {
   const Outcome outcome = plan("--no-autotune --frame-count 4 --frame-size 56x42 --json plan.json");
   ASSERT_EQ(outcome.code, 0) << outcome.err;

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <map>
 
 #include "app/run/reconstruct.h"
+#include "app/run/resume.h"
 #include "tests/support/cli.h"
 
 namespace vggt::test {
@@ -112,6 +114,17 @@ class Resumed : public CliTest {
   }
   fs::path folder() const { return dir_ / "scratch" / names_in("scratch").at(0); }
 };
+
+TEST_F(Resumed, AFolderOfSomebodyElseIsLeftAlone) {
+  const fs::path folder = Resume(plan_run(options()), {}).folder();
+  ASSERT_FALSE(fs::exists(folder));
+  fs::create_directory(dir_ / "precious");
+  std::ofstream(dir_ / "precious/notes.txt") << "notes";
+  fs::create_symlink(dir_ / "precious", folder);
+  expect_refusal(resume(), folder.filename().string());
+  EXPECT_TRUE(fs::exists(dir_ / "precious/notes.txt"));
+  EXPECT_FALSE(fs::exists(dir_ / "precious/lock"));
+}
 
 TEST_F(Resumed, AKilledRunGoesOnByteForByte) {
   const Files expected = uninterrupted();
