@@ -22,7 +22,7 @@ namespace {
 void size_request(const PlanCommand& command, const RunPlan& plan, const Events& events,
                   MemoryRequest& request) {
   if (command.frame_count == 0) {
-    const FrameSet frames = read_frames(plan.frames, events);
+    const FrameSet frames = size_frames(plan.frames, events);
     request.frames = static_cast<int64_t>(frames.frames.size());
     request.width = frames.width;
     request.height = frames.height;

@@ -33,6 +33,12 @@ FrameSet read_frames(const FrameOptions& options, const Events& events) {
   return frames;
 }
 
+FrameSet size_frames(FrameOptions options, const Events& events) {
+  options.pixels = false;
+  options.gray_side = 0;
+  return read_frames(options, events);
+}
+
 void check_frames(const RunPlan& plan, const FrameSet& frames) {
   if (const auto& picture = plan.outputs.paths.picture) {
     keep_picture_apart(plan.frames.source, *picture, frames);

@@ -326,7 +326,10 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const ModelOptions& model = plan.model.options;
   check_writable(plan.outputs.files(), plan.outputs.folders());
   for (const std::string& note : plan.notes) events.info(note);
-  const FrameSet frames = frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), events);
+  FrameOptions frame_options = plan.frames;
+  frame_options.space = std::make_shared<HostSpace>(plan.limits.storage);  // for masks
+  const FrameSet frames = size_frames(frame_options, events);
+  check_frames(plan, frames);
   exported_images(plan, frames);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};

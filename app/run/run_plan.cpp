@@ -119,6 +119,11 @@ RunPlan settle(const Options& options) {
   check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align,
                                 options.intrinsics, options.poses});
   FrameOptions frames = plan_frames(options, config);
+  // Frames are decoded before the network runs, while weights are read.
+  if (!options.host_memory.empty()) {
+    const auto most = static_cast<std::size_t>(limits.network.host / 2);
+    frames.memory_budget_bytes = std::min(frames.memory_budget_bytes, most);
+  }
   if (adjust.wanted) frames.gray_side = kMatchingSide;
   return {std::move(frames),
           {std::move(weights), config, model, !options.no_autotune, std::move(queries), options.query_points},

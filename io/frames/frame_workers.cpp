@@ -16,28 +16,26 @@ namespace vggt {
 namespace {
 
 FrameResult run_task(const FrameTask& task, const FrameOptions& options, std::size_t gray_pixels,
-                     FittedImage& fitted, GrayImage& gray) try {
+                     FittedImage& fitted, GrayImage& gray) {
   FrameResult result;
-  std::optional<DecodingBudget::Lease> lease;
-  const DecodedImage image = task.decode(lease);
-  fitted = fit_image(image, options.fit, options.width, options.patch_size);
-  if (gray_pixels > 0) gray = gray_copy(image, options.gray_side, gray_pixels);
-  result.frame.gray_width = gray.width;
-  result.frame.gray_height = gray.height;
-  result.frame.camera = image.camera;
-  result.width = fitted.width;
-  result.height = fitted.height;
-  result.frame.map = fitted.map;
-  result.frame.file = task.file;
-  result.frame.time_s = task.time_s;
-  result.frame.original_width = image.pixels.cols;
-  result.frame.original_height = image.pixels.rows;
+  const std::string problem = problem_of(task.where, [&] {
+    std::optional<DecodingBudget::Lease> lease;
+    const DecodedImage image = task.decode(lease);
+    fitted = fit_image(image, options.fit, options.width, options.patch_size);
+    if (gray_pixels > 0) gray = gray_copy(image, options.gray_side, gray_pixels);
+    result.frame.gray_width = gray.width;
+    result.frame.gray_height = gray.height;
+    result.frame.camera = image.camera;
+    result.width = fitted.width;
+    result.height = fitted.height;
+    result.frame.map = fitted.map;
+    result.frame.file = task.file;
+    result.frame.time_s = task.time_s;
+    result.frame.original_width = image.pixels.cols;
+    result.frame.original_height = image.pixels.rows;
+  });
+  if (!problem.empty()) return {.problem = problem};
   return result;
-} catch (const std::invalid_argument& error) {
-  return {{}, 0, 0, task.where + ": " + error.what()};
-} catch (const std::system_error& error) {
-  if (fault_of(error.code()) != SystemFault::input) throw;  // the frame is not to blame
-  return {{}, 0, 0, task.where + ": cannot be read: " + error.code().message()};
 }
 
 class Workers {
@@ -128,6 +126,16 @@ class Workers {
 };
 
 }  // namespace
+
+std::string problem_of(const std::string& where, const std::function<void()>& work) try {
+  work();
+  return {};
+} catch (const std::invalid_argument& error) {
+  return where + ": " + error.what();
+} catch (const std::system_error& error) {
+  if (fault_of(error.code()) != SystemFault::input) throw;  // the frame is not to blame
+  return where + ": cannot be read: " + error.code().message();
+}
 
 std::vector<FrameResult> run_frame_tasks(const FrameOptions& options, const NextTask& next,
                                          PieceStore& pixels, const std::function<void(int done)>& progress,

@@ -23,10 +23,14 @@ struct FrameTask {
 
 /// The result of a task: a frame at network size, or the reason why there is none.
 struct FrameResult {
-  Frame frame;
+  Frame frame = {};
   int width = 0, height = 0;  // before it is padded to the size of the others
-  std::string problem;        // one line; empty if all is well
+  std::string problem = {};   // one line; empty if all is well
 };
+
+/// Does what makes one frame, and says in one line, with `where` in front, why it failed; empty: it did not.
+/// Throws std::system_error where the frame is not to blame.
+std::string problem_of(const std::string& where, const std::function<void()>& work);
 
 /// Gives the next task, or nothing after the last. One thread at a time calls it.
 using NextTask = std::function<std::optional<FrameTask>()>;

@@ -1,6 +1,7 @@
 #include "io/frames/frames.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -160,6 +161,59 @@ ReadRgb padded_pixels(std::shared_ptr<const PieceStore> pixels, std::vector<std:
   };
 }
 
+// A frame without its pixels.
+FrameResult sized_frame(const FrameOptions& options, std::string file, double time_s, int width, int height) {
+  const FittedImage fitted = fit_size(width, height, options.fit, options.width, options.patch_size);
+  FrameResult result{.width = fitted.width, .height = fitted.height};
+  result.frame.file = std::move(file);
+  result.frame.time_s = time_s;
+  result.frame.map = fitted.map;
+  result.frame.original_width = width;
+  result.frame.original_height = height;
+  return result;
+}
+
+std::vector<FrameResult> size_images(const FrameOptions& options, SourceKind kind, const Progress& progress,
+                                     std::vector<std::string>& names) {
+  const ImageList images = find_images(options.source, kind);
+  names = images.names;
+  const std::vector<std::size_t> chosen = choose_evenly(images.names.size(), options.max_frames);
+  std::vector<FrameResult> results;
+  for (const std::size_t index : chosen) {
+    const auto size = [&] {
+      const ImageFile file(images.path(index));
+      const auto [width, height] = file.upright_size();
+      if (std::max(width, height) > INT_MAX) throw std::invalid_argument("is too large");
+      results.push_back(sized_frame(options, images.names[index], static_cast<double>(index),
+                                    static_cast<int>(width), static_cast<int>(height)));
+      results.back().frame.camera = file.header().camera;
+    };
+    const std::string problem = problem_of(images.where(index), size);
+    if (!problem.empty()) results.push_back({.problem = problem});
+    if (progress) progress(static_cast<int>(results.size()), static_cast<int>(chosen.size()));
+  }
+  return results;
+}
+
+std::vector<FrameResult> size_video(const FrameOptions& options, const Progress& progress,
+                                    std::string& missing_part) {
+  const std::string name = options.source.filename().string();
+  VideoReader video(options.source, sampling_of(options));
+  std::vector<FrameResult> all;
+  cv::Size size;
+  while (video.advance()) {
+    if (all.empty()) size = video.pixels().size();
+    if (size.empty()) throw std::invalid_argument(options.source.string() + ": cannot be decoded");
+    const std::string file = name + "#" + std::to_string(video.frame_number());
+    all.push_back(sized_frame(options, file, video.time_s(), size.width, size.height));
+    if (progress) progress(static_cast<int>(all.size()), 0);
+  }
+  missing_part = video.missing_part();
+  std::vector<FrameResult> results;
+  for (const std::size_t i : choose_evenly(all.size(), options.max_frames)) results.push_back(all[i]);
+  return results;
+}
+
 // The frames that were loaded, padded to one size; the problems of the others become warnings.
 FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results, Pixels pixels) {
   FrameSet set;
@@ -197,7 +251,7 @@ FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results,
       std::memcpy(to.data(), stored.data(), to.size());
     };
   }
-  set.read_rgb = padded_pixels(std::move(pixels.rgb), std::move(pieces), std::move(paddings));
+  if (pixels.rgb) set.read_rgb = padded_pixels(std::move(pixels.rgb), std::move(pieces), std::move(paddings));
   return set;
 }
 
@@ -209,19 +263,29 @@ std::vector<std::string> others(std::vector<std::string> names, const std::vecto
   return names;
 }
 
-FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, const Progress& progress) {
-  std::string missing_part;
-  std::vector<std::string> names;
-  const auto space = options.space ? options.space : std::make_shared<HostSpace>();
-  Pixels pixels{std::make_shared<PieceStore>(space, "frames"), nullptr};
-  if (options.gray_side > 0) pixels.gray = std::make_shared<PieceStore>(space, "gray");
-  std::vector<FrameResult> results = kind == SourceKind::video
-                                         ? load_video(options, pixels, progress, missing_part)
-                                         : load_images(options, kind, pixels, progress, names);
-  FrameSet set = assemble(options, std::move(results), pixels);
+FrameSet with_notes(FrameSet set, std::vector<std::string> names, const std::string& missing_part) {
   set.not_taken = others(std::move(names), set.frames);
   if (!missing_part.empty()) set.warnings.push_back(missing_part);
   return set;
+}
+
+FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, const Progress& progress) {
+  std::string missing_part;
+  std::vector<std::string> names;
+  const bool is_video = kind == SourceKind::video;
+  if (!options.pixels) {
+    FrameSet set = assemble(
+        options,
+        is_video ? size_video(options, progress, missing_part) : size_images(options, kind, progress, names),
+        {});
+    return with_notes(std::move(set), std::move(names), missing_part);
+  }
+  const auto space = options.space ? options.space : std::make_shared<HostSpace>();
+  Pixels pixels{std::make_shared<PieceStore>(space, "frames"), nullptr};
+  if (options.gray_side > 0) pixels.gray = std::make_shared<PieceStore>(space, "gray");
+  std::vector<FrameResult> results = is_video ? load_video(options, pixels, progress, missing_part)
+                                              : load_images(options, kind, pixels, progress, names);
+  return with_notes(assemble(options, std::move(results), pixels), std::move(names), missing_part);
 }
 
 }  // namespace

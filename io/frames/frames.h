@@ -32,6 +32,7 @@ struct FrameOptions {
   /// Longer side, in pixels, to which gray copies of the upright originals are reduced and kept; 0: none are.
   int gray_side = 0;
   std::size_t gray_bytes = 1UL << 30;  // that all gray copies may take: where they are many they are smaller
+  bool pixels = true;                  // false: sizes alone, as the headers of images tell them
   std::shared_ptr<HostSpace> space;    // for the frames' pixels; none: they are held in memory
 };
 
@@ -55,10 +56,10 @@ using ReadMask = std::function<void(std::size_t frame, std::span<uint8_t> used)>
 
 /// Frames of one size. Their pixels lie in memory, in a scratch folder, or in their .safetensors file.
 struct FrameSet {
-  int width = 0, height = 0;          // network pixels, multiples of patch_size
-  std::vector<Frame> frames;          // at least one
-  std::vector<std::string> warnings;  // of skipped files and of a video that ends early, one line each
-  ReadRgb read_rgb;
+  int width = 0, height = 0;           // network pixels, multiples of patch_size
+  std::vector<Frame> frames;           // at least one
+  std::vector<std::string> warnings;   // of skipped files and of a video that ends early, one line each
+  ReadRgb read_rgb;                    // empty without FrameOptions::pixels
   ReadMask read_mask;                  // empty: there are no masks
   std::vector<std::string> not_taken;  // frames that the folder or list has beside these
   /// Reads a frame as planes [3,H,W] of floats in [0,1]. Only from .safetensors, where rgb is these rounded;

@@ -43,6 +43,11 @@ cv::Mat decode_pixels(std::vector<std::byte>& bytes) try {
 ImageFile::ImageFile(const std::filesystem::path& path)
     : file_(path), header_(read_image_header(FileMapping(file_).bytes())) {}
 
+std::pair<int64_t, int64_t> ImageFile::upright_size() const {
+  if (transposed(header_.orientation)) return {header_.height, header_.width};
+  return {header_.width, header_.height};
+}
+
 std::size_t ImageFile::decoding_bytes() const {
   const std::size_t pixels = static_cast<std::size_t>(header_.width) *
                              static_cast<std::size_t>(header_.height) *

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <utility>
 
 #include "io/files/input_file.h"
 #include "io/frames/image_header.h"
@@ -15,6 +17,9 @@ class ImageFile {
   /// wrong with the file, std::system_error if it cannot be read.
   explicit ImageFile(const std::filesystem::path& path);
 
+  const ImageHeader& header() const { return header_; }
+  /// Width and height of the upright image, pixels.
+  std::pair<int64_t, int64_t> upright_size() const;
   /// The most bytes that decode() holds: the file, the pixels, and their transpose where the orientation
   /// turns the image by 90°.
   std::size_t decoding_bytes() const;

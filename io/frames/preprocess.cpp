@@ -61,6 +61,44 @@ int64_t round_to_patch(double n, int patch) {
   return static_cast<int64_t>(std::nearbyint(n / patch)) * patch;
 }
 
+/// An image's size after resizing and cropping, and how it comes about.
+struct Resized {
+  ResizeTarget target;
+  FittedImage frame;
+};
+
+Resized resized(int w, int h, Fit fit, int width, int patch_size) {
+  const bool tall = fit == Fit::pad && h > w;
+  const double scale = static_cast<double>(width) / (tall ? h : w);
+  const int64_t other = round_to_patch((tall ? w : h) * scale, patch_size);
+  if (other == 0) {
+    throw std::invalid_argument("has " + std::to_string(w) + "x" + std::to_string(h) + " pixels: the " +
+                                (tall ? "width" : "height") + " rounds to 0 at network size");
+  }
+  Resized result;
+  ResizeTarget& target = result.target;
+  target.width = tall ? static_cast<int>(other) : width;
+  target.height = tall ? width : other;
+  target.rows = static_cast<int>(std::min<int64_t>(target.height, width));
+  target.first_row = (target.height - target.rows) / 2;
+  FittedImage& frame = result.frame;
+  frame.width = target.width;
+  frame.height = target.rows;
+  frame.map.scale_x = static_cast<double>(target.width) / w;
+  frame.map.scale_y = static_cast<double>(target.height) / h;
+  frame.map.pad_y = -static_cast<double>(target.first_row);
+  return result;
+}
+
+/// Size and map after the padding, which it returns.
+Padding pad_to_square(FittedImage& frame, int side) {
+  const Padding padding{frame.width, frame.height, side, side};
+  frame.width = frame.height = side;
+  frame.map.pad_x += padding.left();
+  frame.map.pad_y += padding.top();
+  return padding;
+}
+
 }  // namespace
 
 void rgb_row(const DecodedImage& image, int y, uint8_t* rgb) {
@@ -88,37 +126,22 @@ void rgb_row(const DecodedImage& image, int y, uint8_t* rgb) {
   }
 }
 
+FittedImage fit_size(int width, int height, Fit fit, int network_width, int patch_size) {
+  FittedImage result = resized(width, height, fit, network_width, patch_size).frame;
+  if (fit == Fit::pad) pad_to_square(result, network_width);
+  return result;
+}
+
 FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_size) {
   const int w = image.pixels.cols, h = image.pixels.rows;
-  const bool tall = fit == Fit::pad && h > w;
-  const double scale = static_cast<double>(width) / (tall ? h : w);
-  const int64_t other = round_to_patch((tall ? w : h) * scale, patch_size);
-  if (other == 0) {
-    throw std::invalid_argument("has " + std::to_string(w) + "x" + std::to_string(h) + " pixels: the " +
-                                (tall ? "width" : "height") + " rounds to 0 at network size");
-  }
-  ResizeTarget target;
-  target.width = tall ? static_cast<int>(other) : width;
-  target.height = tall ? width : other;
-  target.rows = static_cast<int>(std::min<int64_t>(target.height, width));
-  target.first_row = (target.height - target.rows) / 2;
-
-  FittedImage result;
-  result.width = target.width;
-  result.height = target.rows;
-  result.map.scale_x = static_cast<double>(target.width) / w;
-  result.map.scale_y = static_cast<double>(target.height) / h;
-  result.map.pad_y = -static_cast<double>(target.first_row);
+  auto [target, result] = resized(w, h, fit, width, patch_size);
   result.rgb = resize_bicubic(
       w, h, [&](int y, uint8_t* rgb) { rgb_row(image, y, rgb); }, target);
   if (fit == Fit::pad) {
-    const Padding padding{result.width, result.height, width, width};
+    const Padding padding = pad_to_square(result, width);
     std::vector<uint8_t> padded(std::size_t{3} * width * width);
     padding.fill(result.rgb.data(), padded.data());
     result.rgb = std::move(padded);
-    result.width = result.height = width;
-    result.map.pad_x += padding.left();
-    result.map.pad_y += padding.top();
   }
   return result;
 }

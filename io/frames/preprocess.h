@@ -30,6 +30,9 @@ struct FittedImage {
   std::vector<uint8_t> rgb;  // planes [3,H,W]
 };
 
+/// Size and map of what fit_image() makes of an image of this size, without its colours. Throws as it does.
+FittedImage fit_size(int width, int height, Fit fit, int network_width, int patch_size);
+
 /// Resizes the image, then crops or pads it (source: VGGT's load_and_preprocess_images).
 /// Throws std::invalid_argument if a side would round to 0.
 FittedImage fit_image(const DecodedImage& image, Fit fit, int width, int patch_size);

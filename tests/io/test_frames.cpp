@@ -180,6 +180,33 @@ TEST(Folder, OneSetOfDifferentShapesIsCentredOnWhite) {
   EXPECT_EQ(set.frames[1].map.pad_y, 84);
 }
 
+TEST(Folder, SizesAloneAreThoseOfTheFrames) {
+  const test::TemporaryFolder folder;
+  const cv::Mat tall = test::position_picture(50, 120), wide = test::position_picture(130, 60);
+  for (const char* extension : {".png", ".jpg", ".webp", ".tiff", ".bmp"}) {
+    write_bytes(folder / ("tall" + std::string(extension)), encoded(extension, tall));
+    write_bytes(folder / ("wide" + std::string(extension)), encoded(extension, wide));
+  }
+  for (const int orientation : {3, 6, 8}) {
+    write_bytes(folder / ("turned" + std::to_string(orientation) + ".jpg"),
+                test::with_exif(encoded(".jpg", test::stored_picture(wide, orientation)), orientation, true));
+  }
+  write_text(folder / "none.jpg", "no image");
+  write_bytes(folder / "thin.png", encoded(".png", test::position_picture(400, 2)));
+  FrameOptions options = small_options(folder.path());
+  for (const Fit fit : {Fit::crop, Fit::pad}) {
+    for (const std::optional<int> most : {std::optional<int>(), {5}}) {
+      options.fit = fit;
+      options.max_frames = most;
+      test::expect_sized(options);
+    }
+  }
+  options.strict = true;
+  options.pixels = false;
+  options.max_frames.reset();
+  EXPECT_THAT(load_error(options), HasSubstr("none.jpg"));
+}
+
 TEST(Decoding, SameWithAnyNumberOfThreadsAndAnyBudget) {
   const test::TemporaryFolder folder;
   for (unsigned i = 0; i < 12; ++i) {

@@ -170,6 +170,7 @@ TEST(VideoFile, TurnedAsItsTrackSays) {
     for (int i = 0; i < 3; ++i) writer.write(test::position_picture(160, 96));
   }
   turn_quarter(path);
+  test::expect_sized(small_options(path));
   const FrameSet set = load_frames(small_options(path));
   const Frame& frame = set.frames.at(0);
   EXPECT_EQ(frame.original_width, 96);

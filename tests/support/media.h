@@ -173,6 +173,30 @@ inline std::string load_error(const FrameOptions& options) {
   return {};
 }
 
+/// Expects that sizes alone are those of the whole frames.
+inline void expect_sized(FrameOptions options) {
+  const FrameSet whole = load_frames(options);
+  options.pixels = false;
+  const FrameSet sized = load_frames(options);
+  EXPECT_FALSE(sized.read_rgb);
+  EXPECT_EQ(sized.width, whole.width);
+  EXPECT_EQ(sized.height, whole.height);
+  EXPECT_EQ(sized.warnings, whole.warnings);
+  ASSERT_EQ(sized.frames.size(), whole.frames.size());
+  for (std::size_t i = 0; i < whole.frames.size(); ++i) {
+    const Frame &a = sized.frames[i], &b = whole.frames[i];
+    EXPECT_EQ(a.file, b.file);
+    EXPECT_EQ(a.time_s, b.time_s);
+    EXPECT_EQ(a.original_width, b.original_width) << a.file;
+    EXPECT_EQ(a.original_height, b.original_height) << a.file;
+    EXPECT_EQ(a.camera, b.camera) << a.file;
+    EXPECT_EQ(a.map.scale_x, b.map.scale_x) << a.file;
+    EXPECT_EQ(a.map.scale_y, b.map.scale_y) << a.file;
+    EXPECT_EQ(a.map.pad_x, b.map.pad_x) << a.file;
+    EXPECT_EQ(a.map.pad_y, b.map.pad_y) << a.file;
+  }
+}
+
 inline std::vector<std::string> files_of(const FrameSet& set) {
   std::vector<std::string> files;
   for (const Frame& frame : set.frames) files.push_back(frame.file);
