@@ -1,6 +1,9 @@
 #include "io/files/staged_files.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +26,24 @@ namespace {
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+constexpr const char* kHidden = ".vggt-recon-";  // and six letters
+
+/// Removes the hidden folders of this user in `folder` that no process has locked.
+void remove_orphans(const fs::path& folder) {
+  constexpr std::size_t kLetters = 6;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kHidden) || name.size() != std::string(kHidden).size() + kLetters) continue;
+    const int file = ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0) continue;
+    struct stat status {};
+    const bool is_ours = ::fstat(file, &status) == 0 && status.st_uid == ::geteuid();
+    if (is_ours && ::flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
+    ::close(file);
+  }
 }
 
 constexpr const char* kFileList = ".vggt-recon-files";  // in a folder that was staged
@@ -84,9 +105,24 @@ StagedFiles::~StagedFiles() {
 void StagedFiles::make_hidden_folder(const fs::path& folder) {
   if (hidden_folders_.contains(folder)) return;
   make_folders(folder);
-  std::string name = (folder / ".vggt-recon-XXXXXX").string();
-  if (!mkdtemp(name.data())) fail(errno, folder);
-  hidden_folders_[folder] = name;
+  remove_orphans(folder);
+  lock_new_folder(folder);
+}
+
+/// Where the file system knows no locks nobody removes an orphan, and this one needs none.
+void StagedFiles::lock_new_folder(const fs::path& folder) {
+  for (;;) {
+    std::string name = (folder / (std::string(kHidden) + "XXXXXX")).string();
+    if (!mkdtemp(name.data())) fail(errno, folder);
+    const int file = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool taken = file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && fs::exists(name)) {
+      hidden_folders_[folder] = name;
+      if (file >= 0) locks_.push_back(file);
+      return;
+    }
+    if (file >= 0) ::close(file);  // another process took it for an orphan's, before it was locked
+  }
 }
 
 void StagedFiles::make_folders(const fs::path& folder) {
@@ -166,6 +202,8 @@ void StagedFiles::commit() {
 void StagedFiles::remove_all() noexcept {
   std::error_code ignored;
   for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
+  for (const int lock : locks_) ::close(lock);
+  locks_.clear();
   if (committed_) return;
   // Innermost first; a folder in which something else has appeared stays.
   for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)

@@ -12,8 +12,8 @@ namespace vggt {
 class StagedFiles {
  public:
   /// Makes the outputs' folders, and a hidden folder in each of them, so that a folder that cannot be written
-  /// is known before the work. Throws std::system_error naming the path; what check_replaceable() throws of
-  /// `folders`.
+  /// is known before the work. Hidden folders of processes that were killed are removed. Throws
+  /// std::system_error naming the path; what check_replaceable() throws of `folders`.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths,
                        const std::vector<std::filesystem::path>& folders = {});
   /// Removes what was not committed, and the folders made for it.
@@ -37,12 +37,14 @@ class StagedFiles {
   void commit();
 
  private:
+  void lock_new_folder(const std::filesystem::path& folder);
   void make_hidden_folder(const std::filesystem::path& folder);
   void make_folders(const std::filesystem::path& folder);
   void remove_all() noexcept;
 
-  std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;       // by the folder they stand in
-  std::vector<std::filesystem::path> made_folders_;                             // outermost first
+  std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;  // by the folder they stand in
+  std::vector<int> locks_;                           // of the hidden folders, open while this process lives
+  std::vector<std::filesystem::path> made_folders_;  // outermost first
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
   std::vector<std::filesystem::path> folders_;  // those among `files_` that are folders, final
   bool committed_ = false;

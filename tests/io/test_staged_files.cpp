@@ -1,5 +1,7 @@
 // Output files appear together or not at all.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -76,6 +78,22 @@ TEST_F(StagedFilesTest, WithoutCommitNothingChanges) {
     files.write(a, [](const fs::path& place) { write(place, "x"); });
   }
   EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(StagedFilesTest, WhatAKilledProcessLeftGoesWithTheNextRun) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    StagedFiles files({dir_ / "a"});
+    std::ofstream(files.staged(dir_ / "a")) << "half";
+    ::_exit(0);  // without destructors
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ASSERT_EQ(entries(), 1U);
+  const StagedFiles living({dir_ / "b"});
+  EXPECT_EQ(entries(), 1U);
+  EXPECT_TRUE(fs::exists(living.hidden_folders().front()));
+  const StagedFiles other({dir_ / "c"});
+  EXPECT_EQ(entries(), 2U);  // a living one stays
 }
 
 TEST_F(StagedFilesTest, FoldersAppearWholeAndAreReplacedWhole) {
