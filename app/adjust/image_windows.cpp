@@ -7,13 +7,7 @@
 #include <cmath>
 #include <opencv2/imgproc.hpp>
 
-// A processor with wider vectors gets its own copy of the inner loops.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define VGGT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VGGT_CLONES
-#endif
+#include "io/frames/clones.h"
 
 namespace vggt {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "app/adjust/bundle_adjustment.h"
+#include "io/scene/radial_distortion.h"
 
 // How far sightings are from where a bundle puts their anchors, and the slopes of that error. Inline: this is
 // the inner loop of the adjustment.
@@ -19,7 +20,7 @@ inline Eigen::Matrix3d skew(const Eigen::Vector3d& v) {
 
 /// The factor by which a lens moves a point of the plane z = 1 from the middle.
 inline double distortion_at(const Lens& lens, double r2) {
-  return 1 + r2 * (lens.distortion[0] + r2 * lens.distortion[1]);
+  return distortion_factor(lens.distortion, r2);
 }
 
 /// Where a lens shows a point of the plane z = 1.
@@ -36,21 +37,13 @@ inline Eigen::Matrix2d distortion_slope(const Lens& lens, const Eigen::Vector2d&
   return slope;
 }
 
-/// The point of the plane z = 1 that a lens shows at a pixel, by Newton's method. Where the distortion maps
-/// none there, the undistorted one.
+/// The point of the plane z = 1 that a lens shows at a pixel. Where the distortion maps none there, the
+/// undistorted one.
 inline Eigen::Vector2d seen_at(const Lens& lens, const Eigen::Vector2d& pixel) {
   const Eigen::Vector2d shown = (pixel - lens.centre).cwiseQuotient(lens.focal);
   if (lens.distortion.isZero(0)) return shown;
-  constexpr int kSteps = 20;
-  const double far = shown.norm();
-  double r = far;
-  for (int i = 0; i < kSteps; ++i) {
-    const double r2 = r * r, slope = 1 + r2 * (3 * lens.distortion[0] + 5 * r2 * lens.distortion[1]);
-    if (!(slope > 0)) return shown;
-    const double step = (r * distortion_at(lens, r2) - far) / slope;
-    r -= step;
-    if (std::abs(step) <= 1e-13 * (1 + r)) break;
-  }
+  const double far = shown.norm(), r = undistorted_radius(lens.distortion, far);
+  if (std::isnan(r)) return shown;
   return far > 0 ? Eigen::Vector2d(shown * (r / far)) : shown;
 }
 

@@ -75,11 +75,12 @@ MemoryRequest request_for(MemoryRequest request, const FrameSet& frames) {
   return request;
 }
 
-/// The plan's frames, their pixels in the space.
-FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space, const Events& events) {
+/// The plan's frames, their pixels in the space; or their sizes alone.
+FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space, bool with_pixels,
+                   const Events& events) {
   FrameOptions options = plan.frames;
   options.space = space;
-  FrameSet frames = read_frames(options, events);
+  FrameSet frames = with_pixels ? read_frames(options, events) : size_frames(options, events);
   check_frames(plan, frames);
   return frames;
 }
@@ -246,7 +247,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   ModelLoader loader(plan.model, tuned.tuner());
   times.restart();
   const auto space = std::make_shared<HostSpace>(storage_of(plan, resume));
-  const FrameSet frames = frames_of(plan, space, events);
+  const FrameSet frames = frames_of(plan, space, /*with_pixels=*/true, events);
   const std::optional<ExportedImages> images = exported_images(plan, frames);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
@@ -326,10 +327,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const ModelOptions& model = plan.model.options;
   check_writable(plan.outputs.files(), plan.outputs.folders());
   for (const std::string& note : plan.notes) events.info(note);
-  FrameOptions frame_options = plan.frames;
-  frame_options.space = std::make_shared<HostSpace>(plan.limits.storage);  // for masks
-  const FrameSet frames = size_frames(frame_options, events);
-  check_frames(plan, frames);
+  const FrameSet frames =
+      frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};

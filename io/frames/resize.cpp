@@ -4,14 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-// The kernels below are plain loops over contiguous bytes. The compiler makes a copy of each for these
-// instruction sets, but not for ThreadSanitizer: the function that chooses a copy runs before the sanitizer
-// is ready.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define VGGT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VGGT_CLONES
-#endif
+#include "io/frames/clones.h"
 
 namespace vggt {
 namespace {

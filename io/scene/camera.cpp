@@ -8,6 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "io/scene/radial_distortion.h"
+
 namespace vggt {
 namespace {
 
@@ -36,8 +38,7 @@ Eigen::Vector3d Camera::center() const {
 Eigen::Vector2d Camera::project(const Eigen::Vector3d& point_in_camera) const {
   const Eigen::Vector2d normal = point_in_camera.head<2>() / point_in_camera.z();
   const double r2 = normal.squaredNorm();
-  const double factor = 1 + r2 * (distortion[0] + r2 * distortion[1]);
-  return (k * (factor * normal).homogeneous()).head<2>();
+  return (k * (distortion_factor(distortion, r2) * normal).homogeneous()).head<2>();
 }
 
 Eigen::Vector3d Camera::ray(const Eigen::Vector2d& pixel) const {
@@ -45,17 +46,8 @@ Eigen::Vector3d Camera::ray(const Eigen::Vector2d& pixel) const {
   if (!is_distorted()) return ray;
   const double shown = ray.head<2>().norm();
   if (shown == 0) return ray;
-  // Newton's method for r·(1 + k1·r² + k2·r⁴) = shown, on the branch that rises from 0.
-  constexpr int kSteps = 50;
-  double r = 0;
-  for (int i = 0; i < kSteps; ++i) {
-    const double r2 = r * r;
-    const double slope = 1 + r2 * (3 * distortion[0] + 5 * r2 * distortion[1]);
-    if (!(slope > 0)) break;
-    const double step = (r * (1 + r2 * (distortion[0] + r2 * distortion[1])) - shown) / slope;
-    r -= step;
-    if (std::abs(step) <= 1e-14 * (1 + r)) return {ray.x() * (r / shown), ray.y() * (r / shown), 1};
-  }
+  const double r = undistorted_radius(distortion, shown);
+  if (!std::isnan(r)) return {ray.x() * (r / shown), ray.y() * (r / shown), 1};
   return Eigen::Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
 }
 

@@ -188,6 +188,13 @@ struct HeadShape {
   int64_t heads, dim;
 };
 
+/// On the CPU.
+Rope in_float64(Rope rope) {
+  rope.cosine = rope.cosine.cpu().to(at::kDouble);
+  rope.sine = rope.sine.cpu().to(at::kDouble);
+  return rope;
+}
+
 class NormRopeCuda : public testing::TestWithParam<HeadShape> {};
 
 TEST_P(NormRopeCuda, IsTheCpusInFloat64) {
@@ -198,9 +205,7 @@ TEST_P(NormRopeCuda, IsTheCpusInFloat64) {
   const auto state = type == at::kDouble ? at::kDouble : at::kFloat;
   const at::TensorOptions gpu = at::device(at::kCUDA).dtype(state);
   const Rope rope(rows, columns, special, D, 100, gpu);
-  Rope exact_rope = rope;
-  exact_rope.cosine = rope.cosine.cpu().to(at::kDouble);
-  exact_rope.sine = rope.sine.cpu().to(at::kDouble);
+  const Rope exact_rope = in_float64(rope);
   const at::Tensor weight = 1 + 0.3 * at::randn({D}, gpu), bias = 0.3 * at::randn({D}, gpu);
   const at::Tensor before = (at::randn({T, 3, A, D}, gpu) * 2 + 0.5).to(type);
   for (int64_t part : {0, 1}) {
@@ -238,9 +243,7 @@ TEST_P(NormRopeCuda, MeansAreThoseInFloat64) {
   const auto state = type == at::kDouble ? at::kDouble : at::kFloat;
   const at::TensorOptions gpu = at::device(at::kCUDA).dtype(state);
   const Rope rope(rows, columns, special, D, 100, gpu);
-  Rope exact_rope = rope;
-  exact_rope.cosine = rope.cosine.cpu().to(at::kDouble);
-  exact_rope.sine = rope.sine.cpu().to(at::kDouble);
+  const Rope exact_rope = in_float64(rope);
   const at::Tensor weight = 1 + 0.3 * at::randn({D}, gpu), bias = 0.3 * at::randn({D}, gpu);
   at::Tensor x = (at::randn({T, A, D}, gpu) * 2 + 0.5).to(type);
   const at::Tensor before = x.cpu().to(at::kDouble);
