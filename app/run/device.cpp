@@ -135,6 +135,12 @@ int64_t free_bytes([[maybe_unused]] at::Device device) {
   const c10::DeviceGuard guard(device);
   std::size_t total = 0;
   check(cudaMemGetInfo(&free, &total));
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  if (at::getDeviceAllocator(at::kCUDA)->initialized()) {
+    const auto stats = at::getDeviceAllocator(at::kCUDA)->getDeviceStats(device.index());
+    free +=
+        static_cast<std::size_t>(stats.reserved_bytes[kAll].current - stats.allocated_bytes[kAll].current);
+  }
 #endif
   return static_cast<int64_t>(free);
 }

@@ -34,7 +34,7 @@ DeviceMemory peak_device_memory(at::Device device);
 /// Versions of torch and CUDA.
 std::map<std::string, std::string> torch_versions();
 
-/// Bytes of a GPU that no process uses.
+/// Bytes of a GPU that no process uses, and those that LibTorch keeps in reserve for this one.
 int64_t free_bytes(at::Device device);
 
 }  // namespace vggt

@@ -25,7 +25,7 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program) {
 
 }  // namespace
 
-MemoryLimits choose_limits(const Options& options, at::Device device) {
+MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded) {
   MemoryLimits limits;
   const auto gpu = parse_bytes(options.gpu_memory, "gpu-memory");
   const auto host = parse_bytes(options.host_memory, "host-memory");
@@ -35,7 +35,8 @@ MemoryLimits choose_limits(const Options& options, at::Device device) {
     limits.network.device =
         static_cast<int64_t>((1 - kFragments) * static_cast<double>(*limits.gpu_allocator));
   } else if (device.is_cuda()) {
-    limits.network.device = static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device)));
+    limits.network.device =
+        static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device) + loaded));
   }
   if (!options.scratch.empty()) limits.network.scratch = limits.storage.scratch = options.scratch;
   if (!host) return limits;

@@ -16,8 +16,9 @@ struct MemoryLimits {
   std::optional<int64_t> gpu_allocator;  // what LibTorch may reserve on the GPU, where --gpu-memory is set
 };
 
-/// Of a GPU without --gpu-memory the network may take what is free. Throws std::invalid_argument for limits
+/// Of a GPU without --gpu-memory the network may take what is free, and the `loaded` bytes of weights that
+/// are there already. Throws std::invalid_argument for limits
 /// that not even the program itself keeps, and for --gpu-memory without a GPU.
-MemoryLimits choose_limits(const Options& options, at::Device device);
+MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded = 0);
 
 }  // namespace vggt

@@ -1,16 +1,17 @@
 #include "app/run/reconstruct.h"
 
+#include <chrono>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "app/export/export_scene.h"
 #include "app/report/picture.h"
 #include "app/report/summary.h"
-#include "app/run/attention_cache.h"
 #include "app/run/device.h"
 #include "app/run/frame_input.h"
+#include "app/run/loaded_model.h"
 #include "app/run/merging.h"
-#include "app/run/model_loader.h"
 #include "app/run/plan_table.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
@@ -234,8 +235,17 @@ HostStorage storage_of(const RunPlan& plan, const Resume* resume) {
   return storage;
 }
 
+LoadedFrames load_frames_into(const HostStorage& storage, const RunPlan& plan, const Events& events) {
+  const auto start = std::chrono::steady_clock::now();
+  auto space = std::make_shared<HostSpace>(storage);
+  FrameSet frames = frames_of(plan, space, /*with_pixels=*/true, events);
+  return {std::move(frames), std::move(space),
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
 /// resume: the run's folder, or null.
-Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume, const Events& given_events) {
+Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume, const RunParts& parts,
+                        const Events& given_events) {
   Reconstruction result;
   StageTimes times;
   const Events events = recording(given_events, result.report.warnings);
@@ -243,16 +253,22 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (resume && resume->has_stages())
     events.info("going on from the finished stages in " + resume->folder().string());
 
-  TunedAttention tuned(plan.model.options.device, plan.model.autotune);
-  ModelLoader loader(plan.model, tuned.tuner());
+  std::optional<LoadedModel> own;
+  if (!parts.model) own.emplace(plan.model);
+  const LoadedFrames loaded =
+      parts.frames ? std::move(*parts.frames) : load_frames_into(storage_of(plan, resume), plan, events);
+  const FrameSet& frames = loaded.frames;
+  const std::shared_ptr<HostSpace>& space = loaded.space;
   times.restart();
-  const auto space = std::make_shared<HostSpace>(storage_of(plan, resume));
-  const FrameSet frames = frames_of(plan, space, /*with_pixels=*/true, events);
   const std::optional<ExportedImages> images = exported_images(plan, frames);
+  times.add("frames", loaded.seconds);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
-  const Vggt model = loader.wait(events);
-  times.add("weights", loader.seconds());
+  if (own) {
+    own->wait(events);
+    times.add("weights", own->seconds());
+  }
+  const LoadedModel& model = own ? *own : *parts.model;
   RunOptions options;
   options.budget = plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
@@ -273,8 +289,9 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
-  report_run(run_network(model, plan.model, options, frames, sink.sink(), times, events), result.report);
-  tuned.save();
+  report_run(run_network(model.model(), plan.model, options, frames, sink.sink(), times, events),
+             result.report);
+  model.save_tuning();
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
   warn_of_lost_frames(frames, sink.cameras(), events);
@@ -305,12 +322,16 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 
 }  // namespace
 
-Reconstruction reconstruct(const RunPlan& plan, const Events& events) {
+LoadedFrames load_run_frames(const RunPlan& plan, const Events& events) {
+  return load_frames_into(plan.limits.storage, plan, events);
+}
+
+Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunParts& parts) {
   StagedFiles files(plan.outputs.files(), plan.outputs.folders());
   std::optional<Resume> resume;
   if (plan.checkpoint_seconds) resume.emplace(plan, files.hidden_folders());
   try {
-    Reconstruction result = run_plan(plan, files, resume ? &*resume : nullptr, events);
+    Reconstruction result = run_plan(plan, files, resume ? &*resume : nullptr, parts, events);
     if (resume) resume->finish();
     return result;
   } catch (const std::invalid_argument&) {

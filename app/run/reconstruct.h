@@ -1,11 +1,14 @@
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "app/events/events.h"
 #include "app/report/report.h"
 #include "app/run/run_plan.h"
+#include "io/files/host_storage.h"
+#include "io/frames/frames.h"
 #include "io/scene/camera.h"
 #include "io/scene/tracks.h"
 
@@ -27,12 +30,31 @@ struct Reconstruction {
   std::vector<WrittenFile> written;
 };
 
+class LoadedModel;  // app/run/loaded_model.h
+
+/// A run's frames, and what their pixels lie in.
+struct LoadedFrames {
+  FrameSet frames;
+  std::shared_ptr<HostSpace> space;
+  double seconds = 0;  // that the loading took
+};
+
+/// Loads the frames of a run before it starts, beside another one. Not for runs with --resume. Throws as
+/// reconstruct().
+LoadedFrames load_run_frames(const RunPlan& plan, const Events& events);
+
+/// What a run is given instead of making it.
+struct RunParts {
+  const LoadedModel* model = nullptr;  // which serves the plan
+  LoadedFrames* frames = nullptr;      // of load_run_frames() with the same plan; used up
+};
+
 /// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs
 /// may go on at once on different threads: each gives what it gives alone. Throws Stopped where events.stop
 /// says so; std::invalid_argument and std::system_error for input that cannot be used; c10::Error of the
 /// network, such as c10::OutOfMemoryError. LibTorch keeps one setting for the process that this call needs
 /// right: TF32 for products on, with precision tf32 on CUDA, else off (its default).
-Reconstruction reconstruct(const RunPlan& plan, const Events& events);
+Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunParts& parts = {});
 
 /// What reconstruct() would read and write, line by line, after a look at the frames. Writes nothing. Throws
 /// as reconstruct(), also for outputs that could not be written.

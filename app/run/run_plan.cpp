@@ -4,6 +4,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
+#include "app/run/loaded_model.h"
 #include "app/run/model_loader.h"
 #include "app/run/weights_path.h"
 #include "io/files/staged_files.h"
@@ -90,7 +91,7 @@ void check_cameras(const Options& options, const HeadChoice& heads) {
 }
 
 /// Of options that are checked.
-RunPlan settle(const Options& options) {
+RunPlan settle(const Options& options, const LoadedModel* loaded) {
   OutputPlan outputs = plan_output_files(options);
   ModelOptions model;
   model.device = choose_device(options.device);
@@ -108,7 +109,7 @@ RunPlan settle(const Options& options) {
   const AdjustPlan adjust{choose_adjustment(options, heads), options.bundle_adjust == "on",
                           plan_adjustment(options, given), std::move(given)};
   check_model_options(config, model);
-  const MemoryLimits limits = choose_limits(options, model.device);
+  const MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;
   QueryPoints queries;
   if (!options.query_points.empty()) queries = read_query_points(options.query_points);
@@ -155,9 +156,9 @@ MergeOptions merge_options(const Options& options) {
           .seed = static_cast<uint64_t>(options.merge_seed)};
 }
 
-RunPlan plan_run(const Options& options) {
+RunPlan plan_run(const Options& options, const LoadedModel* loaded) {
   check_options(options);
-  return settle(options);
+  return settle(options, loaded);
 }
 
 RunPlan plan_measurement(Options options) {
@@ -169,7 +170,7 @@ RunPlan plan_measurement(Options options) {
   options.align.clear();
   options.bundle_adjust = "off";
   check_options_but_outputs(options);
-  return settle(options);
+  return settle(options, nullptr);
 }
 
 }  // namespace vggt

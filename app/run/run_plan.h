@@ -21,6 +21,8 @@
 
 namespace vggt {
 
+class LoadedModel;  // app/run/loaded_model.h
+
 /// Which network runs, and how.
 struct ModelPlan {
   WeightFile weights;
@@ -77,8 +79,9 @@ MergeOptions merge_options(const Options& options);
 
 /// Opens the weight file and the query points, and settles everything that the options leave open. Throws
 /// std::invalid_argument and std::system_error for options, weights and query points that cannot be used, and
-/// for outputs that would replace an input.
-RunPlan plan_run(const Options& options);
+/// for outputs that would replace an input. loaded: the model that will run it, whose weights then count as
+/// free memory of its device.
+RunPlan plan_run(const Options& options, const LoadedModel* loaded = nullptr);
 
 /// The plan of a run whose network is only measured: no output has to be named, and nothing is adjusted.
 RunPlan plan_measurement(Options options);
