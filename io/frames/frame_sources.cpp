@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kImageExtensions{".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"};
+constexpr std::array kImageExtensions{".jpg", ".jpeg", ".png",  ".webp", ".tif", ".tiff",
+                                      ".bmp", ".heic", ".heif", ".hif",  ".avif"};
 constexpr std::array kVideoExtensions{".mp4", ".mov", ".avi",  ".mkv", ".webm",
                                       ".m4v", ".mpg", ".mpeg", ".wmv", ".ts"};
 
@@ -41,19 +42,50 @@ bool is_text(const fs::path& path) {
   return std::find(start.begin(), start.end(), '\0') == start.end();
 }
 
+bool is_image(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  std::error_code ignored;  // a link that leads nowhere stays in: reading it gives the warning
+  if (name.starts_with('.') || entry.is_directory(ignored) || entry.is_fifo(ignored)) return false;
+  return has_extension(name, kImageExtensions);
+}
+
+bool holds_images(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (is_image(*at)) return true;
+  }
+  return false;
+}
+
+// What a folder without images holds instead: folders with images, or videos. Empty if it holds none.
+std::string scenes_in(const fs::path& folder) {
+  std::vector<fs::path> scenes;
+  std::error_code error, ignored;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const fs::path& path = at->path();
+    if (path.filename().string().starts_with('.')) continue;
+    const bool is_folder = at->is_directory(ignored);
+    if (is_folder ? holds_images(path) : has_extension(path, kVideoExtensions)) scenes.push_back(path);
+  }
+  if (scenes.empty()) return {};
+  if (scenes.size() == 1) return "; did you mean " + scenes.front().string() + "?";
+  return "; it holds " + std::to_string(scenes.size()) +
+         " folders of images or videos: `vggt-recon batch --scenes " + folder.string() +
+         "` takes each as a scene";
+}
+
 ImageList images_of_folder(const fs::path& folder) {
   std::error_code error;
   ImageList list{folder, folder, {}, {}};
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    std::error_code ignored;  // a link that leads nowhere stays in: reading it gives the warning
-    if (name.starts_with('.') || at->is_directory(ignored) || at->is_fifo(ignored)) continue;
-    if (has_extension(name, kImageExtensions)) list.names.push_back(name);
+    if (is_image(*at)) list.names.push_back(at->path().filename().string());
   }
   if (error) fail_to_read(folder, error);
   std::sort(list.names.begin(), list.names.end(), natural_less);
   if (list.names.empty()) {
-    throw std::invalid_argument(folder.string() + ": no images in this folder (jpg, png, webp, tiff, bmp)");
+    throw std::invalid_argument(folder.string() +
+                                ": no images in this folder (jpg, png, webp, tiff, bmp, heic, avif)" +
+                                scenes_in(folder));
   }
   return list;
 }

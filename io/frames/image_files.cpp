@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "io/frames/heif_image.h"
 #include "io/frames/image_damage.h"
 
 namespace vggt {
@@ -29,7 +30,8 @@ void make_upright(cv::Mat& pixels, int orientation) {
   if (mirror || flip) cv::flip(pixels, pixels, mirror && flip ? -1 : mirror ? 1 : 0);
 }
 
-cv::Mat decode_pixels(std::vector<std::byte>& bytes) try {
+cv::Mat decode_pixels(ImageFormat format, std::vector<std::byte>& bytes) try {
+  if (format == ImageFormat::heif) return decode_heif(bytes);
   const cv::Mat row(1, static_cast<int>(bytes.size()), CV_8UC1, bytes.data());
   return cv::imdecode(row, cv::IMREAD_UNCHANGED);
 } catch (const cv::Exception&) {
@@ -63,7 +65,7 @@ DecodedImage ImageFile::decode() const {
   DecodedImage image;
   image.alpha = header_.alpha;
   image.camera = header_.camera;
-  image.pixels = decode_pixels(bytes);
+  image.pixels = decode_pixels(header_.format, bytes);
   if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
   // OpenCV turns TIFF images by itself, whatever it is asked for.
   if (header_.format != ImageFormat::tiff) make_upright(image.pixels, header_.orientation);

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "io/frames/heif_image.h"
+
 namespace vggt {
 namespace {
 
@@ -243,6 +245,21 @@ ImageHeader read_bmp(Bytes file) {
   return header;
 }
 
+// HEIF files of telephones have EXIF's orientation too; by the standard only the rotation in the boxes
+// counts.
+ImageHeader read_heif(Bytes file) {
+  const HeifInfo info = read_heif_info(file);
+  // Decoding holds the planes as they are stored, what they are converted and turned to, and our copy.
+  constexpr int kCopies = 4;
+  ImageHeader header{ImageFormat::heif};
+  header.width = info.width;
+  header.height = info.height;
+  header.bytes_per_pixel = kCopies * (info.alpha ? 4 : 3) + (info.bits > 8 ? 6 : 0);
+  if (info.alpha) header.alpha = info.premultiplied ? Alpha::premultiplied_on_white : Alpha::on_white;
+  header.camera = camera_at(info.exif, 0);
+  return header;
+}
+
 }  // namespace
 
 ImageHeader read_image_header(std::span<const std::byte> file) {
@@ -260,8 +277,10 @@ ImageHeader read_image_header(std::span<const std::byte> file) {
     header = read_tiff(file);
   } else if (fields.holds(0, "BM")) {
     header = read_bmp(file);
+  } else if (is_heif(file)) {
+    header = read_heif(file);
   } else {
-    throw std::invalid_argument("is not a JPEG, PNG, WebP, TIFF or BMP image");
+    throw std::invalid_argument("is not a JPEG, PNG, WebP, TIFF, BMP, HEIF or AVIF image");
   }
   if (header.width < 1 || header.height < 1)
     throw std::invalid_argument("is a damaged image: it has no size");

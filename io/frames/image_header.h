@@ -6,7 +6,7 @@
 
 namespace vggt {
 
-enum class ImageFormat { jpeg, png, webp, tiff, bmp };
+enum class ImageFormat { jpeg, png, webp, tiff, bmp, heif };
 
 /// What becomes of a fourth channel. The reference composites images that Pillow opens in mode RGBA, as
 /// on_white does; premultiplied_on_white: the colours are already multiplied by the alpha.
@@ -15,9 +15,9 @@ enum class Alpha { drop, on_white, premultiplied_on_white };
 /// What the header of an image file says.
 struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;
-  int64_t width = 0, height = 0;  // as stored, before orientation
-  int bytes_per_pixel = 3;        // decoded
-  int orientation = 1;            // EXIF, 1 to 8
+  int64_t width = 0, height = 0;  // as stored, before orientation; of HEIF as its decoder turns it
+  int bytes_per_pixel = 3;        // that decoding holds
+  int orientation = 1;            // EXIF, 1 to 8; of HEIF 1, as its own rotation counts instead
   Alpha alpha = Alpha::drop;
   std::string camera = {};  // EXIF: maker, model and focal length, as far as they are there
 };
