@@ -18,15 +18,6 @@
 namespace vggt {
 namespace {
 
-/// GPUs that this build can use: a build without CUDA has none, whatever its LibTorch sees.
-int gpu_count() {
-#ifdef VGGT_CUDA
-  return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0;
-#else
-  return 0;
-#endif
-}
-
 #ifdef VGGT_CUDA
 void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
@@ -49,6 +40,14 @@ Gpu gpu_at(int index) {
 }
 
 }  // namespace
+
+int gpu_count() {
+#ifdef VGGT_CUDA
+  return at::hasCUDA() ? static_cast<int>(at::getNumGPUs()) : 0;
+#else
+  return 0;
+#endif
+}
 
 at::Device choose_device(const std::string& text) {
   const int gpus = gpu_count();

@@ -10,6 +10,8 @@
 
 namespace vggt {
 
+/// GPUs that this build can use: a build without CUDA has none, whatever its LibTorch sees.
+int gpu_count();
 /// The device that --device names; auto: the first GPU, else the CPU. Throws std::invalid_argument if it is
 /// absent.
 at::Device choose_device(const std::string& text);

@@ -1,0 +1,198 @@
+#include "app/batch/manifest.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kStates{"running", "done", "failed", "stopped"};
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+[[noreturn]] void fail(int error, const fs::path& path) {
+  throw std::system_error(error, std::generic_category(), path.string() + ": cannot be written");
+}
+
+template <class Value>
+void take(const Json& json, const char* key, Value& value) {
+  if (const auto found = json.find(key); found != json.end()) value = found->get<Value>();
+}
+
+Json outcome_json(const SceneRecord& record) {
+  Json files = Json::array();
+  for (const OutputFile& file : record.files) files.push_back({{"path", file.path}, {"bytes", file.bytes}});
+  std::vector<std::string> warnings = record.warnings;
+  if (warnings.size() > SceneRecord::kMostWarnings) warnings.resize(SceneRecord::kMostWarnings);
+  return {{"device", record.device},
+          {"seconds", record.seconds},
+          {"frames", record.frames},
+          {"points", record.points},
+          {"peak_host_bytes", record.peak_host_bytes},
+          {"peak_device_bytes", record.peak_device_bytes},
+          {"peak_device_reserved_bytes", record.peak_device_reserved_bytes},
+          {"warnings", warnings},
+          {"error", record.error},
+          {"exit_code", record.exit_code},
+          {"files", files}};
+}
+
+void take_outcome(const Json& json, SceneRecord& record) {
+  take(json, "device", record.device);
+  take(json, "seconds", record.seconds);
+  take(json, "frames", record.frames);
+  take(json, "points", record.points);
+  take(json, "peak_host_bytes", record.peak_host_bytes);
+  take(json, "peak_device_bytes", record.peak_device_bytes);
+  take(json, "peak_device_reserved_bytes", record.peak_device_reserved_bytes);
+  take(json, "warnings", record.warnings);
+  take(json, "error", record.error);
+  take(json, "exit_code", record.exit_code);
+  for (const Json& file : json.value("files", Json::array()))
+    record.files.push_back({file.at("path").get<std::string>(), file.at("bytes").get<int64_t>()});
+}
+
+/// Writes all of it, or takes back what was written.
+void write_line(int file, const std::string& text, const fs::path& path) {
+  struct stat before {};
+  if (::fstat(file, &before) != 0) fail(errno, path);
+  ssize_t written = 0;
+  do {
+    written = ::write(file, text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  if (written == static_cast<ssize_t>(text.size())) return;
+  const int error = written < 0 ? errno : ENOSPC;
+  // Where this fails as well, the next line begins with an end of line.
+  [[maybe_unused]] const int ignored = ::ftruncate(file, before.st_size);
+  fail(error, path);
+}
+
+/// Whether the file ends within a line.
+bool is_torn(int file) {
+  struct stat status {};
+  char last = '\n';
+  if (::fstat(file, &status) != 0 || status.st_size == 0) return false;
+  return ::pread(file, &last, 1, status.st_size - 1) == 1 && last != '\n';
+}
+
+}  // namespace
+
+const char* state_name(SceneState state) {
+  return kStates.at(static_cast<std::size_t>(state));
+}
+
+std::string to_line(const SceneRecord& record) {
+  Json json = {{"scene", record.scene},
+               {"state", state_name(record.state)},
+               {"time", record.time},
+               {"source", record.source},
+               {"fingerprint",
+                {{"frames", record.fingerprint.frames},
+                 {"options", record.fingerprint.options},
+                 {"weights", record.fingerprint.weights}}},
+               {"program", record.program},
+               {"host", record.host},
+               {"pid", record.pid}};
+  if (record.state != SceneState::running) json.update(outcome_json(record));
+  // A path may hold bytes that are no UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<SceneRecord> from_line(const std::string& line) try {
+  const Json json = Json::parse(line);
+  SceneRecord record;
+  record.scene = json.at("scene").get<std::string>();
+  const std::string state = json.at("state").get<std::string>();
+  const auto* const found = std::ranges::find(kStates, state);
+  if (found == kStates.end() || record.scene.empty()) return std::nullopt;
+  record.state = static_cast<SceneState>(found - kStates.begin());
+  take(json, "time", record.time);
+  take(json, "source", record.source);
+  const Json sums = json.value("fingerprint", Json::object());
+  take(sums, "frames", record.fingerprint.frames);
+  take(sums, "options", record.fingerprint.options);
+  take(sums, "weights", record.fingerprint.weights);
+  take(json, "program", record.program);
+  take(json, "host", record.host);
+  take(json, "pid", record.pid);
+  take_outcome(json, record);
+  return record;
+} catch (const Json::exception&) {
+  return std::nullopt;
+}
+
+const SceneRecords& ManifestReader::read() {
+  std::ifstream file(path_, std::ios::binary);
+  if (!file) {
+    if (fs::exists(path_))
+      throw std::system_error(EACCES, std::generic_category(), path_.string() + ": cannot be read");
+    return records_;
+  }
+  file.seekg(static_cast<std::streamoff>(offset_));
+  // What lies behind the last end of line is read again: it may be half a line, or be taken back.
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const uint64_t start = offset_;
+    offset_ += line.size() + 1;
+    std::optional<SceneRecord> record = from_line(line);
+    if (!record) continue;
+    record->offset = start;
+    records_[record->scene] = std::move(*record);
+  }
+  return records_;
+}
+
+Manifest::Manifest(const fs::path& path, FileLock& lock)
+    : path_(path),
+      lock_(lock),
+      file_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
+      reader_(path) {
+  if (file_ < 0) fail(errno, path);
+  reader_.read();
+  start_ = reader_.offset();
+}
+
+Manifest::~Manifest() {
+  ::close(file_);
+}
+
+void Manifest::append(SceneRecord record) {
+  if (record.time.empty()) record.time = now_text();
+  const std::string line = to_line(record) + "\n";
+  {
+    const FileLock::Turn turn(lock_);
+    write_line(file_, is_torn(file_) ? "\n" + line : line, path_);
+  }
+  if (::fdatasync(file_) != 0 && errno != EINVAL && errno != EROFS) fail(errno, path_);
+}
+
+std::optional<SceneRecord> Manifest::last(const std::string& scene) {
+  const std::lock_guard guard(reading_);
+  const SceneRecords& records = reader_.read();
+  const auto found = records.find(scene);
+  return found == records.end() ? std::nullopt : std::optional(found->second);
+}
+
+SceneRecords Manifest::all() {
+  const std::lock_guard guard(reading_);
+  return reader_.read();
+}
+
+}  // namespace vggt

@@ -1,0 +1,177 @@
+#include "app/batch/scene_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "io/files/text.h"
+#include "io/files/text_file.h"
+#include "io/frames/frame_sources.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Bytes of the UTF-8 character that the text begins with; 0: it begins with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t length = first < 0x80            ? 1
+                             : first >> 5 == 0b110   ? 2
+                             : first >> 4 == 0b1110  ? 3
+                             : first >> 3 == 0b11110 ? 4
+                                                     : 0;
+  if (length == 0 || length > text.size()) return 0;
+  uint32_t code = length == 1 ? first : first & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if (byte(i) >> 6 != 0b10) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::array<uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
+  return code < kLeast[length] || code > 0x10ffff || is_surrogate ? 0 : length;
+}
+
+bool is_images(const fs::path& path) {
+  return path.filename() == "images";
+}
+
+/// What a source is called: its last part, but for an `images` that scenes keep their frames in.
+std::string name_of(const fs::path& source) {
+  fs::path path = source.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  if (is_images(path) && path.parent_path().has_filename()) path = path.parent_path();
+  return safe_scene_name(path.filename().string());
+}
+
+/// Whether the folder holds images. One that cannot be read counts: as a scene it says so itself.
+bool holds_images(const fs::path& folder) {
+  try {
+    return !find_images(folder, SourceKind::folder).names.empty();
+  } catch (const std::invalid_argument&) {
+    return false;
+  } catch (const std::system_error&) {
+    return true;
+  }
+}
+
+bool is_video(const fs::path& file) {
+  try {
+    return kind_of_source(file) == SourceKind::video;
+  } catch (const std::exception&) {
+    return false;  // a socket, or a file that cannot be read
+  }
+}
+
+bool same(const fs::path& a, const fs::path& b) {
+  std::error_code ignored;  // where one does not exist yet
+  return fs::equivalent(a, b, ignored) ||
+         fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
+}
+
+SceneList scenes_of_folder(const fs::path& folder, const fs::path& results) {
+  if (same(folder, results))
+    throw std::invalid_argument(results.string() + ": the results would lie among the scenes");
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename().string());
+  if (error) throw std::system_error(error, folder.string() + ": cannot be read");
+  std::ranges::sort(names, natural_less);
+  SceneList list;
+  for (const std::string& name : names) {
+    const fs::path path = folder / name;
+    if (name.starts_with('.') || same(path, results)) continue;
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) {
+      if (is_video(path)) list.scenes.push_back({safe_scene_name(name), path});
+    } else if (holds_images(path)) {
+      list.scenes.push_back({safe_scene_name(name), path});
+    } else if (fs::is_directory(path / "images", ignored) && holds_images(path / "images")) {
+      list.scenes.push_back({safe_scene_name(name), path / "images"});
+    } else {
+      list.passed_over.push_back(name);
+    }
+  }
+  if (list.scenes.empty()) {
+    throw std::invalid_argument(folder.string() + ": no sub-folder holds images, and there are no videos" +
+                                (holds_images(folder) ? "; for one scene give --frames, without batch" : ""));
+  }
+  return list;
+}
+
+SceneList scenes_of_list(const fs::path& path) {
+  constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  std::istringstream lines(read_text_file(path, kMaxBytes, "a list of scenes"));
+  // A shell's <(...) lies in a folder that means nothing.
+  const fs::path folder = fs::is_fifo(path) ? fs::path() : path.parent_path();
+  SceneList list;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view text = trimmed(line);
+    if (text.empty() || text.starts_with('#')) continue;
+    const std::size_t tab = text.find('\t');
+    const bool named = tab != text.npos;
+    const fs::path source(trimmed(named ? text.substr(tab + 1) : text));
+    list.scenes.push_back(
+        {named ? safe_scene_name(trimmed(text.substr(0, tab))) : name_of(fs::absolute(folder / source)),
+         folder / source});
+  }
+  if (list.scenes.empty()) throw std::invalid_argument(path.string() + ": lists no scenes");
+  return list;
+}
+
+void refuse_equal_names(const std::vector<BatchScene>& scenes) {
+  std::map<std::string, const BatchScene*> seen;
+  for (const BatchScene& scene : scenes) {
+    const auto [other, is_new] = seen.emplace(scene.name, &scene);
+    if (is_new) continue;
+    throw std::invalid_argument("two scenes are called '" + scene.name +
+                                "': " + other->second->source.string() + " and " + scene.source.string() +
+                                "; a list can name them: NAME, a tab, the path");
+  }
+}
+
+}  // namespace
+
+std::string safe_scene_name(std::string_view name) {
+  constexpr std::size_t kMostBytes = 200;
+  std::string safe;
+  for (std::size_t i = 0; i < name.size();) {
+    const std::size_t length = utf8_length(name.substr(i));
+    const auto c = static_cast<unsigned char>(name[i]);
+    const bool keeps = length > 0 && c >= ' ' && c != 0x7f && c != '/' && c != '\\';
+    const std::string_view part = keeps ? name.substr(i, length) : "_";
+    if (safe.size() + part.size() > kMostBytes) break;
+    safe += part;
+    i += std::max<std::size_t>(1, length);
+  }
+  if (safe.empty()) safe = "_";
+  if (safe[0] == '.') safe[0] = '_';
+  const bool is_taken = safe == "manifest.jsonl" || safe == "index.html";
+  return is_taken ? "_" + safe : safe;
+}
+
+SceneList find_scenes(const fs::path& where, const fs::path& results) {
+  SceneList list;
+  switch (kind_of_source(where)) {
+    case SourceKind::folder:
+      list = scenes_of_folder(where, results);
+      break;
+    case SourceKind::list:
+      list = scenes_of_list(where);
+      break;
+    default:
+      throw std::invalid_argument("scenes: " + where.string() +
+                                  " is neither a folder of scenes nor a list; for one scene give --frames");
+  }
+  refuse_equal_names(list.scenes);
+  for (BatchScene& scene : list.scenes) scene.source = fs::absolute(scene.source).lexically_normal();
+  return list;
+}
+
+}  // namespace vggt

@@ -1,0 +1,107 @@
+#include "app/cli/batch_command.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+#include "app/batch/batch_run.h"
+#include "app/batch/batch_table.h"
+#include "app/batch/scene_options.h"
+#include "app/cli/process.h"
+#include "io/frames/frame_sources.h"
+
+namespace vggt {
+namespace {
+
+/// A batch that was stopped has written what it had finished.
+struct BatchStopped : Stopped {
+  const char* what() const noexcept override {
+    return "stopped; the same command does the scenes that are missing";
+  }
+};
+
+std::vector<std::string> names_of(const std::vector<BatchScene>& scenes) {
+  std::vector<std::string> names;
+  for (const BatchScene& scene : scenes) names.push_back(scene.name);
+  return names;
+}
+
+/// Of the scenes that --scenes names, or else of all that the manifest knows.
+void show_status(const BatchCommand& command, Console& console) {
+  check_batch_options(command.options);
+  const std::filesystem::path results = command.options.out;
+  const std::filesystem::path file = results / "manifest.jsonl";
+  if (!std::filesystem::exists(file))
+    throw std::invalid_argument("out: " + results.string() + " holds no manifest.jsonl of a batch");
+  ManifestReader manifest(file);
+  const SceneRecords& records = manifest.read();
+  std::vector<std::string> names;
+  if (command.scenes.empty()) {
+    for (const auto& [name, record] : records) names.push_back(name);
+    std::ranges::sort(names, natural_less);
+  } else {
+    names = names_of(find_scenes(command.scenes, results).scenes);
+  }
+  for (const std::string& line : table_lines(batch_rows(names, records, results / ".claims")))
+    console.result(line);
+}
+
+BatchRequest request_of(const BatchCommand& command) {
+  BatchRequest request{command.options, command.scenes, command.jobs, command.retry_failed, std::nullopt};
+  request.shard = command.shard.empty() ? slurm_shard([](const char* name) { return std::getenv(name); })
+                                        : std::optional(parse_shard(command.shard));
+  return request;
+}
+
+void make_settings(const BatchCommand& command, const BatchPlan& plan) {
+  const ModelOptions& model = plan.devices.front().model.options;
+  int64_t threads = command.options.threads;
+  if (threads == 0 && plan.jobs > 1 && model.device.is_cpu())
+    threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / static_cast<unsigned>(plan.jobs));
+  set_process_threads(threads);
+  set_process_precision(model.precision);
+  for (const RunPlan& device : plan.devices)
+    set_process_gpu_memory(device.model.options.device, device.limits.gpu_allocator);
+}
+
+/// Throws for a batch whose share is not done.
+void check_result(const std::vector<BatchRow>& rows, const BatchResult& result) {
+  if (result.failure) std::rethrow_exception(result.failure);
+  if (result.stopped) throw BatchStopped();
+  constexpr int kNamed = 5;
+  int64_t failed = 0;
+  std::string names;
+  for (const BatchRow& row : rows) {
+    if (row.state != "failed") continue;
+    if (++failed <= kNamed) names += (names.empty() ? "" : ", ") + row.scene;
+  }
+  if (failed == 0) return;
+  throw std::invalid_argument(std::to_string(failed) + " of " + std::to_string(rows.size()) +
+                              (rows.size() == 1 ? " scene" : " scenes") + " failed: " + names +
+                              (failed > kNamed ? ", ..." : "") + "; --retry-failed does them again");
+}
+
+}  // namespace
+
+void run_batch_command(const BatchCommand& command, Console& console) {
+  if (command.status) return show_status(command, console);
+  const BatchPlan plan = plan_batch(request_of(command));
+  make_settings(command, plan);
+  if (command.options.dry_run) {
+    for (const std::string& note : plan.notes) console.info(note);
+    for (const std::string& line : describe(plan)) console.result(line);
+    return;
+  }
+  const BatchResult result = run_batch(plan, console.events());
+  std::vector<std::string> names;
+  for (const std::size_t number : plan.share) names.push_back(plan.scenes[number].name);
+  const std::vector<BatchRow> rows = batch_rows(names, result.records, plan.claims());
+  for (const std::string& line : table_lines(rows)) console.result(line);
+  check_result(rows, result);
+}
+
+}  // namespace vggt

@@ -1,0 +1,159 @@
+// Batches that are killed, stopped, or run twice at once. VGGT_BATCH_KILLS=30 VGGT_BATCH_SCENES=10 makes the
+// long test.
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/support/batch.h"
+
+namespace vggt::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int number_of(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::atoi(text) : otherwise;
+}
+
+class BatchFaults : public BatchTest {
+ protected:
+  void make_scenes(int count) {
+    for (int i = 0; i < count; ++i) make_scene(std::string(1, static_cast<char>('a' + i)), 2 + i % 3);
+  }
+  /// Every scene is done, nobody has claims, and no hidden folder is left.
+  void expect_all_done(int scenes) const {
+    const auto last = last_records();
+    EXPECT_EQ(last.size(), static_cast<std::size_t>(scenes));
+    for (const auto& [name, record] : last) EXPECT_EQ(record["state"], "done") << name;
+    EXPECT_FALSE(fs::exists(dir_ / "results/.claims"));
+  }
+  /// Between two beginnings of a scene the process of the first one has ended. ended: processes that are dead
+  /// for another reason than their own lines.
+  void expect_never_twice_at_once(const std::set<int64_t>& killed) const {
+    std::map<std::string, int64_t> owner;  // of scenes that are begun and not over
+    for (const json& record : records()) {
+      const std::string scene = record["scene"];
+      const int64_t pid = record["pid"];
+      if (record["state"] == "running") {
+        if (owner.contains(scene)) {
+          EXPECT_TRUE(killed.contains(owner[scene])) << scene;
+        }
+        owner[scene] = pid;
+      } else {
+        EXPECT_EQ(owner[scene], pid) << scene;
+        owner.erase(scene);
+      }
+    }
+  }
+  void wait_until_begun(const std::string& scene) const {
+    for (int i = 0; i < 3000 && runs_of(scene) == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_GT(runs_of(scene), 0);
+  }
+};
+
+TEST_F(BatchFaults, KilledAtRandomMomentsNothingIsLost) {
+  const int scenes = number_of("VGGT_BATCH_SCENES", 4), kills = number_of("VGGT_BATCH_KILLS", 4);
+  make_scenes(scenes);
+  const Clock::time_point start = Clock::now();
+  ASSERT_EQ(batch().code, 0);
+  const double duration = std::chrono::duration<double>(Clock::now() - start).count();
+  const Files expected = files_in("results");
+  EXPECT_EQ(expected.size(), static_cast<std::size_t>(3 * scenes));
+
+  std::mt19937 random(20);
+  int killed_in_time = 0, begun = 0, torn = 0;
+  for (int kill = 0; kill < kills; ++kill) {
+    fs::remove_all(dir_ / "results");
+    std::set<int64_t> killed;
+    for (;;) {  // until a process comes to its end
+      const double moment = std::uniform_real_distribution<double>(0, 1)(random) * duration;
+      const pid_t process = start_batch("", "log");
+      std::this_thread::sleep_for(std::chrono::duration<double>(moment));
+      ::kill(process, SIGKILL);
+      const int status = wait_for(process);
+      if (!WIFSIGNALED(status)) {
+        ASSERT_EQ(WEXITSTATUS(status), 0) << text_of(path("log"));
+        break;
+      }
+      killed.insert(process);
+      ++killed_in_time;
+      if (killed.size() >= 3) {
+        ASSERT_EQ(batch().code, 0);
+        break;
+      }
+    }
+    expect_all_done(scenes);
+    expect_never_twice_at_once(killed);
+    EXPECT_TRUE(files_in("results") == expected) << "kill " << kill;
+    for (const json& record : records()) begun += record["state"] == "running";
+    const std::string manifest = text_of(path("results/manifest.jsonl"));
+    torn += static_cast<int>(std::count(manifest.begin(), manifest.end(), '\n')) !=
+            static_cast<int>(records().size());
+  }
+  EXPECT_GT(killed_in_time, 0);
+  std::printf(
+      "%d batches of %d scenes, %d processes killed: %d scenes begun for %d that are done, %d torn lines; "
+      "undisturbed %.2f s\n",
+      kills, scenes, killed_in_time, begun, kills * scenes, torn, duration);
+}
+
+TEST_F(BatchFaults, TwoProcessesDoEachSceneOnce) {
+  constexpr int kScenes = 8;
+  make_scenes(kScenes);
+  ASSERT_EQ(batch().code, 0);
+  const Files expected = files_in("results");
+  fs::remove_all(dir_ / "results");
+  const pid_t first = start_batch("", "log1"), second = start_batch("", "log2");
+  const int first_status = wait_for(first), second_status = wait_for(second);
+  EXPECT_EQ(first_status, 0) << text_of(path("log1"));
+  EXPECT_EQ(second_status, 0) << text_of(path("log2"));
+  expect_all_done(kScenes);
+  for (const auto& [name, record] : last_records()) EXPECT_EQ(runs_of(name), 1) << name;
+  expect_never_twice_at_once({});
+  EXPECT_TRUE(files_in("results") == expected);
+}
+
+// The second one waits for the first one's scene, and does it when that is killed.
+TEST_F(BatchFaults, AnotherProcessDoesWhatAKilledOneHad) {
+  make_scenes(2);
+  const pid_t first = start_batch("", "log1");
+  wait_until_begun("a");
+  ::kill(first, SIGSTOP);  // alive, and still
+  const pid_t second = start_batch("", "log2");
+  for (int i = 0; i < 3000 && text_of(path("log2")).find("waiting for") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(text_of(path("log2")).find("waiting for scenes of other processes: "), std::string::npos);
+  ::kill(first, SIGKILL);
+  const int status = wait_for(second);
+  EXPECT_EQ(status, 0) << text_of(path("log2"));
+  wait_for(first);
+  expect_all_done(2);
+  expect_never_twice_at_once({first});
+}
+
+TEST_F(BatchFaults, AStopGivesTheSceneUpAndKeepsTheRest) {
+  constexpr int kScenes = 4;
+  make_scenes(kScenes);
+  const pid_t process = start_batch("", "log");
+  wait_until_begun("a");
+  ::kill(process, SIGTERM);
+  const int status = wait_for(process);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130) << text_of(path("log"));
+  EXPECT_NE(text_of(path("log")).find("error: stopped; the same command"), std::string::npos)
+      << text_of(path("log"));
+  EXPECT_FALSE(fs::exists(dir_ / "results/.claims"));
+  for (const auto& [name, record] : last_records()) EXPECT_NE(record["state"], "running") << name;
+  for (const auto& [name, bytes] : files_in("results"))
+    EXPECT_EQ(name.find(".vggt"), std::string::npos) << name;
+  EXPECT_EQ(batch().code, 0);
+  expect_all_done(kScenes);
+  expect_never_twice_at_once({});
+}
+
+}  // namespace
+}  // namespace vggt::test
