@@ -143,7 +143,7 @@ void ExportedImages::name_copies() {
     for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
       char number[24];
       std::snprintf(number, sizeof number, "_%06lld", static_cast<long long>(images_.number(i)));
-      names_.push_back(source_.stem().string() + number + extension);
+      names_.push_back((source_.empty() ? "image" : source_.stem().string()) + number + extension);
     }
     return;
   }

@@ -127,6 +127,16 @@ SourceKind kind_of_source(const fs::path& source) {
                               ": not a folder, an image, a video, a list of paths or a .safetensors file");
 }
 
+SourceKind kind_of_source(const FrameOptions& options) {
+  const int given = !options.source.empty() + !options.paths.empty() + !options.images.empty();
+  if (given != 1) {
+    throw std::invalid_argument(given == 0 ? "frames: no frames were given"
+                                           : "frames: give a source, paths or images, not several of them");
+  }
+  if (!options.images.empty()) return SourceKind::memory;
+  return options.paths.empty() ? kind_of_source(options.source) : SourceKind::list;
+}
+
 std::string ImageList::where(std::size_t i) const {
   if (lines.empty()) return path(i).string();
   return source.string() + ":" + std::to_string(lines[i]) + ": " + names[i];

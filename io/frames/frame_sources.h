@@ -6,13 +6,18 @@
 #include <string_view>
 #include <vector>
 
+#include "io/frames/frames.h"
+
 namespace vggt {
 
-enum class SourceKind { folder, image, list, video, tensor_file };
+enum class SourceKind { folder, image, list, video, tensor_file, memory };
 
 /// What a source of frames is, by its kind of file and its extension. A pipe, or a text file with another
 /// extension, is a list. Throws std::invalid_argument if it does not exist or is none of these.
 SourceKind kind_of_source(const std::filesystem::path& source);
+
+/// Of the options' source, paths or images.
+SourceKind kind_of_source(const FrameOptions& options);
 
 /// Images that a folder or a list names; nobody has looked into the files yet. Of each, only the name is
 /// held: there may be very many.

@@ -11,8 +11,8 @@
 
 #include "io/frames/frame_sources.h"
 #include "io/frames/frame_workers.h"
-#include "io/frames/image_files.h"
 #include "io/frames/masks.h"
+#include "io/frames/source_images.h"
 #include "io/frames/tensor_frames.h"
 #include "io/frames/video.h"
 
@@ -39,7 +39,8 @@ void check_options(const FrameOptions& options, SourceKind kind) {
   require(options.threads >= 0, "threads: must not be negative, but is " + std::to_string(options.threads));
   require(!options.fps || !options.stride, "fps and stride: give one of them, not both");
   require((!options.fps && !options.stride) || kind == SourceKind::video,
-          std::string(options.fps ? "fps" : "stride") + ": " + options.source.string() + " is not a video");
+          std::string(options.fps ? "fps" : "stride") + ": " +
+              (options.source.empty() ? "what was given" : options.source.string()) + " is not a video");
 }
 
 /// Where the pixels of the frames go, and their gray copies, if they are wanted.
@@ -54,20 +55,18 @@ struct Pixels {
 
 std::vector<FrameResult> load_images(const FrameOptions& options, SourceKind kind, const Pixels& pixels,
                                      const Progress& progress, std::vector<std::string>& names) {
-  const ImageList images = find_images(options.source, kind);
-  names = images.names;
-  const std::vector<std::size_t> chosen = choose_evenly(images.names.size(), options.max_frames);
+  const SourceImages images(options, kind);
+  names = images.names();
+  const std::vector<std::size_t> chosen = choose_evenly(names.size(), options.max_frames);
   DecodingBudget budget(options.memory_budget_bytes);
   std::size_t position = 0;
   const NextTask next = [&]() -> std::optional<FrameTask> {
     if (position == chosen.size()) return std::nullopt;
     const std::size_t index = chosen[position++];
     const auto decode = [&, index](std::optional<DecodingBudget::Lease>& lease) {
-      const ImageFile file(images.path(index));
-      lease.emplace(budget, file.decoding_bytes());
-      return file.decode();
+      return images.decode(index, budget, lease);
     };
-    return FrameTask{images.names[index], static_cast<double>(index), images.where(index), decode};
+    return FrameTask{images.names()[index], static_cast<double>(index), images.where(index), decode};
   };
   return run_frame_tasks(
       options, next, *pixels.rgb,
@@ -175,18 +174,17 @@ FrameResult sized_frame(const FrameOptions& options, std::string file, double ti
 
 std::vector<FrameResult> size_images(const FrameOptions& options, SourceKind kind, const Progress& progress,
                                      std::vector<std::string>& names) {
-  const ImageList images = find_images(options.source, kind);
-  names = images.names;
-  const std::vector<std::size_t> chosen = choose_evenly(images.names.size(), options.max_frames);
+  const SourceImages images(options, kind);
+  names = images.names();
+  const std::vector<std::size_t> chosen = choose_evenly(names.size(), options.max_frames);
   std::vector<FrameResult> results;
   for (const std::size_t index : chosen) {
     const auto size = [&] {
-      const ImageFile file(images.path(index));
-      const auto [width, height] = file.upright_size();
-      if (std::max(width, height) > INT_MAX) throw std::invalid_argument("is too large");
-      results.push_back(sized_frame(options, images.names[index], static_cast<double>(index),
-                                    static_cast<int>(width), static_cast<int>(height)));
-      results.back().frame.camera = file.header().camera;
+      const ImageSize image = images.size(index);
+      if (std::max(image.width, image.height) > INT_MAX) throw std::invalid_argument("is too large");
+      results.push_back(sized_frame(options, names[index], static_cast<double>(index),
+                                    static_cast<int>(image.width), static_cast<int>(image.height)));
+      results.back().frame.camera = image.camera;
     };
     const std::string problem = problem_of(images.where(index), size);
     if (!problem.empty()) results.push_back({.problem = problem});
@@ -263,7 +261,11 @@ std::vector<std::string> others(std::vector<std::string> names, const std::vecto
   return names;
 }
 
-FrameSet with_notes(FrameSet set, std::vector<std::string> names, const std::string& missing_part) {
+FrameSet with_notes(const FrameOptions& options, FrameSet set, std::vector<std::string> names,
+                    const std::string& missing_part) {
+  for (const Frame& frame : set.frames) {  // an image's time is its number
+    if (!options.images.empty()) set.images.push_back(options.images[static_cast<std::size_t>(frame.time_s)]);
+  }
   set.not_taken = others(std::move(names), set.frames);
   if (!missing_part.empty()) set.warnings.push_back(missing_part);
   return set;
@@ -278,20 +280,20 @@ FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, cons
         options,
         is_video ? size_video(options, progress, missing_part) : size_images(options, kind, progress, names),
         {});
-    return with_notes(std::move(set), std::move(names), missing_part);
+    return with_notes(options, std::move(set), std::move(names), missing_part);
   }
   const auto space = options.space ? options.space : std::make_shared<HostSpace>();
   Pixels pixels{std::make_shared<PieceStore>(space, "frames"), nullptr};
   if (options.gray_side > 0) pixels.gray = std::make_shared<PieceStore>(space, "gray");
   std::vector<FrameResult> results = is_video ? load_video(options, pixels, progress, missing_part)
                                               : load_images(options, kind, pixels, progress, names);
-  return with_notes(assemble(options, std::move(results), pixels), std::move(names), missing_part);
+  return with_notes(options, assemble(options, std::move(results), pixels), std::move(names), missing_part);
 }
 
 }  // namespace
 
 FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
-  const SourceKind kind = kind_of_source(options.source);
+  const SourceKind kind = kind_of_source(options);
   check_options(options, kind);
   FrameSet set = kind == SourceKind::tensor_file ? load_tensor_frames(options, progress)
                                                  : load_images_or_video(options, kind, progress);

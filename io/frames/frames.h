@@ -14,11 +14,25 @@
 
 namespace vggt {
 
-enum class Fit { crop, pad };
+/// How images become frames. crop: they get the network's width; of what is then higher than wide the middle
+/// stays. pad: the longer side gets it, and white makes the image square. whole: the longer side gets it, and
+/// nothing is cut or added. Frames of several shapes are centred on white of a size that holds all.
+enum class Fit { crop, pad, whole };
+
+/// An 8-bit image in the caller's memory: channel c (red, green, blue) of pixel (x, y) is at
+/// pixels[y * row_stride + x * pixel_stride + c * channel_stride].
+struct ImageInMemory {
+  const uint8_t* pixels = nullptr;
+  int width = 0, height = 0;
+  std::ptrdiff_t row_stride = 0, pixel_stride = 3, channel_stride = 1;  // bytes
+  std::string name = {};                                                // empty: image_ and its number
+};
 
 /// Which frames to load, and how. Sizes in network pixels.
 struct FrameOptions {
-  std::filesystem::path source;  // folder, video, text file listing paths, or .safetensors holding `images`
+  std::filesystem::path source;    // folder, video, text file listing paths, or .safetensors holding `images`
+  std::vector<std::string> paths;  // or image files, where `source` is empty
+  std::vector<ImageInMemory> images;  // or images, which stay as long as the frames are used
   Fit fit = Fit::crop;
   int width = 518;  // a multiple of patch_size; crop: the width and the largest height; pad: the longer side
   int patch_size = 14;
@@ -62,6 +76,7 @@ struct FrameSet {
   ReadRgb read_rgb;                    // empty without FrameOptions::pixels
   ReadMask read_mask;                  // empty: there are no masks
   std::vector<std::string> not_taken;  // frames that the folder or list has beside these
+  std::vector<ImageInMemory> images;   // what the frames were made of, where that was in memory; else empty
   /// Reads a frame as planes [3,H,W] of floats in [0,1]. Only from .safetensors, where rgb is these rounded;
   /// else empty. Throws as read_rgb.
   std::function<void(std::size_t frame, std::span<float> values)> read_exact;

@@ -10,6 +10,7 @@
 #include "io/frames/image_header.h"
 #include "io/frames/preprocess.h"
 #include "io/frames/video.h"
+#include "io/frames/source_images.h"
 
 namespace vggt {
 namespace {
@@ -23,6 +24,19 @@ RgbImage rgb_of(const DecodedImage& image) {
 }
 
 /// Calls read(); what it throws as std::invalid_argument gets the path in front.
+RgbImage rgb_of(const ImageInMemory& image) {
+  RgbImage result{image.width, image.height, {}};
+  const std::size_t row = 3 * static_cast<std::size_t>(image.width);
+  result.rgb.resize(row * static_cast<std::size_t>(image.height));
+  for (int y = 0; y < image.height; ++y) rgb_row(image, y, &result.rgb[row * static_cast<std::size_t>(y)]);
+  return result;
+}
+
+SourceKind kind_of(const std::filesystem::path& source, const FrameSet& frames) {
+  if (!frames.images.empty()) return SourceKind::memory;
+  return source.empty() ? SourceKind::list : kind_of_source(source);
+}
+
 template <class Read>
 auto naming(const std::filesystem::path& path, Read&& read) {
   try {
@@ -35,7 +49,7 @@ auto naming(const std::filesystem::path& path, Read&& read) {
 }  // namespace
 
 OriginalImages::OriginalImages(const std::filesystem::path& source, const FrameSet& frames)
-    : source_(source), frames_(frames), kind_(kind_of_source(source)) {}
+    : source_(source), frames_(frames), kind_(kind_of(source, frames)) {}
 
 std::filesystem::path OriginalImages::file(std::size_t frame) const {
   return (kind_ == SourceKind::folder ? source_ : source_.parent_path()) / frames_.frames.at(frame).file;
@@ -53,6 +67,7 @@ int64_t OriginalImages::number(std::size_t frame) const {
   return *number;
 }
 
+  if (kind_ == SourceKind::memory) return static_cast<int64_t>(frames_.frames.at(frame).time_s);
 RgbImage OriginalImages::read_file(std::size_t frame) const {
   const std::filesystem::path path = file(frame);
   return naming(path, [&] { return rgb_of(ImageFile(path).decode()); });
@@ -80,6 +95,11 @@ void OriginalImages::read_all(
     RgbImage image{frames_.width, frames_.height, std::vector<uint8_t>(3 * pixels)};
     for (std::size_t i = 0; i < pixels; ++i) {
       for (std::size_t c = 0; c < 3; ++c) image.rgb[3 * i + c] = planes[c * pixels + i];
+  if (kind_ == SourceKind::memory) {
+    for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame)
+      take(frame, rgb_of(frames_.images[frame]));
+    return;
+  }
     }
     take(frame, image);
   }

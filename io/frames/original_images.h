@@ -21,22 +21,27 @@ struct RgbImage {
 /// of as load_frames() warns of it, naming the file: std::invalid_argument, std::system_error.
 class OriginalImages {
  public:
-  /// The frames of this source; both outlive the object.
+  /// The frames of this source, or, where it is empty, of paths or of images in memory. Both outlive the
+  /// object.
   OriginalImages(const std::filesystem::path& source, const FrameSet& frames);
 
-  /// Whether each frame is an image file of its own; else they lie in a video or a .safetensors file.
-  bool are_files() const { return kind_ != SourceKind::video && kind_ != SourceKind::tensor_file; }
+  /// Whether each frame is an image file of its own; else they lie in a video, a .safetensors file or memory.
+  bool are_files() const {
+    return kind_ != SourceKind::video && kind_ != SourceKind::tensor_file && kind_ != SourceKind::memory;
+  }
   bool are_video() const { return kind_ == SourceKind::video; }
   /// The image file of a frame.
   std::filesystem::path file(std::size_t frame) const;
   /// How the image file of a frame is stored: EXIF's 1 (upright) to 8.
   int orientation(std::size_t frame) const;
-  /// A frame's number in its video or .safetensors file.
+  /// Whether the image file of a frame is HEIF or AVIF, which few programs read.
+  bool is_heif(std::size_t frame) const;
+  /// A frame's number in its video or .safetensors file, or among the images.
   int64_t number(std::size_t frame) const;
 
   /// The image of a file. May be called from several threads.
   RgbImage read_file(std::size_t frame) const;
-  /// Calls take(frame, image) for all frames of a video or a .safetensors file, in their order.
+  /// Calls take(frame, image) for all frames that are no files, in their order.
   void read_all(const std::function<void(std::size_t frame, const RgbImage& image)>& take) const;
 
  private:
