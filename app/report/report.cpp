@@ -53,7 +53,7 @@ int64_t peak_host_bytes() {
   return 0;
 }
 
-void write_report(const std::filesystem::path& path, const Report& report) {
+std::string report_text(const Report& report) {
   Json json;
   json["versions"] = report.versions;
   json["weights"] = report.weights;
@@ -88,7 +88,11 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   json["warnings"] = report.warnings;
   json["options"] = options_json(report.options);
   // nlohmann writes null for what is not finite; names of files may hold any bytes.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+void write_report(const std::filesystem::path& path, const Report& report) {
+  const std::string text = report_text(report);
   write_atomically(path, [&](std::ostream& out) { out << text << '\n'; });
 }
 

@@ -44,3 +44,5 @@ int64_t peak_host_bytes();
 void write_report(const std::filesystem::path& path, const Report& report);
 
 }  // namespace vggt
+/// The report as JSON.
+std::string report_text(const Report& report);

@@ -38,8 +38,8 @@ Heads default_heads(const Options& options, const Heads& in_weights) {
           tracks};
 }
 
-CloudSource cloud_source(const Options& options, const Heads& run) {
-  if (options.out.empty()) return CloudSource::none;
+CloudSource cloud_source(const Options& options, const Heads& run, bool takes_points) {
+  if (options.out.empty() && !takes_points) return CloudSource::none;
   const bool depth_possible = run.camera && run.depth;
   if (options.points == "depth" && depth_possible) return CloudSource::depth;
   if (run.points) return CloudSource::point_head;
@@ -70,7 +70,8 @@ bool choose_adjustment(const Options& options, HeadChoice& heads) {
   return true;
 }
 
-HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud) {
+HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud,
+                        bool takes_points) {
   if (options.points == "head" && !in_weights.points) {
     throw std::invalid_argument(
         "points: the weights have no point head (they have: " + heads_text(in_weights) + ")");
@@ -78,7 +79,7 @@ HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool na
   HeadChoice choice;
   choice.run =
       options.heads.empty() ? default_heads(options, in_weights) : named_heads(options.heads, in_weights);
-  choice.cloud = cloud_source(options, choice.run);
+  choice.cloud = cloud_source(options, choice.run, takes_points);
   if (options.heads.empty()) {
     Heads lacking;
     for (const auto& [name, head] : kHeads) lacking.*head = !(in_weights.*head);

@@ -16,9 +16,11 @@ struct HeadChoice {
 };
 
 /// Which heads run and what the cloud is made of, from the options and the heads that the weights hold.
-/// names_cloud: --out names a .ply file. Throws std::invalid_argument for a head that --heads names and the
-/// weights lack, and where a cloud is named that the heads cannot give.
-HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud);
+/// names_cloud: --out names a .ply file; takes_points: the caller takes the cloud in memory. Throws
+/// std::invalid_argument for a head that --heads names and the weights lack, and where a cloud is named that
+/// the heads cannot give.
+HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud,
+                        bool takes_points = false);
 
 /// Whether cameras and depth are adjusted to the images. "on" and "off" decide; "auto" is on where camera and
 /// depth run and the cloud is not the point head's. With "on" and the point head's cloud, a note says that

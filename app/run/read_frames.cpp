@@ -40,7 +40,7 @@ FrameSet size_frames(FrameOptions options, const Events& events) {
 }
 
 void check_frames(const RunPlan& plan, const FrameSet& frames) {
-  if (const auto& picture = plan.outputs.paths.picture) {
+  if (const auto& picture = plan.outputs.paths.picture; picture && frames.images.empty()) {
     keep_picture_apart(plan.frames.source, *picture, frames);
   }
   check_given(plan.adjust.given, frames);

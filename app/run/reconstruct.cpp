@@ -1,5 +1,6 @@
 #include "app/run/reconstruct.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <sstream>
@@ -115,7 +116,7 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   BuiltScene built = builder->finish();
   times.count("scene");
   events.check_stop();
-  const bool in_memory = plan.outputs.paths.picture.has_value();
+  const bool in_memory = plan.outputs.paths.picture.has_value() || plan.keep_points;
   SceneCloud cloud(*builder, plan.scene.filters, in_memory, built);
   times.count("filters");
   for (const FilterCount& filter : built.filters) events.detail(filter_text(filter));
@@ -192,6 +193,20 @@ void report_run(const RunReport& run, Report& report) {
 }
 
 void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points, Report& report) {
+/// maps: null where there are none.
+void copy_maps(const DenseMaps* maps, SceneArrays& arrays, std::size_t frames) {
+  if (!maps) return;
+  const std::size_t pixels = static_cast<std::size_t>(arrays.width) * static_cast<std::size_t>(arrays.height);
+  arrays.depth.resize(frames * pixels);
+  arrays.confidence.resize(frames * pixels);
+  DenseMaps::Buffer buffer;
+  for (std::size_t i = 0; i < frames; ++i) {
+    const auto at = static_cast<std::ptrdiff_t>(i * pixels);
+    std::ranges::copy(maps->values(static_cast<int>(i), buffer), arrays.depth.begin() + at);
+    std::ranges::copy(maps->confidence(static_cast<int>(i), buffer), arrays.confidence.begin() + at);
+  }
+}
+
   report.cloud_source = plan.source == CloudSource::depth ? "depth" : "point head";
   report.filters = scene.filters;
   report.conf_threshold = scene.conf_threshold;
@@ -300,7 +315,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     result.report.poses += (result.report.poses.empty() ? "" : ", ") + placement->summary;
   }
   result.tracks = sink.take_tracks();
-  const std::optional<FilteredScene> scene = filtered_scene(plan, sink, times, events);
+  std::optional<FilteredScene> scene = filtered_scene(plan, sink, times, events);
   if (scene) report_scene(plan.scene, scene->built, scene->cloud.size(), result.report);
 
   result.cameras =
@@ -316,7 +331,16 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
                  files);
     times.count("export");
   }
-  finish(plan, scene.has_value(), times, events, files, result);
+  std::optional<PageContent> page;
+  if (plan.outputs.paths.page) {
+    page = page_content(view);
+    times.count("page");
+  }
+  result.arrays.width = frames.width;
+  result.arrays.height = frames.height;
+  if (plan.keep_maps) copy_maps(sink.depth_maps(), result.arrays, frames.frames.size());
+  if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
+  finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   return result;
 }
 

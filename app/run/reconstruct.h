@@ -10,6 +10,7 @@
 #include "io/files/host_storage.h"
 #include "io/frames/frames.h"
 #include "io/scene/camera.h"
+#include "io/scene/point_cloud.h"
 #include "io/scene/tracks.h"
 
 namespace vggt {
@@ -22,12 +23,20 @@ struct WrittenFile {
   Output what = Output::cloud;
 };
 
+/// What a run hands out in memory, as far as its plan asks for it and the heads gave it.
+struct SceneArrays {
+  int width = 0, height = 0;             // network pixels
+  std::vector<float> depth, confidence;  // [S,H,W]; of the adjusted and placed scene
+  PointCloud cloud;
+};
+
 /// What a run made.
 struct Reconstruction {
   std::vector<FrameCamera> cameras;  // of all frames in order; none without the camera head
   std::vector<Track> tracks;         // of an adjusted scene: points that three or more frames see
   Report report;                     // summary, warnings and seconds of each stage
   std::vector<WrittenFile> written;
+  SceneArrays arrays;
 };
 
 class LoadedModel;  // app/run/loaded_model.h

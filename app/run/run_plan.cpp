@@ -13,8 +13,10 @@
 namespace vggt {
 namespace {
 
-FrameOptions plan_frames(const Options& options, const Config& config) {
+FrameOptions plan_frames(const Options& options, const Config& config, const InMemory& memory) {
   FrameOptions frames;
+  frames.paths = memory.paths;
+  frames.images = memory.images;
   frames.source = options.frames;
   frames.fit = options.fit == "pad" ? Fit::pad : Fit::crop;
   frames.width = static_cast<int>(options.width.value_or(config.input_width));
@@ -91,7 +93,22 @@ void check_cameras(const Options& options, const HeadChoice& heads) {
 }
 
 /// Of options that are checked.
-RunPlan settle(const Options& options, const LoadedModel* loaded) {
+/// Throws as check_options(), where frames or results may be in memory.
+void check_with(Options options, const InMemory& memory) {
+  if (memory.has_frames()) {
+    if (!options.frames.empty() || (!memory.paths.empty() && !memory.images.empty()))
+      throw std::invalid_argument("frames: give a source, paths or images, not several of them");
+    if (options.resume)
+      throw std::invalid_argument("resume: needs frames that one folder, list or file holds");
+    options.frames = "-";  // which is not read
+  }
+  if (!memory.scene || !options.out.empty()) return check_options(options);
+  check_options_but_outputs(options);
+  if (!options.exports.empty() && options.exports != std::vector<std::string>{"normals"})
+    throw std::invalid_argument("export: it goes beside the result, which needs out");
+}
+
+RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory& in_memory) {
   OutputPlan outputs = plan_output_files(options);
   ModelOptions model;
   model.device = choose_device(options.device);
@@ -101,7 +118,8 @@ RunPlan settle(const Options& options, const LoadedModel* loaded) {
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);
   Config config = config_of(weights);
-  HeadChoice heads = choose_heads(options, heads_in(shapes_of(weights)), outputs.paths.names_cloud);
+  HeadChoice heads =
+      choose_heads(options, heads_in(shapes_of(weights)), outputs.paths.names_cloud, in_memory.points);
   model.heads = heads.run;
   check_exports(outputs.exports, heads);
   check_cameras(options, heads);
@@ -119,7 +137,7 @@ RunPlan settle(const Options& options, const LoadedModel* loaded) {
   memory.checkpoints = options.resume;
   check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align,
                                 options.intrinsics, options.poses});
-  FrameOptions frames = plan_frames(options, config);
+  FrameOptions frames = plan_frames(options, config, in_memory);
   // Frames are decoded before the network runs, while weights are read.
   if (!options.host_memory.empty()) {
     const auto most = static_cast<std::size_t>(limits.network.host / 2);
@@ -136,7 +154,9 @@ RunPlan settle(const Options& options, const LoadedModel* loaded) {
           options,
           limits,
           options.resume ? std::optional(CheckpointOptions().seconds) : std::nullopt,
-          plan_placement(options.align, options.scale, options.up == "auto")};
+          plan_placement(options.align, options.scale, options.up == "auto"),
+          in_memory.maps,
+          in_memory.points};
 }
 
 }  // namespace
@@ -156,9 +176,9 @@ MergeOptions merge_options(const Options& options) {
           .seed = static_cast<uint64_t>(options.merge_seed)};
 }
 
-RunPlan plan_run(const Options& options, const LoadedModel* loaded) {
-  check_options(options);
-  return settle(options, loaded);
+RunPlan plan_run(const Options& options, const LoadedModel* loaded, const InMemory& memory) {
+  check_with(options, memory);
+  return settle(options, loaded, memory);
 }
 
 RunPlan plan_measurement(Options options) {
@@ -170,7 +190,7 @@ RunPlan plan_measurement(Options options) {
   options.align.clear();
   options.bundle_adjust = "off";
   check_options_but_outputs(options);
-  return settle(options, nullptr);
+  return settle(options, nullptr, {});
 }
 
 }  // namespace vggt

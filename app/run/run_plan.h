@@ -58,6 +58,16 @@ struct OutputPlan {
   std::vector<std::filesystem::path> folders() const { return exports.folders(); }
 };
 
+/// What the caller of a library hands over and takes in memory, instead of files or beside them.
+struct InMemory {
+  std::vector<std::string> paths;     // image files, instead of Options::frames
+  std::vector<ImageInMemory> images;  // or images, which stay until the run ends
+  bool maps = false, points = false;  // wanted as Reconstruction::arrays
+  bool scene = false;                 // no file has to be written
+
+  bool has_frames() const { return !paths.empty() || !images.empty(); }
+};
+
 /// All that a run does, settled before any work: each stage takes its own part, and no stage parses a text.
 struct RunPlan {
   FrameOptions frames;
@@ -71,7 +81,8 @@ struct RunPlan {
   MemoryLimits limits;             // of the network, of frames and of what the dense heads say of them
   /// With --resume: seconds from one checkpoint inside the trunk to the next, at least.
   std::optional<double> checkpoint_seconds = {};
-  PlacementPlan placement = {};  // of the scene
+  PlacementPlan placement = {};                 // of the scene
+  bool keep_maps = false, keep_points = false;  // for Reconstruction::arrays
 };
 
 /// How tokens merge where they do.
@@ -81,7 +92,7 @@ MergeOptions merge_options(const Options& options);
 /// std::invalid_argument and std::system_error for options, weights and query points that cannot be used, and
 /// for outputs that would replace an input. loaded: the model that will run it, whose weights then count as
 /// free memory of its device.
-RunPlan plan_run(const Options& options, const LoadedModel* loaded = nullptr);
+RunPlan plan_run(const Options& options, const LoadedModel* loaded = nullptr, const InMemory& memory = {});
 
 /// The plan of a run whose network is only measured: no output has to be named, and nothing is adjusted.
 RunPlan plan_measurement(Options options);

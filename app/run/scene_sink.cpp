@@ -32,7 +32,7 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
                      FrameWork{plan.frames.threads, [&events] { events.check_stop(); }});
   }
   if (builder_) builder_->set_masks(frames.read_mask);
-  const bool exported = plan.outputs.exports.needs_depth();
+  const bool exported = plan.outputs.exports.needs_depth() || (plan.keep_maps && model_.options.heads.depth);
   if (scene_.source != CloudSource::depth && (adjust_.wanted || exported))
     held_depth_.emplace(space, "depth");
   if (adjust_.wanted) adjusted_depth_ = held_depth_ ? &*held_depth_ : &builder_->maps();

@@ -1,5 +1,8 @@
 #include "app/run/weights_path.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
@@ -20,11 +23,25 @@ fs::path archive_in(const fs::path& folder) {
   return archives.empty() ? fs::path() : *std::ranges::min_element(archives);
 }
 
+/// The folder of the program or the shared library that holds this code.
+fs::path own_folder() {
+  Dl_info info = {};
+  link_map* map = nullptr;
+  const bool found = ::dladdr1(reinterpret_cast<const void*>(&own_folder), &info,
+                               reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  // The linker has no name for the program itself.
+  const bool is_library = found && map && map->l_name[0] != '\0';
+  return fs::canonical(is_library ? map->l_name : "/proc/self/exe").parent_path();
+}
+
 }  // namespace
 
 fs::path default_weights() {
-  fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  std::vector<fs::path> places = {folder.parent_path() / "share/vggt_recon/weights"};
+  fs::path folder = own_folder();
+  constexpr const char* kInstalled = "share/vggt_recon/weights";
+  // Debian's folder of libraries is lib/x86_64-linux-gnu.
+  std::vector<fs::path> places = {folder.parent_path() / kInstalled,
+                                  folder.parent_path().parent_path() / kInstalled};
   for (int level = 0; level < kLevelsAboveProgram; ++level) {
     places.push_back(folder / "weights");
     folder = folder.parent_path();

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "app/scene/scene_builder.h"
@@ -25,6 +26,10 @@ class SceneCloud {
   std::optional<double> thinned_by() const;
   /// The points, if the constructor was asked for them.
   const PointCloud& in_memory() const { return held_.value(); }
+  /// The same, given away; the cloud is not used afterwards.
+  PointCloud take() { return std::move(held_).value(); }
+  /// At most `most` of the points, evenly among them and always the same, for a view of the whole.
+  PointCloud sample(int64_t most) const;
   /// Writes a PLY; throws as PlyWriter, and what the builder's check_stop throws.
   void write(const std::filesystem::path& path) const;
 
