@@ -182,7 +182,8 @@ std::vector<Frustum> frustums_of(const std::vector<Camera>& cameras,
 
 PictureView picture_view(const std::vector<Eigen::Vector3f>& points, const std::vector<Frustum>& frustums,
                          int width, int height) {
-  const Matrix3d axes = view_axes(heading_of(frustums));
+  const Heading heading = heading_of(frustums);
+  const Matrix3d axes = view_axes(heading);
   std::vector<std::vector<Vector3d>> cameras;
   std::vector<double> depths;
   for (const Frustum& f : frustums) {
@@ -199,6 +200,7 @@ PictureView picture_view(const std::vector<Eigen::Vector3f>& points, const std::
     if (!nearest || point.z() >= *nearest) shown.push_back(point);
   }
   PictureView view;
+  view.up = heading.up;
   view.view_from_world.linear() = axes;
   view.focal = std::max(width, height) / (2 * std::tan(kFieldOfView / 2));
   if (shown.empty() && cameras.empty()) return view;

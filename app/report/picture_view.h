@@ -21,8 +21,9 @@ std::vector<Frustum> frustums_of(const std::vector<Camera>& cameras,
 /// From where a picture is taken.
 struct PictureView {
   Eigen::Isometry3d view_from_world = Eigen::Isometry3d::Identity();  // OpenCV axes
-  double focal = 0;    // pixels; the principal point is the middle of the picture
-  double nearest = 0;  // what is nearer along z is not drawn: it would hide the rest
+  double focal = 0;              // pixels; the principal point is the middle of the picture
+  Eigen::Vector3d up{0, -1, 0};  // of the world, as the cameras tell it
+  double nearest = 0;            // what is nearer along z is not drawn: it would hide the rest
 };
 
 /// A view from behind and above the cameras that shows all of them and the points, but for a few percent at

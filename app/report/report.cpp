@@ -2,6 +2,7 @@
 
 #include <open3d/Open3DConfig.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <opencv2/core/version.hpp>
@@ -34,6 +35,37 @@ Json filters_json(const std::vector<FilterCount>& filters) {
   Json json = Json::array();
   for (const FilterCount& filter : filters) {
     json.push_back({{"filter", filter.name}, {"before", filter.before}, {"after", filter.after}});
+  }
+  return json;
+}
+
+/// What is not known is left out, so that a page knows it from a number that is not finite.
+void put(Json& json, const char* name, double value) {
+  if (std::isfinite(value)) json[name] = value;
+}
+
+Json health_json(const SceneHealth& health, const std::vector<std::string>& files) {
+  Json json;
+  json["parts"] = health.parts;
+  put(json, "agreement", health.agreement);
+  json["warnings"] = Json::array();
+  for (const HealthWarning& warning : health.warnings) {
+    json["warnings"].push_back(
+        {{"kind", warning.kind}, {"first", warning.first}, {"last", warning.last}, {"text", warning.text}});
+  }
+  json["frames"] = Json::array();
+  for (std::size_t i = 0; i < health.frames.size(); ++i) {
+    const FrameHealth& frame = health.frames[i];
+    Json entry = {{"file", i < files.size() ? files[i] : std::string()}, {"part", frame.part}};
+    put(entry, "confidence", frame.confidence);
+    put(entry, "contrast", frame.contrast);
+    put(entry, "overlap", frame.overlap);
+    put(entry, "agreement", frame.agreement);
+    put(entry, "link", frame.link);
+    put(entry, "step", frame.step);
+    entry["tracks"] = frame.tracks;
+    put(entry, "reprojection_px", frame.reprojection_px);
+    json["frames"].push_back(entry);
   }
   return json;
 }
@@ -84,6 +116,7 @@ std::string report_text(const Report& report) {
   json["streams"] = report.streams;
   json["peak_device_bytes"] = report.peak_device_bytes;
   json["peak_device_reserved_bytes"] = report.peak_device_reserved_bytes;
+  json["health"] = report.health ? health_json(*report.health, report.frames_used) : Json();
   json["notes"] = report.notes;
   json["warnings"] = report.warnings;
   json["options"] = options_json(report.options);

@@ -2,10 +2,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/health/scene_health.h"
 #include "app/options/options.h"
 #include "app/scene/scene_builder.h"
 
@@ -34,6 +36,7 @@ struct Report {
   // the CPU.
   int64_t peak_device_bytes = 0, peak_device_reserved_bytes = 0;
   std::map<std::string, std::string> versions;
+  std::optional<SceneHealth> health;
 };
 
 /// Versions of the program and of the libraries that do not come with torch.
@@ -41,8 +44,8 @@ std::map<std::string, std::string> library_versions();
 /// Largest resident size of this process so far.
 int64_t peak_host_bytes();
 
+/// The report as JSON.
+std::string report_text(const Report& report);
 void write_report(const std::filesystem::path& path, const Report& report);
 
 }  // namespace vggt
-/// The report as JSON.
-std::string report_text(const Report& report);

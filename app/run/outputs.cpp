@@ -7,14 +7,14 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> OutputPaths::all() const {
   std::vector<fs::path> paths;
-  for (const auto* path : {&cloud, &cameras, &trajectory, &report, &picture, &predictions}) {
+  for (const auto* path : {&cloud, &cameras, &trajectory, &report, &picture, &page, &predictions}) {
     if (*path) paths.push_back(**path);
   }
   return paths;
 }
 
 OutputPaths plan_outputs(const std::string& out, const std::string& picture,
-                         const std::string& save_predictions) {
+                         const std::string& save_predictions, bool page) {
   OutputPaths paths;
   if (!picture.empty()) {
     paths.picture = picture;
@@ -46,6 +46,7 @@ OutputPaths plan_outputs(const std::string& out, const std::string& picture,
   paths.cameras = base.string() + ".cameras.json";
   paths.trajectory = base.string() + ".tum";
   paths.report = base.string() + ".report.json";
+  if (page) paths.page = base.string() + ".html";
   return paths;
 }
 

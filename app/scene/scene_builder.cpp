@@ -232,6 +232,12 @@ void SceneBuilder::read_depth(int frame, std::span<float> depth) const {
   }
 }
 
+void SceneBuilder::read_confidence(int frame, std::span<float> confidence) const {
+  std::ranges::fill(confidence, std::numeric_limits<float>::quiet_NaN());
+  DenseMaps::Buffer buffer;
+  if (maps_.has(frame)) std::ranges::copy(maps_.confidence(frame, buffer), confidence.begin());
+}
+
 FilterCount SceneBuilder::confirm() {
   constexpr int kLeastPartners = 10, kAskedForEach = 3;
   if (cameras_.empty()) throw std::logic_error("SceneBuilder: other frames confirm nothing without cameras");

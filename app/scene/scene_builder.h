@@ -61,6 +61,11 @@ class SceneBuilder {
   /// The maps of the frames added so far; depth in them may be replaced before finish().
   DenseMaps& maps() { return maps_; }
 
+  /// The depth along the camera's axis, NaN where no point could be made of it.
+  void read_depth(int frame, std::span<float> depth) const;
+  /// The confidence, NaN where there are no maps of the frame.
+  void read_confidence(int frame, std::span<float> confidence) const;
+
   /// Moves the world: cameras, and depth or points of all frames. Before finish().
   void move(const Eigen::Affine3d& similarity);
 
@@ -91,8 +96,6 @@ class SceneBuilder {
   void each_confidence(int frame, std::span<const float> confidence, Take&& take) const;
   /// The frame's mask, read into the buffer; empty where there are no masks.
   std::span<const uint8_t> used(int frame, std::vector<uint8_t>& buffer) const;
-  /// The depth along the camera's axis, NaN where no point could be made of it.
-  void read_depth(int frame, std::span<float> depth) const;
   /// Finds out which of the points other frames confirm. Returns how many there were, and how many are left.
   FilterCount confirm();
   double confidence_quantile();

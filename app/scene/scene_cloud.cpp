@@ -62,6 +62,32 @@ PointCloud SceneCloud::all_parts() const {
   return cloud;
 }
 
+PointCloud SceneCloud::sample(int64_t most) const {
+  constexpr int64_t kSeed = 0;
+  if (held_) return choose_points(*held_, most, kSeed);
+  const PointChoice some(size_, most, kSeed);
+  std::vector<int64_t> first_taken(1, 0);  // of each frame
+  for (std::size_t frame = 0; frame + 1 < first_chosen_.size(); ++frame) {
+    int64_t taken = 0;
+    for (int64_t i = first_chosen_[frame]; i < first_chosen_[frame + 1]; ++i) taken += some(i);
+    first_taken.push_back(first_taken.back() + taken);
+  }
+  PointCloud cloud;
+  cloud.points.resize(static_cast<std::size_t>(first_taken.back()));
+  cloud.colors.resize(cloud.points.size());
+  each_part([&](int64_t first, const PointCloud& points) {
+    const auto after = std::ranges::upper_bound(first_chosen_, first);
+    auto place =
+        static_cast<std::size_t>(first_taken[static_cast<std::size_t>(after - first_chosen_.begin() - 1)]);
+    for (std::size_t i = 0; i < points.points.size(); ++i) {
+      if (!some(first + static_cast<int64_t>(i))) continue;
+      cloud.points[place] = points.points[i];
+      cloud.colors[place++] = points.colors[i];
+    }
+  });
+  return cloud;
+}
+
 void SceneCloud::write(const std::filesystem::path& path) const {
   if (held_) return write_ply(path, *held_);
   PlyWriter writer(path, size_, builder_.has_normals());

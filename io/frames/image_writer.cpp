@@ -21,20 +21,33 @@ std::vector<uint8_t> encode(const std::string& extension, const cv::Mat& bgr, in
   return {};
 }
 
+cv::Mat bgr_of(int width, int height, std::span<const uint8_t> rgb) {
+  cv::Mat bgr(height, width, CV_8UC3);
+  for (std::size_t i = 0; i < rgb.size(); ++i) bgr.data[i] = rgb[i / 3 * 3 + 2 - i % 3];
+  return bgr;
+}
+
+std::invalid_argument refusal(const std::string& name, int width, int height) {
+  return std::invalid_argument(name + ": an image of " + std::to_string(width) + "x" + std::to_string(height) +
+                               " pixels cannot be written in this format");
+}
+
 }  // namespace
 
 void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb,
                  int jpeg_quality) {
-  cv::Mat bgr(height, width, CV_8UC3);
-  for (std::size_t i = 0; i < rgb.size(); ++i) bgr.data[i] = rgb[i / 3 * 3 + 2 - i % 3];
-  const std::vector<uint8_t> bytes = encode(path.extension().string(), bgr, jpeg_quality);
-  if (bytes.empty()) {
-    throw std::invalid_argument(path.string() + ": an image of " + std::to_string(width) + "x" +
-                                std::to_string(height) + " pixels cannot be written in this format");
-  }
+  const std::vector<uint8_t> bytes =
+      encode(path.extension().string(), bgr_of(width, height, rgb), jpeg_quality);
+  if (bytes.empty()) throw refusal(path.string(), width, height);
   write_atomically(path, [&](std::ostream& out) {
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   });
+}
+
+std::vector<uint8_t> encode_jpeg(int width, int height, std::span<const uint8_t> rgb, int jpeg_quality) {
+  std::vector<uint8_t> bytes = encode(".jpg", bgr_of(width, height, rgb), jpeg_quality);
+  if (bytes.empty()) throw refusal("JPEG", width, height);
+  return bytes;
 }
 
 }  // namespace vggt

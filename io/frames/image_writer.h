@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <vector>
 
 namespace vggt {
 
@@ -9,5 +10,8 @@ namespace vggt {
 /// the path if the format cannot hold the image, std::system_error if the file cannot be written.
 void write_image(const std::filesystem::path& path, int width, int height, std::span<const uint8_t> rgb,
                  int jpeg_quality = 92);
+
+/// The same as the bytes of a JPEG file.
+std::vector<uint8_t> encode_jpeg(int width, int height, std::span<const uint8_t> rgb, int jpeg_quality = 92);
 
 }  // namespace vggt
