@@ -19,6 +19,7 @@
 #include "app/run/resume.h"
 #include "app/run/run_network.h"
 #include "app/run/scene_sink.h"
+#include "app/run/scene_view.h"
 #include "app/scene/scene_cloud.h"
 #include "io/files/host_storage.h"
 #include "io/files/staged_files.h"
@@ -192,7 +193,6 @@ void report_run(const RunReport& run, Report& report) {
   }
 }
 
-void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points, Report& report) {
 /// maps: null where there are none.
 void copy_maps(const DenseMaps* maps, SceneArrays& arrays, std::size_t frames) {
   if (!maps) return;
@@ -207,6 +207,7 @@ void copy_maps(const DenseMaps* maps, SceneArrays& arrays, std::size_t frames) {
   }
 }
 
+void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points, Report& report) {
   report.cloud_source = plan.source == CloudSource::depth ? "depth" : "point head";
   report.filters = scene.filters;
   report.conf_threshold = scene.conf_threshold;
@@ -215,8 +216,8 @@ void copy_maps(const DenseMaps* maps, SceneArrays& arrays, std::size_t frames) {
 }
 
 /// Writes the report with the seconds up to now, and publishes all files.
-void finish(const RunPlan& plan, bool has_cloud, const StageTimes& times, const Events& events,
-            StagedFiles& files, Reconstruction& result) {
+void finish(const RunPlan& plan, bool has_cloud, const PageContent* page, const StageTimes& times,
+            const Events& events, StagedFiles& files, Reconstruction& result) {
   const OutputPaths& paths = plan.outputs.paths;
   const DeviceMemory peak = peak_device_memory(plan.model.options.device);
   result.report.peak_device_bytes = peak.tensors;
@@ -225,6 +226,7 @@ void finish(const RunPlan& plan, bool has_cloud, const StageTimes& times, const 
   result.report.total_seconds = times.total();
   if (paths.report)
     files.write(*paths.report, [&](const auto& place) { write_report(place, result.report); });
+  if (page) files.write(*paths.page, [&](const auto& place) { write_page(place, result.report, *page); });
   events.check_stop();
   files.commit();
   const auto wrote = [&](const std::optional<std::filesystem::path>& path, Output what) {
@@ -235,6 +237,7 @@ void finish(const RunPlan& plan, bool has_cloud, const StageTimes& times, const 
   if (!result.cameras.empty()) wrote(paths.trajectory, Output::trajectory);
   wrote(paths.report, Output::report);
   wrote(paths.picture, Output::picture);
+  wrote(paths.page, Output::page);
   wrote(paths.predictions, Output::predictions);
   const ExportPlan& exports = plan.outputs.exports;
   for (const auto* path : {&exports.colmap, &exports.nerfstudio, &exports.kitti, &exports.glb, &exports.depth,
@@ -320,6 +323,11 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 
   result.cameras =
       frame_cameras(frames, sink.cameras(), scene ? scene->built.mean_confidence : std::vector<double>());
+  const SceneView view{plan, frames, sink.builder(), scene ? &scene->cloud : nullptr, result.cameras, events};
+  if (sink.builder() || plan.outputs.paths.report) {
+    result.report.health = health_of(view, result.tracks);
+    times.count("health");
+  }
   const auto cloud = write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, files);
   sink.finish_predictions();
   times.count("write");

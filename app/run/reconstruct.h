@@ -15,7 +15,7 @@
 
 namespace vggt {
 
-enum class Output { cloud, cameras, trajectory, report, picture, predictions, exported };
+enum class Output { cloud, cameras, trajectory, report, picture, page, predictions, exported };
 
 /// A file, or a folder, that a run wrote, and what it holds.
 struct WrittenFile {
