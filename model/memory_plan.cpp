@@ -53,13 +53,14 @@ struct Choice {
 
 /// Tokens, or merged rows, of a global block's attention.
 int64_t attended_rows(const MemoryRequest& r, const Sizes& z) {
-  if (!r.merge || r.merge->start > 0) return z.S * z.P;
-  const MergeCounts counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
-  return counts.most_merged > 0 ? counts.most_rows() : z.S * z.P;
+  if (!r.merge || r.merge->start > 0) return z.all * z.P;
+  const MergeCounts counts = merge_counts(z.all, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  return counts.most_merged > 0 ? counts.most_rows() : z.all * z.P;
 }
 
 StreamShape stream_shape(const MemoryRequest& r, const Sizes& z) {
-  return {attended_rows(r, z), r.config.num_heads, z.C / r.config.num_heads, z.operand};
+  const int64_t D = z.C / r.config.num_heads;
+  return {attended_rows(r, z), z.own / D, D, z.operand};
 }
 
 Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
@@ -104,10 +105,11 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   if (s.residual == place) bytes += 2 * z.S * z.P * z.C * z.state;
   if (s.maps == place) bytes += map_bytes(r, z, r.config.depth);
   // Merged q, k and v wait on the host, wherever those of an exact block lie.
-  const bool merges = attended_rows(r, z) < z.S * z.P;
-  if (s.qkv == place && !merges) bytes += z.S * z.P * 4 * z.C * z.operand;
+  const bool merges = attended_rows(r, z) < z.all * z.P;
+  if (s.qkv == place && !merges)
+    bytes += (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
   if (s.qkv != Place::device && place == Place::host && merges)
-    bytes += attended_rows(r, z) * 3 * z.C * z.operand;
+    bytes += attended_rows(r, z) * 3 * z.own * z.operand;
   if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
   return bytes;
 }
@@ -150,7 +152,7 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
   if (s.qkv != Place::device) {
     // Attention takes what the others leave it, within what serves it.
     const int64_t held = plan.weight_bytes + held_bytes(r, z, s);
-    const int64_t most = z.S * z.P * 5 * z.C * z.operand;
+    const int64_t most = z.all * z.P * 5 * z.own * z.operand;
     s.attention_bytes = std::clamp<int64_t>((r.gpu ? r.budget.device : r.budget.host) - held, 0, most);
     try {
       s.attention_bytes = plan_blocked(stream_shape(r, z), s.attention_bytes).device_bytes;
@@ -160,7 +162,7 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
   }
   if (r.heads.tracks && r.query_points > 0) {
     const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
-    plan.pinned_bytes = (z.S - std::min(z.S, plan.track.device_bytes / frame)) * frame;
+    plan.pinned_bytes = (z.all - std::min(z.all, plan.track.device_bytes / frame)) * frame;
   }
   plan.stages = stage_memory(r, z, plan);
   if (r.gpu && r.frames_per_chunk == 0) shrink_dense_chunks(r, z, plan);
@@ -207,7 +209,7 @@ void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
   const int64_t layers = kept.empty() ? 1 : *kept.rbegin() + 1;
   const int64_t residual = z.S * z.P * z.C * z.state, maps = map_bytes(r, z, r.config.depth);
   const bool merges =
-      r.merge && merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge).most_merged > 0;
+      r.merge && merge_counts(z.all, z.rows, z.columns, r.config.special_tokens(), *r.merge).most_merged > 0;
   const auto count = [](Traffic& t, Place place, int64_t in, int64_t out) {
     if (place == Place::device) return;
     t.to_device += in;

@@ -7,6 +7,7 @@
 
 #include "model/heads/head_constants.h"
 #include "model/layers/work_sizes.h"
+#include "model/ranks/shares.h"
 
 namespace vggt {
 namespace {
@@ -25,10 +26,12 @@ int64_t state_bytes(Precision precision) {
 }  // namespace
 
 Sizes::Sizes(const MemoryRequest& r)
-    : S(r.frames),
+    : S(Shares{r.frames, r.ranks}.most()),
       H(r.height),
       W(r.width),
       C(r.config.embed_dim),
+      all(r.frames),
+      own(Shares{r.config.num_heads, r.ranks}.most() * (C / r.config.num_heads)),
       rows(r.height / r.config.patch_size),
       columns(r.width / r.config.patch_size),
       P(r.config.special_tokens() + rows * columns),
@@ -170,8 +173,40 @@ Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
           {"its parts", product_part_bytes(r, z.state, std::min(s.keep_frames, z.S) * z.P, 2 * z.C)}};
 }
 
+/// What a rank sends of two pieces of frames while it projects the second one.
+MemoryTerm sent_terms(const Sizes& z, const Schedule& s, int64_t parts) {
+  const int64_t piece = std::min(z.S, s.pass_frames) * z.P;
+  return {"pieces for other ranks", 2 * piece * parts * (z.C - z.own) * z.operand};
+}
+
+/// exact_terms() of one of several ranks.
+Terms ranked_exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t n = z.S * z.P, N = z.all * z.P, piece = std::min(z.S, s.pass_frames) * z.P;
+  const MemoryTerm norm{"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand},
+      sent = sent_terms(z, s, 3);
+  const MemoryTerm returned{"outputs of other heads", 2 * n * z.C * z.operand};
+  if (s.qkv != Place::device) {
+    const MemoryTerm pieces{"pieces of q, k, v of own heads", 3 * r.ranks * piece * 3 * z.own * z.operand};
+    return largest({{pieces, sent, norm},
+                    {{"streamed attention", s.attention_bytes}},
+                    {{"pieces of the output", 4 * r.ranks * piece * z.own * z.operand}, returned}});
+  }
+  if (r.config.num_heads % r.ranks == 0) {
+    const MemoryTerm qkv{"q, k, v of own heads", N * 3 * z.own * z.operand},
+        mixed{"attention's output", N * z.own * z.operand};
+    return largest({{qkv, sent, norm},
+                    {qkv, mixed, {"parts of q, k, v", N * z.own * attention_part_bytes(r, z.operand)}},
+                    {mixed, returned}});
+  }
+  return {{"queries", n * z.C * z.operand},
+          {"keys and values", 4 * n * z.C * z.operand},
+          {"states", 2 * n * (z.C + 2 * r.config.num_heads) * z.state},
+          {"parts of q, k, v", n * z.C * attention_part_bytes(r, z.operand)}};
+}
+
 /// Attention's steps of a global block over `rows` rows: q, k, v and what comes out.
 Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  if (r.ranks > 1) return ranked_exact_terms(r, z, s);
   const int64_t N = z.S * z.P, piece = s.pass_frames * z.P;
   const Terms project = block_terms(r, piece, z.C, z.operand, false);
   if (s.qkv != Place::device) {
@@ -192,23 +227,26 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
   const int64_t piece = std::min(N, s.pass_frames * z.P), rows = std::min(piece, block_rows(z.C));
   const int64_t score_operand = r.gpu ? z.operand : z.state;
   const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
-      values{"q, k or v", N * z.C * z.operand},
-      merged{"merged q, k, v", streams ? 0 : M * 3 * z.C * z.operand},
+      values{"q, k or v", N * z.own * z.operand},
+      merged{"merged q, k, v", streams ? 0 : M * 3 * z.own * z.operand},
       norm{"norm of a piece of rows", rows * z.C * z.operand},
-      mixed{"attention's output", M * z.C * z.operand};
+      mixed{"attention's output", M * z.own * z.operand},
+      sent = r.ranks > 1 ? sent_terms(z, s, 1) : MemoryTerm{"nothing for other ranks", 0},
+      projection{"its projection", r.ranks > 1 ? (M + 3 * M / r.ranks) * z.C * z.operand : mixed.bytes};
   const int64_t width = metric_width(*r.merge, z.C);
   const MemoryTerm narrow{"a narrower metric", width < z.C ? piece * width * 2 * score_operand : 0};
-  return largest({{{"destinations' metric", d * width * score_operand},
-                   {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
-                   narrow,
-                   {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
-                  {plan, values, merged, norm, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
-                  {plan, values, {"merged tokens and v of them", 2 * M * z.C * z.operand}},
-                  {plan, values, merged, {"their means", M * z.C * z.operand + 8 * (N + M)}},
-                  {plan, merged, mixed,
-                   streams ? MemoryTerm{"streamed attention", s.attention_bytes}
-                           : MemoryTerm{"parts of q, k, v", M * z.C * attention_part_bytes(r, z.operand)}},
-                  {plan, mixed, {"its projection", mixed.bytes}}});
+  return largest(
+      {{{"destinations' metric", d * width * score_operand},
+        {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
+        narrow,
+        {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
+       {plan, values, merged, norm, sent, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
+       {plan, values, {"merged tokens and v of them", 2 * M * z.own * z.operand}},
+       {plan, values, merged, {"their means", M * z.own * z.operand + 8 * (N + M)}},
+       {plan, merged, mixed,
+        streams ? MemoryTerm{"streamed attention", s.attention_bytes}
+                : MemoryTerm{"parts of q, k, v", M * z.own * attention_part_bytes(r, z.operand)}},
+       {plan, mixed, projection}});
 }
 
 /// The finishing half of a block on one piece of frames.
@@ -253,7 +291,7 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
   const std::set<int64_t> kept = kept_layers(r.config, r.heads);
   const int64_t last = kept.empty() ? 0 : *kept.rbegin();
   std::optional<MergeCounts> counts;
-  if (r.merge) counts = merge_counts(z.S, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  if (r.merge) counts = merge_counts(z.all, z.rows, z.columns, r.config.special_tokens(), *r.merge);
   Terms frame, global;
   for (int64_t layer = 0; layer <= last; ++layer) {
     const bool keeps = kept.contains(layer),
@@ -283,9 +321,9 @@ Terms waiting_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, i
 StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
   constexpr int64_t kVectors = 11;
-  Terms head = {{"vectors of all frames", kVectors * z.S * 2 * z.C * z.state}};
+  Terms head = {{"vectors of all frames", kVectors * z.all * 2 * z.C * z.state}};
   if (r.weights_on_host) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
-  head = joined(head, block_terms(r, z.S, 2 * z.C, z.state, true));
+  head = joined(head, block_terms(r, z.all, 2 * z.C, z.state, true));
   return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};
 }
 
@@ -326,10 +364,10 @@ StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan
       joined(joined(held, {maps}), dense_terms(r, z, s.dense_frames, r.config.track_features, 0));
   const int64_t frame_volume = Q * (z.H / kTrackStride) * (z.W / kTrackStride);  // correlations of one frame
   const int64_t volume =
-      std::min(z.S * frame_volume, std::max(plan.track.correlation_elements, frame_volume));
-  const int64_t from_host = std::min(plan.track.host_frames, z.S - on_device);
+      std::min(z.all * frame_volume, std::max(plan.track.correlation_elements, frame_volume));
+  const int64_t from_host = std::min(plan.track.host_frames, z.all - on_device);
   const MemoryTerm correlation{"correlations of all frames",
-                               z.S * Q * r.config.track_corr_levels * kCorrelationWindow * z.state};
+                               z.all * Q * r.config.track_corr_levels * kCorrelationWindow * z.state};
   const Terms correlate = {maps,
                            {"feature maps from the host", from_host * frame},
                            correlation,
@@ -337,7 +375,7 @@ StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan
   // The second product of a block's MLP: the transformer's input and its transform, x, norm1(x), the sum,
   // norm2 of that sum, the hidden layer, the output.
   constexpr int64_t kTensors = 6 + 4 + 1;  // of `hidden` numbers a token
-  const int64_t tokens = (Q + kVirtualTracks) * z.S;
+  const int64_t tokens = (Q + kVirtualTracks) * z.all;
   const Terms update = {maps,
                         correlation,
                         {"update transformer", kTensors * tokens * hidden * z.state},
@@ -359,7 +397,10 @@ std::vector<StageMemory> stage_memory(const MemoryRequest& r, const Sizes& z, co
   if (heads.camera) stages.push_back(camera_stage(r, z, s));
   int64_t done = 0;
   const auto dense = [&](const char* stage, int64_t outputs) {
-    const Terms waiting = joined(waiting_terms(r, z, s, done++), pieces_of_maps(r, z, s));
+    Terms waiting = joined(waiting_terms(r, z, s, done++), pieces_of_maps(r, z, s));
+    if (r.ranks > 1)
+      waiting.push_back(
+          {"chunks of other ranks", 2 * r.ranks * s.dense_frames * z.H * z.W * outputs * z.state});
     stages.push_back(
         {stage, joined(waiting, dense_terms(r, z, s.dense_frames, r.config.dpt_features, outputs)), {}});
   };
@@ -367,7 +408,7 @@ std::vector<StageMemory> stage_memory(const MemoryRequest& r, const Sizes& z, co
   if (heads.points) dense("point_head", 4);
   if (heads.tracks && r.query_points > 0) {
     const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
-    stages.push_back(track_stage(r, z, plan, std::min(z.S, plan.track.device_bytes / frame)));
+    stages.push_back(track_stage(r, z, plan, std::min(z.all, plan.track.device_bytes / frame)));
   }
   return stages;
 }

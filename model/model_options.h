@@ -13,6 +13,7 @@
 namespace vggt {
 
 class AttentionTuner;  // attention/tune/autotune.h
+class Group;           // model/ranks/group.h
 
 /// Where a run keeps what it has finished, so that a later one of the same model and frames goes on from
 /// there: after the trunk what the heads read, inside it the tokens after a layer.
@@ -27,6 +28,10 @@ struct RunOptions {
   MemoryBudget budget = {};                // that the run keeps, by plan_memory()
   int plans_passed = 0;  // it begins with a smaller plan than the first that fits, by so many
   std::optional<CheckpointOptions> checkpoints = {};
+  /// Of a run that several ranks make together, each with a model of the same weights: rank 0 reads the frames
+  /// and hands out the results; the others need the frames' number and size alone. No checkpoints, and memory
+  /// that runs out ends the run. It must outlive the run.
+  Group* group = nullptr;
 };
 
 /// How a model is loaded and run. On a GPU, LibTorch's own products in fp32 follow a setting of the process:

@@ -1,6 +1,7 @@
 #include "model/network_run.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -13,6 +14,12 @@ namespace {
 
 at::Tensor to_cpu(const at::Tensor& x) {
   return x.to(at::kCPU).contiguous();
+}
+
+/// Of what enters and leaves the heads.
+template <class Network>
+at::TensorOptions head_options(const Network& net) {
+  return at::TensorOptions().device(net.options.device).dtype(head_kind(net.options.precision).state);
 }
 
 /// What a checkpoint's tensors depend on, beside the weights and the pixels.
@@ -41,6 +48,9 @@ Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequ
       plans_passed_(options.plans_passed),
       sink_(sink),
       observer_(observer),
+      group_(options.group),
+      shares_{frames.frames, request.ranks},
+      S_(shares_.count(group_ ? group_->rank() : 0)),
       kept_(kept_layers(net.config, net.options.heads)),
       keep_([this](int64_t layer, int64_t first, const at::Tensor& tokens) { keep(layer, first, tokens); }) {
   if (!plan_.fits) throw std::invalid_argument(budget_refusal(request, plan_));
@@ -114,15 +124,14 @@ bool Vggt::Run::take_less_of_host(const std::string& stage) {
 
 /// What takes the trunk's output.
 void Vggt::Run::open_heads() {
-  const auto options =
-      at::TensorOptions().device(net_.options.device).dtype(head_kind(net_.options.precision).state);
+  const at::TensorOptions options = head_options(net_);
   const auto maps = [&](std::unique_ptr<PatchMaps>& place, const DptHead& head, const char* name) {
     if (!place)
-      place = std::make_unique<PatchMaps>(head, name, request_, net_.config, plan_.schedule, options);
+      place = std::make_unique<PatchMaps>(head, name, S_, frames_.height, frames_.width, net_.config,
+                                          plan_.schedule, options);
   };
   if (net_.camera_head && !camera_tokens_.defined())
-    camera_tokens_ =
-        FrameTensor({frames_.frames, 2 * net_.config.embed_dim}, options, Place::device, frames_.frames);
+    camera_tokens_ = FrameTensor({S_, 2 * net_.config.embed_dim}, options, Place::device, S_);
   if (net_.depth_head && !depth_) depth_ = net_.depth_head->open();
   if (net_.point_head && !points_) points_ = net_.point_head->open();
   if (net_.track_head && request_.query_points > 0 && !tracks_) tracks_ = net_.track_head->open();
@@ -135,7 +144,8 @@ void Vggt::Run::trunk() {
   open_heads();
   const bool finished = checkpoint_ && checkpoint_->layers() == layers();
   if (!finished && !trunk_)
-    trunk_.emplace(*net_.aggregator, frames_, kept_, request_.merge, keep_, plan_.schedule, observer_);
+    trunk_.emplace(*net_.aggregator, frames_, kept_, request_.merge, keep_, plan_.schedule, observer_,
+                   group_);
   if (!restored_) restore();
   if (finished) return report_progress(observer_, "aggregator", layers(), layers());
   trunk_->run(!checkpoint_ ? std::function<void(int64_t)>() : [this](int64_t done) {
@@ -175,62 +185,151 @@ void Vggt::Run::save(int64_t done) {
   saved_ = std::chrono::steady_clock::now();
 }
 
+/// Of all frames [S,2C], on the rank that hands out the results.
+at::Tensor Vggt::Run::all_camera_tokens() const {
+  const at::Tensor& own = camera_tokens_.whole();
+  if (!group_) return own;
+  std::vector<at::Tensor> outs(static_cast<size_t>(shares_.parts)), ins = outs;
+  at::Tensor all;
+  if (hands_out()) {
+    all = at::empty({shares_.total, own.size(1)}, own.options());
+    all.narrow(0, 0, S_).copy_(own);
+    for (int64_t rank = 1; rank < shares_.parts; ++rank)
+      outs[static_cast<size_t>(rank)] = all.narrow(0, shares_.begin(rank), shares_.count(rank));
+  } else {
+    ins[0] = own;
+  }
+  group_->exchange(std::move(outs), std::move(ins))->wait();
+  return all;
+}
+
 void Vggt::Run::camera() {
   if (!camera_tokens_.defined()) return;
-  const at::Tensor pose =
-      to_cpu(net_.camera_head->open()->forward(camera_tokens_.whole(), observer_));  // [S,9]
+  const at::Tensor tokens = all_camera_tokens();
+  if (!hands_out()) return;
+  const at::Tensor pose = to_cpu(net_.camera_head->open()->forward(tokens, observer_));  // [S,9]
   const CameraMatrices matrices = camera_matrices(pose, frames_.height, frames_.width);
   if (sink_.cameras) hand_out([&] { sink_.cameras({pose, matrices.extrinsic, matrices.intrinsic}); });
+}
+
+/// The chunks of all ranks, from `begin` of their shares on, on the rank that hands them out; none on the
+/// others. own: undefined where this rank has no frames left.
+std::vector<Vggt::Run::Chunk> Vggt::Run::gather(int64_t begin, int64_t step, DenseOutput own,
+                                                bool is_depth) const {
+  if (!group_) return {{begin, std::move(own)}};
+  const size_t ranks = static_cast<size_t>(shares_.parts);
+  std::vector<Chunk> chunks;
+  std::vector<at::Tensor> values(ranks), confidence(ranks), none(ranks);
+  if (!hands_out()) {
+    values[0] = own.values;
+    confidence[0] = own.confidence;
+    group_->exchange(none, values)->wait();
+    group_->exchange(none, confidence)->wait();
+    return chunks;
+  }
+  const at::TensorOptions options = head_options(net_);
+  if (own.values.defined()) chunks.push_back({begin, std::move(own)});
+  for (int64_t rank = 1; rank < shares_.parts; ++rank) {
+    const int64_t count = std::clamp<int64_t>(shares_.count(rank) - begin, 0, step);
+    if (count == 0) continue;
+    std::vector<int64_t> shape = {count, frames_.height, frames_.width};
+    const auto i = static_cast<size_t>(rank);
+    confidence[i] = at::empty(shape, options);
+    if (!is_depth) shape.push_back(3);
+    values[i] = at::empty(shape, options);
+    chunks.push_back({shares_.begin(rank) + begin, {values[i], confidence[i]}});
+  }
+  group_->exchange(values, none)->wait();
+  group_->exchange(confidence, none)->wait();
+  return chunks;
 }
 
 /// Lets go of the head and what it reads. A GPU computes the next frames while the sink takes the last ones.
 void Vggt::Run::dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<PatchMaps>& maps,
                       const char* stage, bool is_depth) {
   if (!head) return;
-  const int64_t S = frames_.frames;
   const DptPlaces places = head->places(frames_.height, frames_.width);
+  struct Round {
+    int64_t end = 0;  // of what the rank with most frames has done
+    std::vector<Chunk> chunks;
+  };
   const auto predict = [&](int64_t first) {
-    const int64_t count = std::min(plan_.schedule.dense_frames, S - first);
-    const at::Tensor raw = head->forward(maps->take(first, count), frames_.height, frames_.width, places);
-    return is_depth ? activate_depth(raw) : activate_points(raw);
+    const int64_t step = std::min(plan_.schedule.dense_frames, shares_.most() - first),
+                  count = std::min(step, S_ - first);  // 0 where other ranks have one more
+    DenseOutput own;
+    if (count > 0) {
+      const at::Tensor raw = head->forward(maps->take(first, count), frames_.height, frames_.width, places);
+      own = is_depth ? activate_depth(raw) : activate_points(raw);
+    }
+    return Round{first + step, gather(first, step, std::move(own), is_depth)};
   };
   const auto& take = is_depth ? sink_.depth : sink_.points;
-  std::optional<DenseOutput> next;
-  HostCopy values, confidence;
-  while (dense_done_ < S) {
-    report_progress(observer_, stage, dense_done_, S);
-    if (!next) next = predict(dense_done_);
-    const int64_t end = dense_done_ + next->values.size(0);
-    values.start(next->values);
-    confidence.start(next->confidence);
-    next.reset();
-    if (end < S && net_.options.device.is_cuda()) next = predict(end);
-    DensePrediction prediction;
-    prediction.first_frame = dense_done_;
-    (is_depth ? prediction.depth : prediction.world_points) = values.finish();
-    (is_depth ? prediction.depth_conf : prediction.world_points_conf) = confidence.finish();
-    if (take) hand_out([&] { take(prediction); });
+  Round next;  // none where it ends at 0
+  std::deque<std::pair<HostCopy, HostCopy>> copies(static_cast<size_t>(shares_.parts));
+  while (dense_done_ < shares_.most()) {
+    report_progress(observer_, stage, std::min(dense_done_ * shares_.parts, shares_.total), shares_.total);
+    if (next.end == 0) next = predict(dense_done_);
+    const int64_t end = next.end;
+    std::vector<int64_t> firsts;
+    for (const Chunk& chunk : next.chunks) {
+      copies[firsts.size()].first.start(chunk.output.values);
+      copies[firsts.size()].second.start(chunk.output.confidence);
+      firsts.push_back(chunk.first);
+    }
+    next = {};
+    if (end < shares_.most() && net_.options.device.is_cuda()) next = predict(end);
+    for (size_t i = 0; i < firsts.size(); ++i) {
+      DensePrediction prediction;
+      prediction.first_frame = firsts[i];
+      (is_depth ? prediction.depth : prediction.world_points) = copies[i].first.finish();
+      (is_depth ? prediction.depth_conf : prediction.world_points_conf) = copies[i].second.finish();
+      if (take) hand_out([&] { take(prediction); });
+    }
     dense_done_ = end;
   }
   dense_done_ = 0;
   maps.reset();
   head.reset();
-  report_progress(observer_, stage, S, S);
+  report_progress(observer_, stage, shares_.total, shares_.total);
 }
 
+/// Rank 0 of a group computes all tracks, from what the others send it.
 void Vggt::Run::tracks(const at::Tensor& query_points) {
   if (!tracks_) return;
-  const int64_t S = frames_.frames;
-  FeaturePyramid pyramid = tracks_->make_pyramid(S, plan_.track);
-  for (int64_t first = 0; first < S; first += plan_.schedule.dense_frames) {
-    report_progress(observer_, "track_head", 0,
-                    TrackHead::kIterations);  // where an observer may stop the run
-    const int64_t count = std::min(plan_.schedule.dense_frames, S - first);
-    tracks_->add_frames(pyramid, first, track_maps_->take(first, count), frames_.height, frames_.width);
+  const int64_t S = shares_.total;
+  std::optional<FeaturePyramid> pyramid;
+  if (hands_out()) pyramid = tracks_->make_pyramid(S, plan_.track);
+  const int64_t most = plan_.schedule.dense_frames;
+  for (int64_t rank = 0; rank < shares_.parts; ++rank) {
+    for (int64_t first = 0; first < shares_.count(rank); first += most) {
+      report_progress(observer_, "track_head", 0,
+                      TrackHead::kIterations);  // where an observer may stop the run
+      const auto maps = patches_of(rank, first, std::min(most, shares_.count(rank) - first));
+      if (pyramid)
+        tracks_->add_frames(*pyramid, shares_.begin(rank) + first, maps, frames_.height, frames_.width);
+    }
   }
-  const TrackHead::Tracks tracks = tracks_->forward(pyramid, query_points, plan_.track, observer_);
+  if (!pyramid) return;
+  const TrackHead::Tracks tracks = tracks_->forward(*pyramid, query_points, plan_.track, observer_);
   const TrackPrediction prediction{to_cpu(tracks.track), to_cpu(tracks.vis), to_cpu(tracks.conf)};
   if (sink_.tracks) hand_out([&] { sink_.tracks(prediction); });
+}
+
+/// What the tracker reads of frames of a rank, counted from its first, on the rank that hands out the
+/// results.
+std::array<at::Tensor, 4> Vggt::Run::patches_of(int64_t rank, int64_t first, int64_t count) {
+  if (!group_) return track_maps_->take(first, count);
+  std::array<at::Tensor, 4> patches;
+  const bool own = group_->rank() == rank;
+  if (own) patches = track_maps_->take(first, count);
+  if (rank == 0) return patches;
+  for (size_t level = 0; level < 4; ++level) {
+    std::vector<at::Tensor> outs(static_cast<size_t>(shares_.parts)), ins = outs;
+    if (own) ins[0] = patches[level].contiguous();
+    if (hands_out()) outs[static_cast<size_t>(rank)] = patches[level] = track_maps_->blank(level, count);
+    group_->exchange(std::move(outs), std::move(ins))->wait();
+  }
+  return patches;
 }
 
 }  // namespace vggt

@@ -11,6 +11,8 @@
 #include "model/checkpoint.h"
 #include "model/network.h"
 #include "model/patch_maps.h"
+#include "model/ranks/group.h"
+#include "model/ranks/shares.h"
 #include "model/trunk/trunk_run.h"
 
 namespace vggt {
@@ -55,6 +57,15 @@ class Vggt::Run {
   void save(int64_t layers);
   void dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<PatchMaps>& maps, const char* stage,
              bool is_depth);
+  bool hands_out() const { return !group_ || group_->rank() == 0; }
+  at::Tensor all_camera_tokens() const;
+  /// What a dense head says of frames from `first` on.
+  struct Chunk {
+    int64_t first = 0;
+    DenseOutput output;
+  };
+  std::vector<Chunk> gather(int64_t begin, int64_t step, DenseOutput own, bool is_depth) const;
+  std::array<at::Tensor, 4> patches_of(int64_t rank, int64_t first, int64_t count);
   std::array<PatchMaps*, 3> all_maps() const {
     return {depth_maps_.get(), point_maps_.get(), track_maps_.get()};
   }
@@ -66,11 +77,14 @@ class Vggt::Run {
   int plans_passed_;
   const Sink& sink_;
   const Observer& observer_;
+  Group* const group_;   // or null
+  const Shares shares_;  // of the frames
+  const int64_t S_;      // the rank's
   const std::set<int64_t> kept_;
   const KeepTokens keep_;
   std::shared_ptr<const DptHead> depth_, points_;
   std::shared_ptr<const TrackHead> tracks_;
-  FrameTensor camera_tokens_;  // [S,2C], resident
+  FrameTensor camera_tokens_;  // [S,2C] of the rank's frames, resident
   std::unique_ptr<PatchMaps> depth_maps_, point_maps_, track_maps_;
   std::optional<TrunkRun> trunk_;
   std::optional<Checkpoint> checkpoint_;

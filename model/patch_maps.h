@@ -5,20 +5,21 @@
 
 #include "model/checkpoint.h"
 #include "model/heads/dpt_head.h"
-#include "model/memory_plan.h"
+#include "model/schedule.h"
 #include "model/trunk/frame_tensor.h"
 
 namespace vggt {
 
-/// What a dense head has projected of the layers that it reads, of all frames.
+/// What a dense head has projected of the layers that it reads, of all frames of a rank.
 class PatchMaps {
  public:
-  PatchMaps(const DptHead& head, const std::string& name, const MemoryRequest& sizes, const Config& config,
-            const Schedule& schedule, const at::TensorOptions& options)
+  /// Of `frames` frames of this size in pixels.
+  PatchMaps(const DptHead& head, const std::string& name, int64_t frames, int64_t height, int64_t width,
+            const Config& config, const Schedule& schedule, const at::TensorOptions& options)
       : head_(head),
         name_(name),
-        frames_(sizes.frames),
-        patches_((sizes.height / config.patch_size) * (sizes.width / config.patch_size)),
+        frames_(frames),
+        patches_((height / config.patch_size) * (width / config.patch_size)),
         layers_(config.intermediate_layers),
         schedule_(&schedule),
         options_(options) {}
@@ -55,6 +56,10 @@ class PatchMaps {
     std::array<at::Tensor, 4> patches;
     for (size_t level = 0; level < 4; ++level) patches[level] = maps_[level].take(first, count);
     return patches;
+  }
+  /// Room for what take() gives of one level.
+  at::Tensor blank(size_t level, int64_t count) const {
+    return at::empty({count, patches_, head_.channels(level)}, options_);
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "attention/stream/out_of_memory.h"
 #include "model/network.h"
 #include "model/network_run.h"
+#include "model/ranks/group.h"
 
 namespace vggt {
 namespace {
@@ -23,6 +24,14 @@ void free_reserve([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
 #endif
+}
+
+void check_group(const Group& group, const RunOptions& options, const FrameProvider& frames) {
+  if (options.checkpoints) throw std::invalid_argument("several ranks keep no checkpoints");
+  if (frames.frames < group.ranks()) {
+    throw std::invalid_argument("frames: " + std::to_string(frames.frames) + " are fewer than the " +
+                                std::to_string(group.ranks()) + " ranks that share them");
+  }
 }
 
 }  // namespace
@@ -86,6 +95,8 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
   request.query_points = with_tracks ? query_points.size(0) : 0;
   request.merge = options.merge;
   request.checkpoints = options.checkpoints.has_value();
+  if (options.group) check_group(*options.group, options, frames);
+  request.ranks = options.group ? options.group->ranks() : 1;
   request.budget = options.budget;
   Run run(net, frames, request, options, sink, observer);
   const auto stage = [&](const char* name, const auto& work) {
@@ -96,7 +107,7 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
       try {
         return work();
       } catch (const std::exception& error) {
-        if (run.sink_failed() || !is_out_of_memory(error)) throw;
+        if (options.group || run.sink_failed() || !is_out_of_memory(error)) throw;
         free_reserve(net.options.device);
         smaller =
             request.gpu && is_out_of_host_memory(error) ? run.take_less_of_host(name) : run.take_less(name);

@@ -33,22 +33,27 @@ ROOMS = {
     "model:floor": "attention:floor",
     "model/state": "model:floor",
     "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",
-    "model/trunk": "io/files model:floor model/state model/layers attention:floor attention/stream",
+    "model/ranks": "",
+    "model/trunk": "io/files model:floor model/state model/layers model/ranks attention:floor attention attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
-    "model": "io/files model:floor model/state model/layers model/trunk model/heads attention:floor attention/cuda "
-             "attention/stream",
+    "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
+             "attention/cuda attention/stream",
     "app/events": "",
     "app/options": "io/files",
     "app/scene": "io/files io/scene io/frames",
     "app/adjust": "app/events app/scene io/scene io/frames",
     "app/eval": "app/events app/scene io/files io/frames io/scene",
-    "app/report": "app/options app/scene io/files io/scene",
+    "app/health": "app/scene io/files io/frames io/scene",
+    "app/report": "app/options app/scene app/health io/files io/frames io/scene",
     "app/export": "app/options app/scene app/report io/files io/frames io/scene",
-    "app/run": "app/events app/options app/scene app/adjust app/report app/export io/files io/frames io/scene io/weights "
-               "attention:floor attention/tune model:floor model/state model",
-    "app/cli": "app/events app/options app/scene app/eval app/report app/run io/files io/weights model:floor model "
-               "attention/bench",
-    "app": "app/cli io/frames",
+    "app/run": "app/events app/options app/scene app/adjust app/health app/report app/export io/files io/frames io/scene io/weights "
+               "attention:floor attention/tune model:floor model/state model/ranks model",
+    "app/batch": "app/events app/options app/report app/run io/files io/frames",
+    "app/cli": "app/events app/options app/scene app/eval app/report app/run app/batch io/files io/weights model:floor "
+               "model attention/bench",
+    "app/api": "app/options app/events app/run app/cli io/files io/frames io/scene io/weights",
+    "app/python": "app/api",
+    "app": "app/cli app/run io/frames",
 }
 
 
@@ -83,7 +88,7 @@ def main(root):
         folder, _, name = stem.rpartition("/")
         words = name.split("_")
         names = ["_".join(words[:n]) for n in range(1, len(words) + 1)] + ["_".join(words[n:]) for n in range(len(words))]
-        if file.suffix == ".cpp" and stem != "app/main" and not any(f"{folder}/{n}" in headers for n in names):
+        if file.suffix == ".cpp" and stem not in ("app/main", "app/python/core") and not any(f"{folder}/{n}" in headers for n in names):
             problems.append(f"{stem}.cpp has no header of its name, nor one that its name begins or ends with")
     print("\n".join(problems) or f"{len(files)} files in {len(ROOMS)} rooms: every include is allowed")
     return 1 if problems else 0

@@ -74,6 +74,28 @@ void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& r
   project_rows(out, qkv_.outputs(part * spec_.dim, spec_.dim), rows);
 }
 
+void Block::project_heads_into(const std::vector<HeadsPlace>& places, const at::Tensor& rows,
+                               const Rope* rope) const {
+  const int64_t R = rows.size(0), D = spec_.dim / spec_.heads, most = std::min(R, block_rows(spec_.dim));
+  const at::Tensor memory = at::empty({most, spec_.dim}, rows.options().dtype(operand_type()));
+  std::vector<Linear> products;
+  for (const HeadsPlace& place : places)
+    products.push_back(qkv_.outputs(place.part * spec_.dim + place.first * D, place.out.size(1) * D));
+  in_pieces(R, most, [&](int64_t first, int64_t count) {
+    at::Tensor normed = memory.narrow(0, 0, count);
+    norm_rows(normed, rows.narrow(0, first, count), norm1_);
+    for (size_t i = 0; i < places.size(); ++i) {
+      at::Tensor part = places[i].out.view({R, -1}).narrow(0, first, count);
+      products[i].write(part, normed);
+    }
+  });
+  if (!rope || !qk_norm_) return;
+  for (const HeadsPlace& place : places) {
+    if (place.part < 2)
+      norm_rope_part_(place.out, place.part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm, rope);
+  }
+}
+
 void Block::merge_into(at::Tensor& means, int64_t part, at::Tensor& projected, const Rope* rope,
                        const at::Tensor& members, const at::Tensor& offsets) const {
   TORCH_CHECK(part == 0 || part == 1, "Block: expected part 0 or 1 for q or k, got ", part);
@@ -82,8 +104,9 @@ void Block::merge_into(at::Tensor& means, int64_t part, at::Tensor& projected, c
     const LayerNorm& norm = part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm;
     return norm_rope_mean_into(means, projected, norm.weight, norm.bias, norm.eps, *rope, members, offsets);
   }
-  at::Tensor rows = means.view({means.size(0), spec_.dim});  // [M,C]
-  segment_mean_into(rows, projected.view({-1, spec_.dim}), members, offsets);
+  const int64_t width = projected.size(1) * projected.size(2);
+  at::Tensor rows = means.view({means.size(0), width});  // [M,C]
+  segment_mean_into(rows, projected.view({-1, width}), members, offsets);
 }
 
 void Block::norm_into(at::Tensor& normed, const at::Tensor& rows) const {
@@ -121,7 +144,7 @@ at::Tensor Block::attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
     return x.unflatten(0, {B, R / B}).transpose(1, 2);  // [B,A,N,D]
   };
   const at::Tensor out = attention(heads(q), heads(k), heads(v), spec_.attention).out;  // [B,A,N,D]
-  return out.transpose(1, 2).reshape({R, spec_.dim});                                   // [B·N,C]
+  return out.transpose(1, 2).reshape({R, q.size(1) * q.size(2)});                       // [B·N,C]
 }
 
 template <class Work>

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "attention/attention_types.h"
 #include "model/layers/layer_norm.h"
@@ -44,9 +45,19 @@ class Block {
   /// q, k or v (part 0, 1 or 2) alone, into out [R,A,D], contiguous, operand type: neither normalised nor
   /// rotated yet.
   void project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows) const;
+  /// Some heads of q, k or v, and where they go.
+  struct HeadsPlace {
+    at::Tensor out;     // [R,heads,D], contiguous, operand type
+    int64_t part = 0;   // 0, 1, 2: q, k, v
+    int64_t first = 0;  // the first of the heads
+  };
+  /// Those of rows [R,C]. With a rope q and k are normalised and rotated, as project() does; without, they
+  /// are as project_part_into() leaves them.
+  void project_heads_into(const std::vector<HeadsPlace>& places, const at::Tensor& rows,
+                          const Rope* rope) const;
   /// Row r of means [M,A,D], operand type = the mean of what q or k (part 0 or 1) is of the tokens
   /// members[offsets[r]], ..., members[offsets[r + 1] - 1]. projected [N,A,D], of all tokens, may be
-  /// overwritten. means may be on the host.
+  /// overwritten. means may be on the host. A may be some of the heads.
   void merge_into(at::Tensor& means, int64_t part, at::Tensor& projected, const Rope* rope,
                   const at::Tensor& members, const at::Tensor& offsets) const;
   /// norm1 of rows [R,C] into normed [R,C], contiguous, operand type.
@@ -56,7 +67,7 @@ class Block {
 
   /// Mixes the tokens of each of B sequences: qkv [B·N,3,A,D] -> [B·N,C], operand type.
   at::Tensor attend(const at::Tensor& qkv, int64_t sequences) const;
-  /// The same of q, k and v [B·N,A,D] apart.
+  /// The same of q, k and v [B·N,A',D] apart, of any number of heads -> [B·N,A'·D].
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t sequences) const;
 
   /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].

@@ -9,12 +9,8 @@
 namespace vggt {
 namespace {
 
-/// Frames on the device, in [0,1] and the type of the tokens.
-at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
-                 const at::TensorOptions& options) {
-  const at::Tensor images = frames.get(first, count);  // [count,3,H,W]
-  TORCH_CHECK(images.sizes() == at::IntArrayRef({count, 3, frames.height, frames.width}), "frames: expected ",
-              at::IntArrayRef({count, 3, frames.height, frames.width}), ", got ", images.sizes());
+/// Frames in [0,1] and the type of the tokens.
+at::Tensor as_values(const at::Tensor& images, const at::TensorOptions& options) {
   const at::Tensor values = images.to(options.device()).to(options.dtype());
   return images.scalar_type() == at::kByte ? values / 255 : values;
 }
@@ -23,16 +19,21 @@ at::Tensor fetch(const FrameProvider& frames, int64_t first, int64_t count,
 
 TrunkRun::TrunkRun(const Aggregator& net, const FrameProvider& frames, const std::set<int64_t>& kept,
                    const std::optional<MergeOptions>& merge, const KeepTokens& keep, const Schedule& schedule,
-                   const Observer& observer)
+                   const Observer& observer, Group* group)
     : net_(net),
       frames_(frames),
       kept_(kept),
       keep_(keep),
       schedule_(schedule),
       observer_(observer),
+      group_(group),
+      shares_{frames.frames, group ? group->ranks() : 1},
+      heads_{net.config().num_heads, shares_.parts},
+      rank_(group ? group->rank() : 0),
+      first_(shares_.begin(rank_)),
       rows_(frames.height / net.config().patch_size),
       columns_(frames.width / net.config().patch_size),
-      S_(frames.frames),
+      S_(shares_.count(rank_)),
       P_(net.config().special_tokens() + rows_ * columns_),
       C_(net.config().embed_dim),
       A_(net.config().num_heads),
@@ -43,7 +44,7 @@ TrunkRun::TrunkRun(const Aggregator& net, const FrameProvider& frames, const std
   TORCH_CHECK(!kept.empty(), "TrunkRun: no layer is kept");
   if (!merge || merge->start > *kept.rbegin()) return;
   MergeLayout layout =
-      merge_layout(S_, rows_, columns_, net.config().special_tokens(), *merge, options_.device());
+      merge_layout(shares_.total, rows_, columns_, net.config().special_tokens(), *merge, options_.device());
   if (layout.most_merged == 0) return;  // exact then, as in the reference
   layout_ = std::move(layout);
   first_merged_ = merge->start;
@@ -68,11 +69,13 @@ void TrunkRun::change(const Schedule& schedule) {
   global_blocks_.keep(!schedule.stream_weights);
 }
 
-/// work(first, x) for pieces of frames, x [F,P,C] of the residual.
-template <class Work>
-void TrunkRun::pass(const Work& work) {
-  for (int64_t first = 0; first < S_; first += schedule_.pass_frames)
-    work(first, residual_.take(first, std::min(schedule_.pass_frames, S_ - first)));
+/// [count,3,H,W] as the provider has them.
+at::Tensor TrunkRun::fetch(int64_t first, int64_t count) const {
+  at::Tensor images = frames_.get(first, count);
+  TORCH_CHECK(images.sizes() == at::IntArrayRef({count, 3, frames_.height, frames_.width}),
+              "frames: expected ", at::IntArrayRef({count, 3, frames_.height, frames_.width}), ", got ",
+              images.sizes());
+  return images;
 }
 
 /// The same from frame done_ on, where work changes x, by a block and then no more. Half a piece's work does
@@ -115,13 +118,13 @@ Overlap TrunkRun::weights_overlap() const {
 
 FrameTensor& TrunkRun::go_on_after(int64_t layers) {
   make_residual();
-  embedded_ = S_;
+  embedded_ = shares_.most();
   layer_ = layers;
   return residual_;
 }
 
 void TrunkRun::run(const std::function<void(int64_t layers)>& after_layer) {
-  if (embedded_ < S_) embed();
+  if (embedded_ < shares_.most()) embed();
   const int64_t last = *kept_.rbegin();
   while (layer_ <= last) {
     report_progress(observer_, "aggregator", layer_, last + 1);
@@ -140,13 +143,18 @@ void TrunkRun::embed() {
   const int64_t special = net_.config().special_tokens();
   make_residual();
   BlockCursor blocks(net_.patch_embed().blocks(), options_.device(), !schedule_.stream_weights);
-  while (embedded_ < S_) {
-    report_progress(observer_, "patch_embed", embedded_, S_);
-    const int64_t count = std::min(schedule_.embed_frames, S_ - embedded_);
-    at::Tensor tokens = residual_.blank(embedded_, count);  // [count,P,C]
-    net_.embed(embedded_, fetch(frames_, embedded_, count, options_), blocks, tokens);
-    residual_.give(embedded_, tokens);
-    embedded_ += count;
+  while (embedded_ < shares_.most()) {
+    report_progress(observer_, "patch_embed", std::min(embedded_, S_), S_);
+    const int64_t step = std::min(schedule_.embed_frames, shares_.most() - embedded_),
+                  count = std::min(step, S_ - embedded_);  // 0 where other ranks have one more
+    const at::Tensor images =
+        group_ ? fetch_ranked(embedded_, step) : fetch(embedded_, count);  // [count,3,H,W]
+    if (count > 0) {
+      at::Tensor tokens = residual_.blank(embedded_, count);  // [count,P,C]
+      net_.embed(first_ + embedded_, as_values(images, options_), blocks, tokens);
+      residual_.give(embedded_, tokens);
+    }
+    embedded_ += step;
     ++stored_;
   }
   residual_.finish();
@@ -189,7 +197,9 @@ void TrunkRun::frame_pass() {
 }
 
 void TrunkRun::attend(const Block& block) {
-  if (merges()) {
+  if (group_) {
+    attend_ranked(block);
+  } else if (merges()) {
     merged_attention(block);
   } else if (schedule_.qkv == Place::device) {
     exact_attention(block);
@@ -209,7 +219,7 @@ void TrunkRun::exact_attention(const Block& block) {
 
 /// The same with q, k, v and the output outside the device.
 void TrunkRun::streamed_attention(const Block& block) {
-  const int64_t D = C_ / A_, N = S_ * P_;
+  const int64_t D = C_ / A_;
   const at::ScalarType type = block.operand_type();
   FrameTensor queries = make({S_, P_, A_, D}, type, schedule_.qkv, "queries"),
               keys_values = make({S_, P_, 2, A_, D}, type, schedule_.qkv, "keys");
@@ -221,12 +231,19 @@ void TrunkRun::streamed_attention(const Block& block) {
   queries.finish();
   keys_values.finish();
   if (!mixed_elsewhere_.defined()) mixed_elsewhere_ = make({S_, P_, C_}, type, schedule_.qkv, "mixed");
-  const auto bytes = C_ * static_cast<int64_t>(c10::elementSize(type));  // of a row
+  stream_exact(queries, keys_values, mixed_elsewhere_);
+}
+
+/// queries [S,P,A,D] and keys_values [S,P,2,A,D] -> mixed [S,P,A·D], none of them on the device.
+void TrunkRun::stream_exact(FrameTensor& queries, FrameTensor& keys_values, FrameTensor& mixed) {
+  const std::vector<int64_t> shape = queries.shape();
+  const int64_t N = shape[0] * shape[1], A = shape[2], D = shape[3];
+  const auto bytes = A * D * static_cast<int64_t>(c10::elementSize(queries.scalar_type()));  // of a row
   StreamInput input;
   StreamOutput output;
   if (queries.host().defined()) {
-    const at::Tensor kv = keys_values.host().view({N, 2, A_, D});
-    input = stream_input(queries.host().view({N, A_, D}), kv.select(1, 0), kv.select(1, 1));
+    const at::Tensor kv = keys_values.host().view({N, 2, A, D});
+    input = stream_input(queries.host().view({N, A, D}), kv.select(1, 0), kv.select(1, 1));
   } else {
     input.read_queries = [&queries, bytes](int64_t first, int64_t rows, void* to) {
       queries.read(first * bytes, to, rows * bytes);
@@ -235,16 +252,16 @@ void TrunkRun::streamed_attention(const Block& block) {
       keys_values.read(first * 2 * bytes, to, rows * 2 * bytes);
     };
     input.tokens = N;
-    input.heads = A_;
+    input.heads = A;
     input.dim = D;
-    input.type = type;
+    input.type = queries.scalar_type();
   }
   // It may lie elsewhere than the others: memory can run out between two moves.
-  if (mixed_elsewhere_.host().defined()) {
-    output.out = mixed_elsewhere_.host().view({N, C_});
+  if (mixed.host().defined()) {
+    output.out = mixed.host().view({N, A * D});
   } else {
-    output.write = [this, bytes](int64_t first, int64_t rows, const void* from) {
-      mixed_elsewhere_.write(first * bytes, from, rows * bytes);
+    output.write = [&mixed, bytes](int64_t first, int64_t rows, const void* from) {
+      mixed.write(first * bytes, from, rows * bytes);
     };
   }
   stream_attention(input, output);
@@ -268,7 +285,7 @@ void TrunkRun::plan_merging(const Block& block) {
   // The metric of those of a piece's tokens that `all` names, written to `to` from row `begin` on.
   const auto metric_of = [&](int64_t first, const at::Tensor& x, const at::Tensor& all, int64_t begin,
                              at::Tensor to) {
-    const at::Tensor tokens = all.narrow(0, begin, to.size(0)) - first * P_;  // rows of the piece
+    const at::Tensor tokens = all.narrow(0, begin, to.size(0)) - (first_ + first) * P_;  // rows of the piece
     at::Tensor metric = signs.defined() ? at::empty({to.size(0), C_}, type) : to;
     block.metric_into(metric, rows_of(x), &tokens);
     if (signs.defined()) to.copy_(narrow_metric(metric, signs));
@@ -276,19 +293,23 @@ void TrunkRun::plan_merging(const Block& block) {
   };
   const at::Tensor targets = at::empty({layout.destinations.size(0), width}, type);  // [d,width]
   pass([&](int64_t first, const at::Tensor& x) {
-    const int64_t begin = layout.destinations_before[first],
-                  end = layout.destinations_before[first + x.size(0)];
+    const int64_t begin = layout.destinations_before[first_ + first],
+                  end = layout.destinations_before[first_ + first + x.size(0)];
     metric_of(first, x, layout.destinations, begin, targets.narrow(0, begin, end - begin));
   });
+  if (group_) gather_ranked(targets, layout.destinations_before);
   std::vector<at::Tensor> scores, best;
   pass([&](int64_t first, const at::Tensor& x) {
-    const int64_t begin = layout.sources_before[first], end = layout.sources_before[first + x.size(0)];
+    const int64_t begin = layout.sources_before[first_ + first],
+                  end = layout.sources_before[first_ + first + x.size(0)];
     const TokenMatches matches = best_destinations(
         metric_of(first, x, layout.sources, begin, at::empty({end - begin, width}, type)), targets);
     scores.push_back(matches.score);
     best.push_back(matches.best);
   });
-  plan_ = plan_merge(layout, {at::cat(scores), at::cat(best)});
+  TokenMatches matches{at::cat(scores), at::cat(best)};
+  if (group_) matches = gather_matches(matches);
+  plan_ = plan_merge(layout, matches);
 }
 
 /// Leaves the rows' outputs, projected.
@@ -353,7 +374,7 @@ void TrunkRun::finish_pass(const Block& block) {
     at::Tensor rows = rows_of(x);  // [F·P,C]
     const int64_t begin = first * P_, count = rows.size(0);
     if (merges()) {
-      block.finish_projected_(rows, mixed_, plan_->row_of.narrow(0, begin, count));
+      block.finish_projected_(rows, mixed_, plan_->row_of.narrow(0, first_ * P_ + begin, count));
     } else if (mixed_.defined()) {
       block.finish_(rows, mixed_.narrow(0, begin, count));
     } else {

@@ -1,0 +1,16 @@
+#pragma once
+#include <cstdint>
+
+namespace vggt {
+
+/// `total` things in order, divided into parts that differ by one at most.
+struct Shares {
+  int64_t total = 1, parts = 1;
+
+  int64_t begin(int64_t part) const { return total * part / parts; }
+  int64_t count(int64_t part) const { return begin(part + 1) - begin(part); }
+  /// Of the largest part.
+  int64_t most() const { return (total + parts - 1) / parts; }
+};
+
+}  // namespace vggt
