@@ -60,8 +60,26 @@ if(VGGT_APP)
   set(program_rpath ${VGGT_TORCH_DIR}/lib ${CUDAToolkit_LIBRARY_DIR} ${open3d_lib})
   set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "${program_rpath}" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS vggt-recon)
-  install(DIRECTORY weights/ DESTINATION ${data_dir}/weights FILES_MATCHING PATTERN *.ts)
-  install(DIRECTORY configs/ DESTINATION ${data_dir}/configs FILES_MATCHING PATTERN *.yaml)
+  install(TARGETS vggt_program LIBRARY NAMELINK_SKIP)
+  # The shared library with its C interface, for CMake, for pkg-config and for Python.
+  set_target_properties(vggt_recon_shared PROPERTIES INSTALL_RPATH "$ORIGIN;${program_rpath}"
+                        BUILD_WITH_INSTALL_RPATH ON)
+  install(TARGETS vggt_recon_shared EXPORT vggt_c)
+  install(EXPORT vggt_c NAMESPACE vggt_recon:: FILE c.cmake DESTINATION ${package_dir})
+  install(FILES app/api/vggt_recon.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  configure_file(scripts/cmake/vggt_recon.pc.in ${CMAKE_CURRENT_BINARY_DIR}/vggt_recon.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/vggt_recon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  if(TARGET vggt_recon_python)
+    get_target_property(python_dir vggt_recon_python VGGT_FOLDER)
+    set(python_dir ${CMAKE_INSTALL_LIBDIR}/${python_dir})
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/python/vggt_recon DESTINATION ${python_dir}
+            PATTERN __pycache__ EXCLUDE PATTERN _core.*.so EXCLUDE)
+    install(TARGETS vggt_recon_python DESTINATION ${python_dir}/vggt_recon)
+  endif()
+  install(DIRECTORY weights/ DESTINATION ${data_dir}/weights FILES_MATCHING PATTERN *.ts
+          PATTERN *.config.json)
+  install(DIRECTORY configs/ DESTINATION ${data_dir}/configs FILES_MATCHING PATTERN *.yaml PATTERN *.sbatch)
 endif()
 
 configure_package_config_file(scripts/cmake/vggt_recon-config.cmake.in vggt_recon-config.cmake

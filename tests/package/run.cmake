@@ -19,5 +19,18 @@ if(APP)
   run(${work}/build/run ${SOURCE}/examples/room ${SOURCE}/weights/vggt-small.ts ${work}/run/)
   run(${prefix}/bin/vggt-recon --frames ${SOURCE}/examples/room --max-frames 2 --out ${work}/room.ply)
   run(${prefix}/bin/vggt-recon eval --poses ${work}/room.tum --truth ${SOURCE}/examples/room/groundtruth.tum)
+
+  # In C, and in Python where its module was built.
+  run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/tests/package/c -B ${work}/build_c -DCMAKE_PREFIX_PATH=${prefix}
+      -DCMAKE_MAKE_PROGRAM=${NINJA} -DEXAMPLE=${SOURCE}/examples/c/reconstruct.c)
+  run(${CMAKE_COMMAND} --build ${work}/build_c)
+  run(${work}/build_c/by_cmake)
+  if(EXISTS ${work}/build_c/by_pkg_config)
+    run(${work}/build_c/by_pkg_config ${SOURCE}/examples/room)
+  endif()
+  file(GLOB site_packages ${prefix}/lib*/python*/site-packages ${prefix}/lib/*/python*/site-packages)
+  if(PYTHON AND site_packages)
+    run(${CMAKE_COMMAND} -E env PYTHONPATH=${site_packages} ${PYTHON} ${SOURCE}/examples/python/memory.py)
+  endif()
 endif()
 file(REMOVE_RECURSE ${work})

@@ -147,16 +147,16 @@ class StderrCapture {
  public:
   StderrCapture() {
     quiet_decoders();
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
   }
   StderrCapture(const StderrCapture&) = delete;
   StderrCapture& operator=(const StderrCapture&) = delete;
   ~StderrCapture() {
-    if (running_) testing::internal::GetCapturedStderr();
+    if (running_) ::testing::internal::GetCapturedStderr();
   }
   std::string text() {
     running_ = false;
-    return testing::internal::GetCapturedStderr();
+    return ::testing::internal::GetCapturedStderr();
   }
 
  private:

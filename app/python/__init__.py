@@ -1,0 +1,257 @@
+"""vggt-recon in Python: frames in, cameras, depth and a cloud of points out.
+
+    import vggt_recon
+    scene = vggt_recon.Reconstructor().run("photos/", conf_percentile=20)
+    scene.cameras[0].intrinsics, scene.depth, scene.points
+    scene.save("scene.ply")
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from . import _check_torch  # before the library: it must not meet another LibTorch
+from . import _core
+from .arrays import images_of, is_path, path_bytes
+
+__all__ = ["Camera", "Option", "Reconstruction", "ReconstructionWarning", "Reconstructor", "Track", "Tracks", "options"]
+__version__ = _core.version
+
+_log = logging.getLogger(__name__)
+_KEEP = {"maps": _core.MAPS, "points": _core.POINTS}
+
+
+class ReconstructionWarning(UserWarning):
+    """What a run warns of: frames that were skipped, frames without a camera, and so on."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a run: `kind` is flag, whole number, number, text or list; `default` its value as text."""
+
+    name: str
+    kind: str
+    choices: tuple[str, ...]
+    default: str
+    help: str
+
+
+def options() -> list[Option]:
+    """The options of Reconstructor and run(), which are the program's, with _ for -."""
+    return [Option(name.replace("-", "_"), kind, tuple(choices.split(",")) if choices else (), default, text)
+            for name, kind, choices, default, text in _core.options()]
+
+
+@dataclass(frozen=True, eq=False)
+class Camera:
+    """The camera of a frame. OpenCV axes: x right, y down, z ahead. Pixel centres lie at whole numbers."""
+
+    name: str
+    model: str  # COLMAP's: SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL or RADIAL
+    time: float  # seconds in a video, else the frame's number
+    valid: bool  # False: the frame has no camera, and the rest means nothing
+    width: int  # of the upright original, pixels
+    height: int
+    intrinsics: np.ndarray  # [3,3], of the original
+    distortion: np.ndarray  # [2]: k1, k2
+    cam_from_world: np.ndarray  # [4,4]
+    network_width: int  # of depth and confidence, pixels
+    network_height: int
+    network_intrinsics: np.ndarray  # [3,3], of depth and confidence
+    mean_confidence: float
+
+    @property
+    def world_from_cam(self) -> np.ndarray:
+        return np.linalg.inv(self.cam_from_world)
+
+    @property
+    def center(self) -> np.ndarray:
+        """Where the camera stood, world coordinates."""
+        return self.world_from_cam[:3, 3]
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """A point that was found in several frames."""
+
+    point: np.ndarray  # [3], world
+    color: np.ndarray  # [3], rgb
+    error: float  # mean distance from where the cameras show it, pixels
+    frames: np.ndarray  # [M]
+    pixels: np.ndarray  # [M,2], of the upright originals
+
+
+@dataclass(frozen=True, eq=False)
+class Tracks:
+    """All tracks as columns; tracks[i] is one of them. Track i has the observations first[i] to first[i] + counts[i]."""
+
+    points: np.ndarray  # [T,3]
+    colors: np.ndarray  # [T,3]
+    errors: np.ndarray  # [T]
+    first: np.ndarray  # [T]
+    counts: np.ndarray  # [T]
+    frames: np.ndarray  # [M], of the observations
+    pixels: np.ndarray  # [M,2]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, i: int) -> Track:
+        seen = slice(self.first[i], self.first[i] + self.counts[i])
+        return Track(self.points[i], self.colors[i], float(self.errors[i]), self.frames[seen], self.pixels[seen])
+
+
+class Reconstruction:
+    """What a run made. Arrays are the library's own memory, without copies; each keeps it alive."""
+
+    def __init__(self, scene, kept: int):
+        self._scene = scene
+        self._kept = kept
+
+    @cached_property
+    def cameras(self) -> list[Camera]:
+        """One for each frame; none without the camera head."""
+        return [Camera(**fields) for fields in self._scene.cameras]
+
+    @cached_property
+    def depth(self) -> np.ndarray | None:
+        """[frames,height,width], along the cameras' axes; None without the depth head, or where it was not kept."""
+        return self._scene.depth
+
+    @cached_property
+    def confidence(self) -> np.ndarray | None:
+        """[frames,height,width], of the depth."""
+        return self._scene.confidence
+
+    @cached_property
+    def points(self) -> np.ndarray | None:
+        """[N,3], world coordinates; None where they were not kept."""
+        return self._scene.points if self._kept & _core.POINTS else None
+
+    @cached_property
+    def colors(self) -> np.ndarray | None:
+        """[N,3], rgb from 0 to 255."""
+        return self._scene.colors if self._kept & _core.POINTS else None
+
+    @cached_property
+    def normals(self) -> np.ndarray | None:
+        """[N,3]; None unless the run had export="normals"."""
+        normals = self._scene.normals if self._kept & _core.POINTS else None
+        return normals if normals is not None and len(normals) else None
+
+    @cached_property
+    def tracks(self) -> Tracks:
+        """Points that the adjustment of the cameras found in several frames."""
+        return Tracks(**self._scene.tracks)
+
+    @cached_property
+    def report(self) -> dict:
+        """What the program writes as scene.report.json."""
+        return json.loads(self._scene.report)
+
+    @property
+    def written(self) -> list[Path]:
+        """The files and folders that the run itself wrote."""
+        return [Path(path) for path in self._scene.written]
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the scene as the program does: x.ply and its siblings, or scene.ply and so on in a folder; or its
+        arrays as x.npz. All of it, or nothing."""
+        if os.fspath(path).endswith(".npz"):
+            self._save_arrays(Path(path))
+        else:
+            self._scene.save(path_bytes(path))
+
+    def _save_arrays(self, path: Path) -> None:
+        columns = {"depth": self.depth, "confidence": self.confidence, "points": self.points, "colors": self.colors,
+                   "names": np.array([camera.name for camera in self.cameras], dtype=str),
+                   "valid": np.array([camera.valid for camera in self.cameras], dtype=bool)}
+        for name in ("intrinsics", "distortion", "cam_from_world", "network_intrinsics"):
+            columns[name] = np.array([getattr(camera, name) for camera in self.cameras])
+        part = path.with_name(path.name + f".{os.getpid()}.part")
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, **{name: values for name, values in columns.items() if values is not None})
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        points = "no points kept" if self.points is None else f"{len(self.points)} points"
+        return f"<vggt_recon.Reconstruction: {len(self.cameras)} cameras, {points}, {len(self.tracks)} tracks>"
+
+
+def _option_bytes(name: str, value) -> tuple[str, bytes | None]:
+    """An option as the library takes it; a value None or () sets it back to its default."""
+    if value is None or (isinstance(value, (list, tuple, set)) and not value):
+        text = None
+    elif isinstance(value, (bool, np.bool_)):
+        text = b"true" if value else b"false"
+    elif isinstance(value, (list, tuple, set)):
+        text = b",".join(path_bytes(entry) for entry in value)
+    elif is_path(value):
+        text = path_bytes(value)
+    elif isinstance(value, (int, float, np.integer, np.floating)):
+        text = str(value).encode()
+    else:
+        raise TypeError(f"{name}: a value of type {type(value).__name__} is no option's")
+    return name.replace("_", "-"), text
+
+
+def _tell(kind: int, text: str) -> None:
+    if kind == 2:
+        warnings.warn(text, ReconstructionWarning, stacklevel=4)
+    else:
+        _log.log(logging.INFO if kind == 1 else logging.DEBUG, text)
+
+
+class Reconstructor:
+    """A network with options, for any number of runs, on any threads. Weights are loaded by the first run and stay."""
+
+    def __init__(self, weights: str | os.PathLike | None = None, **options):
+        """weights: a .safetensors, .pt or .ts file; None: the small model. options: of all runs, see options()."""
+        if weights is not None and not os.path.exists(weights):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(weights))
+        self._context = _core.Context(None if weights is None else path_bytes(weights))
+        self.set_options(**options)
+
+    def set_options(self, **options) -> None:
+        """Sets options of all runs that begin afterwards; None sets one back to its default."""
+        for name, value in options.items():
+            self._context.set_option(*_option_bytes(name, value))
+
+    def run(self, frames, *, names=None, keep=("maps", "points"), progress=None, **options) -> Reconstruction:
+        """Reconstructs.
+
+        frames: a folder of images, a video, a list or a .safetensors file; or a sequence of paths; or a sequence of
+        8-bit RGB images [height,width,3] (NumPy, or of any library with DLPack, on the CPU), which are not copied.
+        names: of images. keep: what the result holds in memory of "maps" and "points". progress(stage, done, total,
+        unit): called by this thread; total 0 is not known. What it throws ends the run, as Ctrl-C does. Files are
+        written where options name them, such as out="scene/".
+        """
+        source, paths, images = None, [], []
+        if is_path(frames):
+            if not os.path.exists(frames):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(frames))
+            source = path_bytes(frames)
+        else:
+            paths, images = images_of(frames)
+        if names is not None and (not images or len(names) != len(images)):
+            raise ValueError(f"names: {len(names)} for {len(images)} images in memory")
+        name_bytes = [path_bytes(name) for name in names] if names is not None else [b""] * len(images)
+        unknown = set(keep) - set(_KEEP)
+        if unknown or isinstance(keep, str):
+            raise ValueError(f'keep: takes "maps" and "points", not {keep!r}')
+        kept = sum(_KEEP[part] for part in set(keep))
+        settings = [_option_bytes(name, value) for name, value in options.items()]
+        return Reconstruction(
+            self._context.run(source, paths, images, name_bytes, settings, kept, progress, _tell), kept)

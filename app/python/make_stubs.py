@@ -1,0 +1,35 @@
+"""make_stubs.py TEMPLATE PACKAGE: writes the package's type stubs beside it, from the module that was built."""
+
+import sys
+from pathlib import Path
+
+from nanobind.stubgen import StubGen
+
+TYPES = {"flag": "bool", "whole number": "int", "number": "float", "text": "str", "list": "str | Sequence[str]"}
+PATHS = {"masks", "weights", "query_points", "scratch", "intrinsics", "poses", "align", "out", "picture",
+         "save_predictions"}
+
+
+def type_of(option):
+    if option.kind == "text" and option.choices:
+        return "Literal[" + ", ".join(f'"{choice}"' for choice in option.choices) + "]"
+    if option.kind == "list" and option.choices:
+        choices = ", ".join(f'"{choice}"' for choice in option.choices)
+        return f"str | Sequence[Literal[{choices}]]"
+    return "str | os.PathLike[str]" if option.name in PATHS else TYPES[option.kind]
+
+
+def main(template, package):
+    import vggt_recon
+    from vggt_recon import _core
+
+    module = StubGen(_core)
+    module.put(_core)
+    (package / "_core.pyi").write_text(module.get())
+    lines = [f"    {option.name}: {type_of(option)} | None" + (f"  # {option.help}" if option.help else "")
+             for option in vggt_recon.options()]
+    (package / "__init__.pyi").write_text(template.read_text().replace("@OPTIONS@", "\n".join(lines)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

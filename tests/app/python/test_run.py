@@ -1,0 +1,152 @@
+"""The module gives what the program writes to files: run by pytest, which finds vggt_recon by PYTHONPATH and the program
+by VGGT_PROGRAM."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import vggt_recon
+
+SOURCE = Path(__file__).resolve().parents[3]
+ROOM = SOURCE / "examples/room"
+OPTIONS = {"max_frames": 4, "width": 126, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """What the program writes, and how the network saw it."""
+    out = tmp_path_factory.mktemp("program")
+    command = [os.environ["VGGT_PROGRAM"], "--frames", ROOM, "--out", f"{out}/", "--quiet", "--export", "depth",
+               "--depth-format", "npy", "--depth-size", "network"]
+    command += [word for name, value in OPTIONS.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    subprocess.run(command, check=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def reconstructor():
+    return vggt_recon.Reconstructor(**OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def scene(reconstructor):
+    return reconstructor.run(ROOM)
+
+
+def read_ply(path):
+    head, body = path.read_bytes().split(b"end_header\n", 1)
+    assert b"binary_little_endian" in head
+    rows = np.frombuffer(body, dtype=[("xyz", "<f4", 3), ("rgb", "u1", 3)])
+    return rows["xyz"], rows["rgb"]
+
+
+def test_points_are_those_of_the_program(scene, written):
+    points, colors = read_ply(written / "scene.ply")
+    assert len(points) > 10_000
+    np.testing.assert_array_equal(scene.points, points)
+    np.testing.assert_array_equal(scene.colors, colors)
+    assert scene.points.dtype == np.float32 and scene.colors.dtype == np.uint8
+    assert scene.normals is None
+
+
+def test_cameras_are_those_of_the_program(scene, written):
+    import json
+    frames = json.loads((written / "scene.cameras.json").read_text())
+    frames = frames["frames"] if isinstance(frames, dict) else frames
+    assert [camera.name for camera in scene.cameras] == [frame["file"] for frame in frames]
+    for camera, frame in zip(scene.cameras, frames, strict=True):
+        np.testing.assert_array_equal(camera.intrinsics, frame["k_original"])
+        np.testing.assert_array_equal(camera.network_intrinsics, frame["k_network"])
+        np.testing.assert_array_equal(camera.cam_from_world, frame["cam_from_world"])
+        np.testing.assert_array_equal(camera.distortion, frame["distortion"])
+        assert [camera.width, camera.height] == frame["original_size"]
+        assert camera.model == frame["model"] and camera.valid == frame["valid"]
+        assert camera.mean_confidence == frame["mean_confidence"]
+        pose = camera.cam_from_world
+        np.testing.assert_allclose(pose[:3, :3] @ camera.center + pose[:3, 3], 0, atol=1e-12)
+
+
+def test_depth_is_that_of_the_program(scene, written):
+    maps = sorted((written / "depth").glob("*.npy"))
+    assert len(maps) == len(scene.cameras) == 4
+    assert scene.depth.shape == scene.confidence.shape == (4, scene.cameras[0].network_height, 126)
+    for depth, path in zip(scene.depth, maps, strict=True):
+        np.testing.assert_array_equal(depth, np.load(path).reshape(depth.shape))
+    assert scene.confidence.min() >= 1
+
+
+def test_tracks_and_report(scene):
+    assert len(scene.tracks) > 20
+    assert scene.tracks.points.shape == (len(scene.tracks), 3)
+    assert scene.report["points"] == len(scene.points)
+    for i in (0, len(scene.tracks) - 1):
+        track = scene.tracks[i]
+        errors = []
+        for frame, pixel in zip(track.frames, track.pixels, strict=True):
+            camera = scene.cameras[frame]
+            x, y, z = camera.cam_from_world[:3, :3] @ track.point + camera.cam_from_world[:3, 3]
+            r = (x * x + y * y) / (z * z)
+            d = 1 + camera.distortion[0] * r + camera.distortion[1] * r * r
+            errors.append(np.linalg.norm((camera.intrinsics @ [d * x / z, d * y / z, 1])[:2] - pixel))
+        assert len(errors) >= 3
+        assert np.mean(errors) == pytest.approx(track.error, rel=1e-6, abs=1e-9)
+    assert repr(scene) == f"<vggt_recon.Reconstruction: 4 cameras, {len(scene.points)} points, {len(scene.tracks)} tracks>"
+
+
+def test_save_equals_the_programs_files(scene, written, tmp_path):
+    scene.save(tmp_path / "a")
+    for name in ("scene.ply", "scene.cameras.json", "scene.tum"):
+        assert (tmp_path / "a" / name).read_bytes() == (written / name).read_bytes(), name
+    scene.save(tmp_path / "b.ply")
+    assert (tmp_path / "b.ply").read_bytes() == (written / "scene.ply").read_bytes()
+    assert (tmp_path / "b.report.json").exists()
+    scene.save(tmp_path / "c.npz")
+    arrays = np.load(tmp_path / "c.npz")
+    np.testing.assert_array_equal(arrays["points"], scene.points)
+    assert list(arrays["names"]) == [camera.name for camera in scene.cameras]
+    assert arrays["cam_from_world"].shape == (4, 4, 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a", "b.cameras.json", "b.ply", "b.report.json", "b.tum", "c.npz"]
+    with pytest.raises(ValueError, match="must end in .ply"):
+        scene.save(tmp_path / "d.obj")
+    with pytest.raises(OSError):
+        scene.save(tmp_path / "c.npz" / "x.ply")
+
+
+def test_files_of_a_run(reconstructor, written, tmp_path):
+    scene = reconstructor.run(ROOM, out=tmp_path / "out", export=["kitti", "glb"], keep=())
+    assert (tmp_path / "out/scene.ply").read_bytes() == (written / "scene.ply").read_bytes()
+    assert {path.name for path in scene.written} >= {"scene.ply", "scene.tum", "scene.glb", "kitti.txt"}
+    assert scene.depth is None and scene.points is None and scene.colors is None
+    assert len(scene.cameras) == 4
+    assert "no points kept" in repr(scene)
+
+
+def test_paths_and_images_are_as_good_as_a_folder(reconstructor, scene):
+    from PIL import Image
+    paths = [ROOM / camera.name for camera in scene.cameras]
+    assert np.array_equal(reconstructor.run(paths).points, scene.points)
+    images = [Image.open(path).convert("RGB") for path in paths]
+    arrays = [np.asarray(image) for image in images]
+    by_array = reconstructor.run(arrays, names=[path.name for path in paths])
+    # Pillow decodes JPEG with libjpeg as OpenCV does.
+    np.testing.assert_array_equal(by_array.points, scene.points)
+    assert [camera.name for camera in by_array.cameras] == [camera.name for camera in scene.cameras]
+    for other in (images, np.stack(arrays), iter(arrays), [np.asfortranarray(array) for array in arrays],
+                  [array[:, :, ::-1].copy()[:, :, ::-1] for array in arrays]):
+        np.testing.assert_array_equal(reconstructor.run(other).depth, scene.depth)
+    assert reconstructor.run(arrays[:1]).cameras[0].name == "image_000000"
+
+
+def test_options_of_a_run_are_its_own(scene):
+    reconstructor = vggt_recon.Reconstructor(**OPTIONS, conf_percentile=90)
+    few = reconstructor.run(ROOM)
+    assert 0 < len(few.points) < len(scene.points)
+    assert np.array_equal(reconstructor.run(ROOM, conf_percentile=None).points, scene.points)
+    assert len(reconstructor.run(ROOM).points) == len(few.points)
+    reconstructor.set_options(conf_percentile=50, export=("normals",))
+    normal = reconstructor.run(ROOM)
+    assert np.array_equal(normal.points, scene.points)
+    np.testing.assert_allclose(np.linalg.norm(normal.normals, axis=1), 1, atol=1e-5)

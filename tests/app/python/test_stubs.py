@@ -1,0 +1,71 @@
+"""The type stubs say what the module is."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import vggt_recon
+from vggt_recon import _core
+
+FOLDER = Path(vggt_recon.__file__).parent
+
+
+def tree(name):
+    return ast.parse((FOLDER / name).read_text())
+
+
+def arguments(function):
+    """Names, kinds and defaults of a stub's function."""
+    a = function.args
+    positional = a.posonlyargs + a.args
+    defaults = [inspect.Parameter.empty] * (len(positional) - len(a.defaults)) + a.defaults
+    found = [(arg.arg, "positional", value) for arg, value in zip(positional, defaults, strict=True)]
+    found += [(arg.arg, "keyword", inspect.Parameter.empty if value is None else value)
+              for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+    found += [(a.kwarg.arg, "rest", inspect.Parameter.empty)] if a.kwarg else []
+    return [(name, kind, value if value is inspect.Parameter.empty else ast.literal_eval(value))
+            for name, kind, value in found]
+
+
+def parameters(function):
+    kinds = {inspect.Parameter.KEYWORD_ONLY: "keyword", inspect.Parameter.VAR_KEYWORD: "rest"}
+    return [(p.name, kinds.get(p.kind, "positional"), p.default) for p in inspect.signature(function).parameters.values()]
+
+
+def test_functions_have_the_signatures_of_the_stub():
+    checked = 0
+    for node in tree("__init__.pyi").body:
+        if isinstance(node, ast.FunctionDef):
+            assert arguments(node) == parameters(getattr(vggt_recon, node.name)), node.name
+            checked += 1
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+            continue
+        real = getattr(vggt_recon, node.name)
+        fields = [item.target.id for item in node.body if isinstance(item, ast.AnnAssign)]
+        assert fields == list(getattr(real, "__dataclass_fields__", {})), node.name
+        for item in node.body:
+            if not isinstance(item, ast.FunctionDef):
+                continue
+            function = inspect.getattr_static(real, item.name)
+            function = getattr(function, "fget", None) or getattr(function, "func", function)
+            assert arguments(item) == parameters(function), f"{node.name}.{item.name}"
+            checked += 1
+        public = {name for name in vars(real) if not name.startswith("_")} - set(fields)
+        stubbed = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+        assert public <= stubbed, node.name
+    assert checked > 20
+
+
+def test_every_option_has_an_argument():
+    options = next(node for node in tree("__init__.pyi").body if getattr(node, "name", "") == "_Options")
+    stubbed = {item.target.id: ast.unparse(item.annotation) for item in options.body}
+    assert list(stubbed) == [option.name for option in vggt_recon.options()]
+    assert stubbed["conf_percentile"] == "float | None"
+    assert stubbed["fit"].startswith("Literal['") and "'crop'" in stubbed["fit"]
+    assert stubbed["out"] == "str | os.PathLike[str] | None"
+
+
+def test_the_inner_module_is_stubbed_too():
+    stubbed = {node.name for node in tree("_core.pyi").body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert {name for name in ("Context", "Scene", "options") if hasattr(_core, name)} <= stubbed
+    assert (FOLDER / "py.typed").exists()
