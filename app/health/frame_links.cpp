@@ -218,8 +218,8 @@ std::vector<int> connected_parts(const std::vector<FrameLink>& links, const std:
   };
   for (const FrameLink& link : links) {
     if (link.strength < kStrong && link.tracks < kEnoughTracks) continue;
-    const auto [low, high] = std::minmax(find(link.a), find(link.b));
-    root[static_cast<std::size_t>(high)] = low;
+    const int a = find(link.a), b = find(link.b);
+    root[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
   }
   std::map<int, int> sizes;
   for (std::size_t i = 0; i < cameras.size(); ++i) {
