@@ -6,16 +6,17 @@
 #include <system_error>
 #include <variant>
 
+#include "app/cli/batch_command.h"
 #include "app/cli/bench_command.h"
 #include "app/cli/bench_merge.h"
 #include "app/cli/command_line.h"
 #include "app/cli/console.h"
 #include "app/cli/eval_command.h"
-#include "app/cli/failure.h"
 #include "app/cli/plan_command.h"
 #include "app/cli/reconstruct_command.h"
 #include "app/cli/stop.h"
 #include "app/cli/weights_commands.h"
+#include "app/run/failure.h"
 #include "io/frames/quiet_decoders.h"
 
 namespace {
@@ -49,6 +50,10 @@ void execute(const vggt::Command& command) {
     if (!plan->options.verbose) std::cerr.rdbuf(nullptr);  // as above
     Console console(verbosity_of(plan->options));
     vggt::run_plan_command(*plan, console);
+  } else if (const auto* batch = std::get_if<vggt::BatchCommand>(&command)) {
+    if (!batch->options.verbose) std::cerr.rdbuf(nullptr);  // as above
+    Console console(verbosity_of(batch->options));
+    vggt::run_batch_command(*batch, console);
   } else {
     Console console(Verbosity::normal);
     vggt::run_eval_command(std::get<vggt::EvalCommand>(command), console.events());

@@ -39,7 +39,7 @@ std::string bytes_text(int64_t bytes) {
   return bytes > 0 ? print("%.2f", static_cast<double>(bytes) / 1e9) : "-";
 }
 
-std::string remark_of(const BatchRow& row) {
+std::string remark_of(const SceneRow& row) {
   const SceneRecord& record = row.record;
   if (!row.owner.empty()) return row.owner;
   if (!record.error.empty()) return record.error;
@@ -47,7 +47,7 @@ std::string remark_of(const BatchRow& row) {
   return std::to_string(record.warnings.size()) + (record.warnings.size() == 1 ? " warning" : " warnings");
 }
 
-std::string row_line(const BatchRow& row, std::size_t width) {
+std::string row_line(const SceneRow& row, std::size_t width) {
   const SceneRecord& record = row.record;
   const bool done = record.state == SceneState::done && row.state == "done";
   std::string line = cell(row.scene, width) + print("  %-11s", row.state.c_str());
@@ -62,9 +62,9 @@ std::string row_line(const BatchRow& row, std::size_t width) {
 
 }  // namespace
 
-BatchCounts count_rows(const std::vector<BatchRow>& rows) {
+BatchCounts count_rows(const std::vector<SceneRow>& rows) {
   BatchCounts counts;
-  for (const BatchRow& row : rows) {
+  for (const SceneRow& row : rows) {
     int64_t& count = row.state == "done"      ? counts.done
                      : row.state == "failed"  ? counts.failed
                      : row.state == "running" ? counts.running
@@ -74,16 +74,16 @@ BatchCounts count_rows(const std::vector<BatchRow>& rows) {
   return counts;
 }
 
-std::vector<BatchRow> batch_rows(const std::vector<std::string>& scenes, const SceneRecords& records,
+std::vector<SceneRow> scene_rows(const std::vector<std::string>& scenes, const SceneRecords& records,
                                  const std::filesystem::path& claims) {
-  std::vector<BatchRow> rows;
+  std::vector<SceneRow> rows;
   for (const std::string& scene : scenes) {
     const auto found = records.find(scene);
     if (found == records.end()) {
       rows.push_back({scene, "waiting", {}, {}});
       continue;
     }
-    BatchRow row{scene, state_name(found->second.state), found->second, {}};
+    SceneRow row{scene, state_name(found->second.state), found->second, {}};
     if (found->second.state == SceneState::running) {
       const auto owner = claim_holder(claims, scene);
       row.state = owner ? "running" : "interrupted";
@@ -94,15 +94,15 @@ std::vector<BatchRow> batch_rows(const std::vector<std::string>& scenes, const S
   return rows;
 }
 
-std::vector<std::string> table_lines(const std::vector<BatchRow>& rows) {
+std::vector<std::string> table_lines(const std::vector<SceneRow>& rows) {
   const bool only_open = rows.size() > kMostRows;
   std::size_t width = 5;
-  for (const BatchRow& row : rows) width = std::max(width, std::min(kMostName, width_of(row.scene)));
+  for (const SceneRow& row : rows) width = std::max(width, std::min(kMostName, width_of(row.scene)));
   std::vector<std::string> lines;
   if (!rows.empty())
     lines.push_back(cell("scene", width) + "  state        frames      points  seconds  host GB  GPU GB");
   double seconds = 0;
-  for (const BatchRow& row : rows) {
+  for (const SceneRow& row : rows) {
     seconds += row.record.seconds;
     if (only_open && row.state == "done") continue;
     lines.push_back(row_line(row, width));

@@ -10,7 +10,7 @@
 namespace vggt {
 
 /// A scene as the table shows it.
-struct BatchRow {
+struct SceneRow {
   std::string scene;
   std::string state;   // that of the manifest; "waiting", or "interrupted" where no living process has it
   SceneRecord record;  // empty for one that is waiting
@@ -21,15 +21,15 @@ struct BatchRow {
 struct BatchCounts {
   int64_t done = 0, failed = 0, running = 0, left = 0;
 };
-BatchCounts count_rows(const std::vector<BatchRow>& rows);
+BatchCounts count_rows(const std::vector<SceneRow>& rows);
 
 /// The rows of scenes, in their order. claims: the folder of claims, by which a scene that runs is told from
 /// one whose process was killed.
-std::vector<BatchRow> batch_rows(const std::vector<std::string>& scenes, const SceneRecords& records,
+std::vector<SceneRow> scene_rows(const std::vector<std::string>& scenes, const SceneRecords& records,
                                  const std::filesystem::path& claims);
 
 /// The table, a line each: all rows, or where they are many those that are not done; and a line of sums.
-std::vector<std::string> table_lines(const std::vector<BatchRow>& rows);
+std::vector<std::string> table_lines(const std::vector<SceneRow>& rows);
 
 /// What is said of a scene when it is over, such as "[3/12] kitchen: 25 frames, 123456 points, 8.1 s (new)".
 std::string scene_line(std::size_t number, std::size_t scenes, const std::string& reason,

@@ -73,6 +73,19 @@ bool write_new(const fs::path& path, const std::string& text, int flags) {
   return false;
 }
 
+/// What killed processes of this machine left: halves of their turns, and claims of scenes that they had
+/// finished.
+void remove_orphans(const fs::path& folder) {
+  std::error_code ignored;
+  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    const bool is_half = name.starts_with(kNew) || name.starts_with(kDead);
+    const ClaimFile file(at->path());
+    const bool is_dead = file.owner() && is_alive(*file.owner()) == false;
+    if (is_half || is_dead) ::unlink(at->path().c_str());
+  }
+}
+
 }  // namespace
 
 struct Claim::State {
@@ -106,13 +119,7 @@ Claims::~Claims() {
   heartbeat_.join();
   try {
     const FileLock::Turn turn(lock_);
-    // What a process that was killed left in its turn.
-    std::error_code ignored;
-    for (fs::directory_iterator at(folder_, ignored), end; !ignored && at != end; at.increment(ignored)) {
-      const std::string name = at->path().filename().string();
-      if (turn.among_processes() && (name.starts_with(kNew) || name.starts_with(kDead)))
-        ::unlink(at->path().c_str());
-    }
+    if (turn.among_processes()) remove_orphans(folder_);
     ::rmdir(folder_.c_str());
   } catch (...) {
     // The folder stays, which does no harm.

@@ -65,7 +65,8 @@ void DeviceLane::prepare_scenes() {
       }
       std::optional<ClaimedScene> scene = run_.work.next(run_.events);
       if (!scene) break;
-      auto prepared = std::make_unique<PreparedScene>(prepare(std::move(*scene)));
+      auto prepared = std::make_unique<PreparedScene>(std::move(*scene));
+      prepare(*prepared);
       const std::lock_guard lock(mutex_);
       prepared_ = std::move(prepared);
       changed_.notify_all();
@@ -82,8 +83,7 @@ void DeviceLane::prepare_scenes() {
 
 /// Whatever goes wrong with the scene is kept for the thread that would run it. What goes wrong with the
 /// model is thrown.
-PreparedScene DeviceLane::prepare(ClaimedScene claimed) {
-  PreparedScene scene(std::move(claimed));
+void DeviceLane::prepare(PreparedScene& scene) {
   const Clock::time_point start = Clock::now();
   append(scene, {});
   const bool is_first = !model_;
@@ -94,14 +94,13 @@ PreparedScene DeviceLane::prepare(ClaimedScene claimed) {
     scene.error = std::current_exception();
   }
   scene.seconds = seconds_since(start);
-  if (!is_first) return scene;
+  if (!is_first) return;
   try {
     model_->wait(run_.events);
   } catch (...) {
     finish_badly(scene, std::make_exception_ptr(Stopped()), scene.seconds);
     throw;
   }
-  return scene;
 }
 
 void DeviceLane::load_frames(PreparedScene& scene) {

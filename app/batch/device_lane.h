@@ -68,7 +68,7 @@ class DeviceLane {
  private:
   void enter_device(c10::OptionalDeviceGuard& guard) const;
   void prepare_scenes();
-  PreparedScene prepare(ClaimedScene scene);
+  void prepare(PreparedScene& scene);
   void load_frames(PreparedScene& scene);
   void run_scenes();
   std::unique_ptr<PreparedScene> take_prepared();

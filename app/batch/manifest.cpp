@@ -127,6 +127,7 @@ std::optional<SceneRecord> from_line(const std::string& line) try {
   take(json, "time", record.time);
   take(json, "source", record.source);
   const Json sums = json.value("fingerprint", Json::object());
+  if (!sums.is_object()) return std::nullopt;
   take(sums, "frames", record.fingerprint.frames);
   take(sums, "options", record.fingerprint.options);
   take(sums, "weights", record.fingerprint.weights);

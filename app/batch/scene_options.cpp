@@ -19,7 +19,8 @@ std::string replaced(std::string text, const std::string& name) {
 
 void check_inside(const char* option, const std::string& file) {
   const fs::path path(file);
-  if (file.empty() || (path.is_relative() && path == path.filename())) return;
+  const bool is_name = path.is_relative() && path == path.filename() && file != "." && file != "..";
+  if (file.empty() || is_name) return;
   throw std::invalid_argument(std::string(option) + ": '" + file +
                               "' lies in each scene's folder: give a name without folders");
 }

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "app/batch/batch_index.h"
 #include "app/batch/batch_run.h"
 #include "app/batch/batch_table.h"
 #include "app/batch/scene_options.h"
@@ -46,7 +47,7 @@ void show_status(const BatchCommand& command, Console& console) {
   } else {
     names = names_of(find_scenes(command.scenes, results).scenes);
   }
-  for (const std::string& line : table_lines(batch_rows(names, records, results / ".claims")))
+  for (const std::string& line : table_lines(scene_rows(names, records, results / ".claims")))
     console.result(line);
 }
 
@@ -69,13 +70,13 @@ void make_settings(const BatchCommand& command, const BatchPlan& plan) {
 }
 
 /// Throws for a batch whose share is not done.
-void check_result(const std::vector<BatchRow>& rows, const BatchResult& result) {
+void check_result(const std::vector<SceneRow>& rows, const BatchResult& result) {
   if (result.failure) std::rethrow_exception(result.failure);
   if (result.stopped) throw BatchStopped();
   constexpr int kNamed = 5;
   int64_t failed = 0;
   std::string names;
-  for (const BatchRow& row : rows) {
+  for (const SceneRow& row : rows) {
     if (row.state != "failed") continue;
     if (++failed <= kNamed) names += (names.empty() ? "" : ", ") + row.scene;
   }
@@ -83,6 +84,12 @@ void check_result(const std::vector<BatchRow>& rows, const BatchResult& result) 
   throw std::invalid_argument(std::to_string(failed) + " of " + std::to_string(rows.size()) +
                               (rows.size() == 1 ? " scene" : " scenes") + " failed: " + names +
                               (failed > kNamed ? ", ..." : "") + "; --retry-failed does them again");
+}
+
+/// Of all scenes, as other processes of the batch see them now.
+void write_index(const BatchPlan& plan) {
+  ManifestReader manifest(plan.manifest());
+  write_batch_index(plan.results, scene_rows(names_of(plan.scenes), manifest.read(), plan.claims()));
 }
 
 }  // namespace
@@ -99,8 +106,12 @@ void run_batch_command(const BatchCommand& command, Console& console) {
   const BatchResult result = run_batch(plan, console.events());
   std::vector<std::string> names;
   for (const std::size_t number : plan.share) names.push_back(plan.scenes[number].name);
-  const std::vector<BatchRow> rows = batch_rows(names, result.records, plan.claims());
+  const std::vector<SceneRow> rows = scene_rows(names, result.records, plan.claims());
   for (const std::string& line : table_lines(rows)) console.result(line);
+  if (command.options.report && !result.failure) {
+    write_index(plan);
+    console.result((plan.results / "index.html").string() + ": the scenes' pages");
+  }
   check_result(rows, result);
 }
 

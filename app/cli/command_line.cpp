@@ -204,6 +204,52 @@ void add_plan(CLI::App& app, Plan& plan) {
   plan.app->footer("and the other options of a run, which make no difference (see vggt-recon --help)");
 }
 
+struct Batch {
+  CLI::App* app;
+  RawOptions raw;
+  BatchCommand command;
+};
+
+/// The options of a run that mean something else for a batch; its help shows them alone.
+const std::map<std::string, std::string> kBatchHelp = {
+    {"out", "folder of results: a folder for each scene, manifest.jsonl"},
+    {"device", "auto, all (all GPUs), cpu, or some: cuda:0,cuda:1 [auto: all GPUs, else the CPU]"},
+    {"picture", "draw each scene: a file's name in its folder"},
+    {"dry-run", "say which scenes would be done, and why"},
+};
+
+void add_batch(CLI::App& app, Batch& batch) {
+  BatchCommand& command = batch.command;
+  batch.app = app.add_subcommand("batch", "Reconstruct many scenes; given again, do what is missing");
+  batch.app->add_option(
+      "--scenes", command.scenes,
+      "folder: each sub-folder of images and each video is a scene; or a list of such, one a line");
+  batch.app->add_option("--jobs", command.jobs, "scenes at once on a device, which share its memory [1]")
+      ->check(CLI::Range(1, 64));
+  batch.app->add_flag("--retry-failed", command.retry_failed, "do scenes again that failed before");
+  batch.app->add_option("--shard", command.shard,
+                        "i/n: do the i-th of n shares [in a Slurm array: the task's; else all]");
+  batch.app->add_flag("--status", command.status, "print the table of what is done in --out, do nothing");
+  const Options defaults;
+  visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
+    const auto found = kBatchHelp.find(info.name);
+    add_option(*batch.app, batch.raw, info, field, found == kBatchHelp.end() ? info.help : found->second);
+    if (found == kBatchHelp.end()) batch.raw.given.at(info.name)->group("");
+  });
+  batch.app->add_option("--config", batch.raw.config, "read options from a YAML file");
+  batch.app->footer(
+      "and the other options of a run but --frames (see vggt-recon --help). In --masks, --intrinsics,\n"
+      "--poses and --align {scene} stands for the scene's name. Exit status: 0 all scenes of the share are\n"
+      "done, 2 some failed, 1 or 3 the machine failed, 130 stopped.");
+}
+
+BatchCommand batch_command(Batch& batch) {
+  batch.command.options = options_of(batch.raw);
+  if (batch.command.scenes.empty() && !batch.command.status)
+    throw std::invalid_argument("--scenes is missing (see vggt-recon batch --help)");
+  return batch.command;
+}
+
 PlanCommand plan_command(Plan& plan) {
   plan.command.options = options_of(plan.raw);
   const bool counted = plan.command.frame_count > 0;
@@ -299,8 +345,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_merge_bench(*bench.app, merge);
   Plan plan{};
   add_plan(app, plan);
+  Batch batch{};
+  add_batch(app, batch);
   for (CLI::App* sub : {weights.app, weights.inspect, weights.convert, weights.verify, weights.random, eval,
-                        bench.app, bench.attention.app, bench.stream.app, merge.app, plan.app}) {
+                        bench.app, bench.attention.app, bench.stream.app, merge.app, plan.app, batch.app}) {
     sub->set_help_flag("-h,--help", "Print this");
   }
   prepare(app);
@@ -319,6 +367,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   refuse_options_as_values(raw);
   refuse_options_as_values(merge.raw);
   refuse_options_as_values(plan.raw);
+  refuse_options_as_values(batch.raw);
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
 
@@ -330,6 +379,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
   if (named == merge.app) return merge_bench_command(merge);
   if (named == plan.app) return plan_command(plan);
+  if (named == batch.app) return batch_command(batch);
   if (!is_main) {
     weights_command.action = named->get_name();
     return weights_command;

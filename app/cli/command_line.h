@@ -53,8 +53,17 @@ struct PlanCommand {
   std::string json;         // where to write the plan; empty: nowhere
 };
 
+/// `batch`: the options of every scene's run, of which `out` is the results' folder, and which scenes.
+struct BatchCommand {
+  Options options;     // `device` may be "all" or a list
+  std::string scenes;  // a folder or a list
+  int64_t jobs = 1;
+  bool retry_failed = false, status = false;
+  std::string shard;  // i/n; empty: all
+};
+
 using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand, MergeBenchCommand,
-                             PlanCommand>;
+                             PlanCommand, BatchCommand>;
 
 /// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
 /// range.

@@ -281,6 +281,7 @@ std::string help_text() {
   lines.push_back({"Output", "--version, --help", ""});
   std::string text =
       "vggt-recon --frames PATH --out SCENE.ply [options]    frames in, a 3D scene out\n"
+      "vggt-recon batch --scenes ROOT --out RESULTS [options] many scenes, resumable\n"
       "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
       "vggt-recon eval --result PATH... --truth PATH...      measure errors of a result\n"
       "vggt-recon plan [options]                             predict memory and time\n"

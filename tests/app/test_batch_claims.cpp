@@ -68,6 +68,9 @@ TEST_F(BatchClaims, TheFolderGoesWithTheLastClaim) {
     Claims claims(folder(), lock);
     EXPECT_TRUE(claims.take("s"));
     std::ofstream(folder() / ".new-1234") << "of a process that was killed";
+    Owner dead = this_process();
+    dead.start += 1;
+    std::ofstream(folder() / "finished") << to_text(dead);
   }
   EXPECT_FALSE(fs::exists(folder()));
 }

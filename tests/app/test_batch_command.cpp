@@ -21,7 +21,7 @@ TEST_F(BatchTest, EachSceneIsWhatARunOfItsOwnGives) {
                                       "' --out alone/ --picture alone/view.png --export colmap");
     ASSERT_EQ(alone.code, 0) << alone.err;
     const Files expected = files_in("alone");
-    EXPECT_EQ(expected.size(), 12u);
+    EXPECT_EQ(expected.size(), 11u);
     EXPECT_TRUE(files_in("results/" + name) == expected) << name;
     fs::remove_all(dir_ / "alone");
   }

@@ -236,7 +236,7 @@ TEST(BatchTable, SaysWhatIsInWhichState) {
   failed.state = SceneState::failed;
   failed.error = "no images";
   killed.scene = "killed";
-  const auto rows = batch_rows({"good", "bad", "killed", "new"},
+  const auto rows = scene_rows({"good", "bad", "killed", "new"},
                                {{"good", done}, {"bad", failed}, {"killed", killed}}, "/nowhere");
   const std::vector<std::string> lines = table_lines(rows);
   ASSERT_EQ(lines.size(), 6u);

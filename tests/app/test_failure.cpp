@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "app/cli/failure.h"
 #include "app/events/events.h"
+#include "app/run/failure.h"
 
 namespace vggt {
 namespace {

@@ -1,4 +1,4 @@
-#include "app/cli/failure.h"
+#include "app/run/failure.h"
 
 #include <c10/util/Exception.h>
 
@@ -32,9 +32,18 @@ Failure stopped() {
   return {ExitCode::stopped, "stopped, nothing was written"};
 }
 
+/// Whether a message of LibTorch, or of ours, is about a GPU that does no more work.
+bool means_lost_device(const std::string& message) {
+  for (const char* sign : {"CUDA error", "CUDA: ", "CUBLAS_STATUS", "cuDNN error"}) {
+    if (message.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
 /// Whatever it says, a message about memory is one about resources.
 Failure failed(const std::string& what) {
-  return means_out_of_memory(what) ? out_of_memory(what) : Failure{ExitCode::failed, first_line(what)};
+  if (means_out_of_memory(what)) return out_of_memory(what);
+  return {ExitCode::failed, first_line(what), means_lost_device(what)};
 }
 
 Failure of_system(const std::system_error& error) {
@@ -44,11 +53,11 @@ Failure of_system(const std::system_error& error) {
     case SystemFault::input:
       return {ExitCode::bad_input, error.what()};
     case SystemFault::resources:
-      return {ExitCode::out_of_resources, error.what()};
+      return {ExitCode::out_of_resources, error.what(), true};
     case SystemFault::machine:
       break;
   }
-  return {ExitCode::failed, error.what()};
+  return {ExitCode::failed, error.what(), true};
 }
 
 }  // namespace
@@ -56,8 +65,9 @@ Failure of_system(const std::system_error& error) {
 Failure explain(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const Stopped&) {
-    return stopped();
+  } catch (const Stopped& e) {
+    // Who stops more than one run has words of its own.
+    return e.what() == std::string(Stopped().what()) ? stopped() : Failure{ExitCode::stopped, e.what()};
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
   } catch (const c10::OutOfMemoryError& e) {

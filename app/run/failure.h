@@ -13,10 +13,11 @@ enum class ExitCode {
   stopped = 130,
 };
 
-/// How a run ended that threw: what a batch needs to tell bad input from a failing machine.
+/// How a run ended that threw.
 struct Failure {
   ExitCode code = ExitCode::failed;
-  std::string message;  // one line
+  std::string message;   // one line
+  bool machine = false;  // a full disk, a device that fails: runs of other frames would end so as well
 };
 
 /// `error` must hold an exception.
