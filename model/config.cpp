@@ -121,6 +121,14 @@ class ConfigReader {
     field = json_[key].get<bool>();
   }
 
+  void choice(const std::string& key, std::string& field, const std::set<std::string>& choices) {
+    known_.insert(key);
+    if (!json_.contains(key)) return;
+    const bool good = json_[key].is_string() && choices.contains(json_[key].get<std::string>());
+    if (!good) fail(key + ": not a choice that there is: " + json_[key].dump());
+    field = json_[key].get<std::string>();
+  }
+
   /// Accepts a key of the official repository's own config.json that says nothing new.
   void ignore(const std::string& key) { known_.insert(key); }
 
@@ -260,6 +268,7 @@ Config read_config(const std::optional<std::string>& config_json, const TensorSh
   config.input_width = config.img_size;
   read.integer("input_width", config.input_width, std::nullopt, false);
   read.boolean("bundle_adjust", config.bundle_adjust);
+  read.choice("fit", config.fit, {"crop", "pad", "whole"});
   for (const char* key : {"enable_camera", "enable_depth", "enable_point", "enable_track"}) read.ignore(key);
   read.check_unknown();
   check(config, heads);
@@ -291,6 +300,7 @@ std::string config_to_json(const Config& config, const Heads& heads) {
   }
   json["input_width"] = config.input_width;
   json["bundle_adjust"] = config.bundle_adjust;
+  json["fit"] = config.fit;
   return json.dump(1) + "\n";
 }
 

@@ -35,6 +35,7 @@ struct Config {
   int64_t track_corr_levels = 7;
   int64_t input_width = 518;   // default of --width
   bool bundle_adjust = false;  // default of --bundle-adjust
+  std::string fit = "crop";    // default of --fit: crop, pad or whole
 
   int64_t special_tokens() const { return 1 + num_register_tokens; }
 };

@@ -121,7 +121,9 @@ void ExportedImages::settle_originals(const ExportPlan& plan) {
     keep_apart(paths.back(), folders);
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
-    if (plan.needs_images()) orientations_.push_back(images_.orientation(i));
+    if (!plan.needs_images()) continue;
+    orientations_.push_back(images_.orientation(i));
+    heif_.push_back(images_.is_heif(i));
   }
   for (const fs::path& path : paths) names_.push_back(path.lexically_relative(originals_).generic_string());
 }
@@ -133,8 +135,14 @@ std::string ExportedImages::why_not_originals() const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";
     if (kTurns[static_cast<std::size_t>(orientations_[i])] < 0) return names_[i] + " is stored mirrored";
+    if (heif_[i]) return names_[i] + " is HEIF or AVIF, which few programs read";
   }
   return {};
+}
+
+/// Whether a copy has the bytes of its file.
+bool ExportedImages::goes_as_it_is(std::size_t frame) const {
+  return as_ == ExportedAs::copies && orientations_[frame] == 1 && !heif_[frame];
 }
 
 void ExportedImages::name_copies() {
@@ -148,8 +156,8 @@ void ExportedImages::name_copies() {
     return;
   }
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const bool as_it_is = as_ == ExportedAs::copies && orientations_[i] == 1;
-    if (!as_it_is && !is_jpeg(names_[i])) names_[i] = fs::path(names_[i]).replace_extension(".png").string();
+    if (!goes_as_it_is(i) && !is_jpeg(names_[i]))
+      names_[i] = fs::path(names_[i]).replace_extension(heif_[i] ? ".jpg" : ".png").string();
   }
   make_different(names_);
 }
@@ -175,7 +183,7 @@ void ExportedImages::write_copies(const fs::path& folder, const std::vector<Fram
   for_each_frame(work, static_cast<int>(names_.size()), [&](int number, int) {
     const auto frame = static_cast<std::size_t>(number);
     if (!is_wanted(frame)) return;
-    if (as_ == ExportedAs::copies && orientations_[frame] == 1) {
+    if (goes_as_it_is(frame)) {
       fs::copy_file(images_.file(frame), folder / names_[frame]);
     } else {
       write(frame, images_.read_file(frame));

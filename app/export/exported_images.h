@@ -37,6 +37,7 @@ class ExportedImages {
  private:
   void settle_originals(const ExportPlan& plan);
   void name_copies();
+  bool goes_as_it_is(std::size_t frame) const;
   std::string why_not_originals() const;
 
   OriginalImages images_;
@@ -44,6 +45,7 @@ class ExportedImages {
   std::filesystem::path source_, originals_;
   ExportedAs as_;
   std::vector<int> orientations_;   // of image files
+  std::vector<bool> heif_;          // likewise
   std::vector<std::string> names_;  // of the exported images
   std::vector<int> turns_;          // clockwise quarters from the exported image to the upright one
 };

@@ -245,6 +245,8 @@ void check_options_but_outputs(const Options& options) {
   if (!options.picture.empty() && options.out.empty()) {
     throw std::invalid_argument("picture: it shows the scene, which needs --out");
   }
+  if (options.report && options.out.empty())
+    throw std::invalid_argument("report: it shows the scene, which needs --out");
   if (options.resume && options.scratch.empty())
     throw std::invalid_argument("resume: it goes on from what is kept in --scratch DIR, which is missing");
   if (!options.align.empty() && (options.scale || options.up != "none"))

@@ -15,7 +15,7 @@ struct Options {
   std::string frames;
   std::optional<double> fps;
   std::optional<int64_t> stride, max_frames, width;
-  std::string fit = "crop", masks;
+  std::string fit = "auto", masks;
   bool strict = false;
 
   std::string weights;
@@ -53,7 +53,7 @@ struct Options {
   std::vector<std::string> exports;
   std::string export_images = "auto", depth_format = "png", depth_size = "original";
   std::string picture, picture_size = "1280x960", save_predictions;
-  bool dry_run = false, quiet = false, verbose = false;
+  bool report = false, open = false, dry_run = false, quiet = false, verbose = false;
 
   bool operator==(const Options&) const = default;
 };
@@ -79,7 +79,11 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"fps", kInput, "X", "of a video: X frames a second [1], or every Nth", {}, 1e-6, 1e6}, o.fps);
   visit(I{"stride", kInput, "N", "", {}, 1, 1e9}, o.stride);
   visit(I{"max-frames", kInput, "N", "use at most N frames, spread evenly", {}, 1, 1e9}, o.max_frames);
-  visit(I{"fit", kInput, "crop|pad", "cut tall frames or pad them; the network's width", {"crop", "pad"}},
+  visit(I{"fit",
+          kInput,
+          "crop|pad|whole",
+          "what tall frames become [auto]; network width",
+          {"auto", "crop", "pad", "whole"}},
         o.fit);
   visit(I{"width", kInput, "N", "", {}, 14, 16384}, o.width);
   visit(I{"masks", kInput, "DIR", "an image a frame by its name: black is not used"}, o.masks);
@@ -174,9 +178,11 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"depth-size", kOutput, "S", "", {"original", "network"}}, o.depth_size);
   visit(I{"picture", kOutput, "FILE", "draw cloud and cameras: .png or .jpg"}, o.picture);
   visit(I{"picture-size", kOutput, "WxH", ""}, o.picture_size);
+  visit(I{"report", kOutput, "", "write a page for the browser: scene.html"}, o.report);
   visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
         o.save_predictions);
-  visit(I{"dry-run", kOutput, "", "show what would be done, write nothing"}, o.dry_run);
+  visit(I{"open", kOutput, "", "show the result in a viewer; only say what is to be"}, o.open);
+  visit(I{"dry-run", kOutput, "", ""}, o.dry_run);
   visit(I{"quiet", kOutput, "", "print only warnings and errors; print details"}, o.quiet);
   visit(I{"verbose", kOutput, "", ""}, o.verbose);
 }

@@ -85,7 +85,7 @@ json parts_of(const RunPlan& plan) {
   json parts = {
       {"program", VGGT_VERSION},
       {"--weights", {plain(weights), state_of(weights), sum_of_index(plan.model.weights)}},
-      {"--fit", frames.fit == Fit::pad ? "pad" : "crop"},
+      {"--fit", frames.fit == Fit::pad ? "pad" : frames.fit == Fit::whole ? "whole" : "crop"},
       {"--width", frames.width},
       {"--fps", or_null(frames.fps)},
       {"--stride", or_null(frames.stride)},

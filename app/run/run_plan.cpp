@@ -18,7 +18,8 @@ FrameOptions plan_frames(const Options& options, const Config& config, const InM
   frames.paths = memory.paths;
   frames.images = memory.images;
   frames.source = options.frames;
-  frames.fit = options.fit == "pad" ? Fit::pad : Fit::crop;
+  const std::string& fit = options.fit == "auto" ? config.fit : options.fit;
+  frames.fit = fit == "pad" ? Fit::pad : fit == "whole" ? Fit::whole : Fit::crop;
   frames.width = static_cast<int>(options.width.value_or(config.input_width));
   frames.patch_size = static_cast<int>(config.patch_size);
   frames.fps = options.fps;
@@ -55,7 +56,7 @@ bool weights_wait(const MemoryRequest& request) {
 
 OutputPlan plan_output_files(const Options& options) {
   OutputPlan outputs;
-  outputs.paths = plan_outputs(options.out, options.picture, options.save_predictions);
+  outputs.paths = plan_outputs(options.out, options.picture, options.save_predictions, options.report);
   if (outputs.paths.base)
     outputs.exports = plan_exports(options, *outputs.paths.base, !outputs.paths.names_cloud);
   std::tie(outputs.picture_width, outputs.picture_height) =
@@ -92,7 +93,6 @@ void check_cameras(const Options& options, const HeadChoice& heads) {
   }
 }
 
-/// Of options that are checked.
 /// Throws as check_options(), where frames or results may be in memory.
 void check_with(Options options, const InMemory& memory) {
   if (memory.has_frames()) {
@@ -108,6 +108,7 @@ void check_with(Options options, const InMemory& memory) {
     throw std::invalid_argument("export: it goes beside the result, which needs out");
 }
 
+/// Of options that are checked.
 RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory& in_memory) {
   OutputPlan outputs = plan_output_files(options);
   ModelOptions model;
@@ -185,10 +186,13 @@ RunPlan plan_measurement(Options options) {
   options.out.clear();
   options.exports.clear();
   options.picture.clear();
+  options.report = false;
   options.save_predictions.clear();
   options.masks.clear();
   options.align.clear();
   options.bundle_adjust = "off";
+  options.camera = "auto";
+  options.refine.clear();
   check_options_but_outputs(options);
   return settle(options, nullptr, {});
 }

@@ -34,7 +34,7 @@ struct FrameOptions {
   std::vector<std::string> paths;  // or image files, where `source` is empty
   std::vector<ImageInMemory> images;  // or images, which stay as long as the frames are used
   Fit fit = Fit::crop;
-  int width = 518;  // a multiple of patch_size; crop: the width and the largest height; pad: the longer side
+  int width = 518;  // a multiple of patch_size; crop: the width and the largest height; else the longer side
   int patch_size = 14;
   std::optional<double> fps;                    // videos: frames a second, 1 if neither is given
   std::optional<int> stride;                    // videos: every n-th frame

@@ -6,11 +6,12 @@
 
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
+#include "io/frames/heif_image.h"
 #include "io/frames/image_files.h"
 #include "io/frames/image_header.h"
 #include "io/frames/preprocess.h"
-#include "io/frames/video.h"
 #include "io/frames/source_images.h"
+#include "io/frames/video.h"
 
 namespace vggt {
 namespace {
@@ -23,7 +24,6 @@ RgbImage rgb_of(const DecodedImage& image) {
   return result;
 }
 
-/// Calls read(); what it throws as std::invalid_argument gets the path in front.
 RgbImage rgb_of(const ImageInMemory& image) {
   RgbImage result{image.width, image.height, {}};
   const std::size_t row = 3 * static_cast<std::size_t>(image.width);
@@ -37,6 +37,7 @@ SourceKind kind_of(const std::filesystem::path& source, const FrameSet& frames) 
   return source.empty() ? SourceKind::list : kind_of_source(source);
 }
 
+/// Calls read(); what it throws as std::invalid_argument gets the path in front.
 template <class Read>
 auto naming(const std::filesystem::path& path, Read&& read) {
   try {
@@ -60,14 +61,19 @@ int OriginalImages::orientation(std::size_t frame) const {
   return naming(path, [&] { return read_image_header(FileMapping(InputFile(path)).bytes()).orientation; });
 }
 
+bool OriginalImages::is_heif(std::size_t frame) const {
+  const InputFile input(file(frame));
+  return vggt::is_heif(FileMapping(input).bytes());
+}
+
 int64_t OriginalImages::number(std::size_t frame) const {
+  if (kind_ == SourceKind::memory) return static_cast<int64_t>(frames_.frames.at(frame).time_s);
   const std::string& name = frames_.frames.at(frame).file;
   const auto number = parse_number<int64_t>(std::string_view(name).substr(name.rfind('#') + 1));
   if (!number) throw std::logic_error(name + ": a frame without a number");
   return *number;
 }
 
-  if (kind_ == SourceKind::memory) return static_cast<int64_t>(frames_.frames.at(frame).time_s);
 RgbImage OriginalImages::read_file(std::size_t frame) const {
   const std::filesystem::path path = file(frame);
   return naming(path, [&] { return rgb_of(ImageFile(path).decode()); });
@@ -89,17 +95,17 @@ void OriginalImages::read_all(
     }
     return;
   }
+  if (kind_ == SourceKind::memory) {
+    for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame)
+      take(frame, rgb_of(frames_.images[frame]));
+    return;
+  }
   const auto pixels = static_cast<std::size_t>(frames_.width) * static_cast<std::size_t>(frames_.height);
   for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame) {
     const std::vector<uint8_t> planes = frames_.rgb(frame);  // [3,H,W], which is all there is of them
     RgbImage image{frames_.width, frames_.height, std::vector<uint8_t>(3 * pixels)};
     for (std::size_t i = 0; i < pixels; ++i) {
       for (std::size_t c = 0; c < 3; ++c) image.rgb[3 * i + c] = planes[c * pixels + i];
-  if (kind_ == SourceKind::memory) {
-    for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame)
-      take(frame, rgb_of(frames_.images[frame]));
-    return;
-  }
     }
     take(frame, image);
   }

@@ -68,7 +68,7 @@ struct Resized {
 };
 
 Resized resized(int w, int h, Fit fit, int width, int patch_size) {
-  const bool tall = fit == Fit::pad && h > w;
+  const bool tall = fit != Fit::crop && h > w;
   const double scale = static_cast<double>(width) / (tall ? h : w);
   const int64_t other = round_to_patch((tall ? w : h) * scale, patch_size);
   if (other == 0) {

@@ -1,6 +1,7 @@
 #include "io/weights/weight_file.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
@@ -61,6 +62,20 @@ std::optional<std::string> config_beside(const fs::path& weights) {
   return read_text_file(path, kMaxConfigBytes, "a config.json");
 }
 
+// NAME.config.json beside NAME.ts changes some values of the config, so that weights need not be written anew.
+std::optional<std::string> with_changes(std::optional<std::string> config, const fs::path& weights) {
+  const fs::path path = fs::path(weights).replace_extension(".config.json");
+  std::error_code ignored;
+  if (!config || !fs::exists(path, ignored)) return config;
+  using Json = nlohmann::ordered_json;
+  const Json changes = Json::parse(read_text_file(path, kMaxConfigBytes, "a config.json"), nullptr, false);
+  Json changed = Json::parse(*config, nullptr, false);
+  if (!changes.is_object()) throw std::invalid_argument(path.string() + ": not an object of JSON");
+  if (!changed.is_object()) return config;  // whoever reads it says what is wrong
+  changed.update(changes);
+  return changed.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 struct WeightFile::Contents {
@@ -72,6 +87,7 @@ struct WeightFile::Contents {
       throw std::invalid_argument(path.string() + ": " + error.what());
     }
     if (!index.config_json) index.config_json = config_beside(path);
+    index.config_json = with_changes(std::move(index.config_json), path);
     for (const auto& [name, tensor] : index.tensors)
       tensors.emplace(name,
                       StoredTensor{scalar_type(tensor.type), tensor.shape, tensor.strides, tensor.offset});

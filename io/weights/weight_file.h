@@ -33,7 +33,8 @@ class WeightFile {
   const std::filesystem::path& path() const;
   WeightFormat format() const;
   const std::map<std::string, StoredTensor>& tensors() const;
-  /// The text of config.json: out of the weight file, else of the file of that name beside it.
+  /// The text of config.json: out of the weight file, else of the file of that name beside it. The keys of
+  /// NAME.config.json beside NAME.ts, if it is there, replace those of this text.
   const std::optional<std::string>& config_json() const;
 
   /// Reads one tensor: converted to `type`, contiguous, on `device`. It needs the memory of the result and a

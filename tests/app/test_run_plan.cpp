@@ -61,6 +61,19 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_FALSE(fs::exists(options.out));  // nothing is written
 }
 
+// The small model was trained on whole frames, and says so; weights that say nothing were trained as VGGT
+// was.
+TEST(RunPlan, FitsFramesAsTheirWeightsWereTrained) {
+  Options options = valid();
+  EXPECT_EQ(options.fit, "auto");
+  EXPECT_EQ(plan_run(options).frames.fit, Fit::crop);
+  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+  EXPECT_EQ(plan_run(options).frames.fit, Fit::whole);
+  EXPECT_EQ(plan_run(options).frames.width, 336);  // of the archive itself
+  options.fit = "crop";
+  EXPECT_EQ(plan_run(options).frames.fit, Fit::crop);
+}
+
 TEST(RunPlan, OfAMeasurementNeedsNoOutputAndAdjustsNothing) {
   Options options = valid();
   options.picture = options.out + "p.png";

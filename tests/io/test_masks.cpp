@@ -44,7 +44,7 @@ class Masks : public ::testing::Test {
 
 TEST_F(Masks, ANetworkPixelIsUsedWhereItShowsNoBlackOne) {
   std::mt19937 random(1);
-  for (const Fit fit : {Fit::crop, Fit::pad}) {
+  for (const Fit fit : {Fit::crop, Fit::pad, Fit::whole}) {
     for (const auto& [w, h] : {std::pair(150, 97), {40, 30}, {45, 160}, {56, 56}}) {
       image("frames/a.png", test::noise_picture(w, h, 3));
       cv::Mat mask(h, w, CV_8UC1, cv::Scalar(255));
@@ -147,6 +147,8 @@ TEST_F(Masks, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(load_error(fewer), "");
   image("masks/3.png", test::flat_picture(60, 40, 255));
   image("masks/3.bmp", test::flat_picture(60, 40, 255));
+  EXPECT_THAT(load_error(options()), HasSubstr("two masks for the frame 3.png"));
+  fs::rename(folder_ / "masks/3.bmp", folder_ / "masks/3.png.bmp");
   EXPECT_THAT(load_error(options()), HasSubstr("two masks for the frame 3.png"));
   FrameOptions nowhere = options();
   nowhere.masks = folder_ / "nowhere";

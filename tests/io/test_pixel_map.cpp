@@ -1,9 +1,11 @@
 // Network pixels and original pixels map to each other, through scale, crop, padding, centring and EXIF.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "io/frames/frames.h"
+#include "io/frames/preprocess.h"
 #include "tests/support/media.h"
 
 namespace vggt {
@@ -79,8 +81,44 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, PixelMapOf,
     testing::Values(Case{"crop_wide", Fit::crop, 300, 170, 140}, Case{"crop_tall", Fit::crop, 170, 400, 140},
                     Case{"crop_up", Fit::crop, 90, 71, 196}, Case{"pad_wide", Fit::pad, 300, 170, 140},
-                    Case{"pad_tall", Fit::pad, 170, 400, 140}, Case{"pad_up", Fit::pad, 71, 90, 196}),
+                    Case{"pad_tall", Fit::pad, 170, 400, 140}, Case{"pad_up", Fit::pad, 71, 90, 196},
+                    Case{"whole_wide", Fit::whole, 300, 170, 140},
+                    Case{"whole_tall", Fit::whole, 170, 400, 140}, Case{"whole_up", Fit::whole, 71, 90, 196}),
     [](const auto& info) { return info.param.name; });
+
+TEST(PixelMapOfSets, WholeFramesAreNeitherCutNorPadded) {
+  for (const auto& [width, height, network_width, network_height] :
+       {std::array{300, 200, 140, 98}, {200, 300, 98, 140}, {3024, 4032, 252, 336}, {100, 100, 140, 140}}) {
+    const FittedImage fitted =
+        fit_size(width, height, Fit::whole, std::max(network_width, network_height), 14);
+    EXPECT_EQ(fitted.width, network_width);
+    EXPECT_EQ(fitted.height, network_height);
+    EXPECT_NEAR(fitted.map.network_x(-0.5), -0.5, 1e-9);
+    EXPECT_NEAR(fitted.map.network_y(-0.5), -0.5, 1e-9);
+    EXPECT_NEAR(fitted.map.network_x(width - 0.5), network_width - 0.5, 1e-9);
+    EXPECT_NEAR(fitted.map.network_y(height - 0.5), network_height - 0.5, 1e-9);
+  }
+}
+
+TEST(PixelMapOfSets, UprightAndLyingFramesShareASquareOfWhite) {
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "a.png", test::encoded(".png", test::position_picture(300, 200)));
+  test::write_bytes(folder / "b.png", test::encoded(".png", test::position_picture(200, 300)));
+  FrameOptions options;
+  options.source = folder.path();
+  options.width = 140;
+  options.fit = Fit::whole;
+  test::expect_sized(options);
+  const FrameSet set = load_frames(options);
+  EXPECT_EQ(set.width, 140);
+  EXPECT_EQ(set.height, 140);
+  EXPECT_EQ(set.frames[0].map.pad_y, 21);
+  EXPECT_EQ(set.frames[1].map.pad_x, 21);
+  for (std::size_t i = 0; i < set.frames.size(); ++i) {
+    expect_inverse(set.frames[i].map);
+    expect_positions(set, i, 1.5);
+  }
+}
 
 TEST(PixelMapOfSets, CentringMovesIt) {
   const test::TemporaryFolder folder;
@@ -109,12 +147,12 @@ TEST_P(Orientation, OriginalMeansUpright) {
   test::write_bytes(folder / "little.jpg", test::with_exif(jpeg, orientation, false));
   FrameOptions options;
   options.source = folder.path();
-  for (const Fit fit : {Fit::crop, Fit::pad}) {
+  for (const Fit fit : {Fit::crop, Fit::pad, Fit::whole}) {
     options.fit = fit;
     options.width = 140;
     const FrameSet set = load_frames(options);
     ASSERT_EQ(set.frames.size(), 2U);
-    EXPECT_EQ(set.height, fit == Fit::crop ? 84 : 140);
+    EXPECT_EQ(set.height, fit == Fit::pad ? 140 : 84);
     for (std::size_t i = 0; i < set.frames.size(); ++i) {
       EXPECT_EQ(set.frames[i].original_width, 320);
       EXPECT_EQ(set.frames[i].original_height, 200);

@@ -27,6 +27,27 @@ TEST(WeightFile, RecognisesTheFormatByContent) {
   fs::remove(misnamed);
 }
 
+TEST(WeightFile, AConfigBesideOfItsNameChangesValues) {
+  const fs::path folder = torch_bytes::scratch("changed", "");
+  fs::create_directories(folder);
+  fs::copy_file(kNano / "weights.ts", folder / "a.ts", fs::copy_options::overwrite_existing);
+  const std::string own = *WeightFile::open(folder / "a.ts").config_json();
+  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder / name) << text; };
+  write("b.config.json", "{\"fit\": \"whole\"}");  // of other weights
+  write("config.json", "{\"fit\": \"pad\"}");      // for weights that hold none
+  EXPECT_EQ(WeightFile::open(folder / "a.ts").config_json(), own);
+  write("a.config.json", "{\"fit\": \"whole\", \"input_width\": 28}");
+  const std::string changed = *WeightFile::open(folder / "a.ts").config_json();
+  EXPECT_NE(changed.find("\"fit\": \"whole\""), std::string::npos) << changed;
+  EXPECT_NE(changed.find("\"input_width\": 28"), std::string::npos) << changed;
+  EXPECT_NE(changed.find("\"embed_dim\": 64"), std::string::npos) << changed;
+  for (const char* bad : {"[]", "{", ""}) {
+    write("a.config.json", bad);
+    EXPECT_THROW(WeightFile::open(folder / "a.ts"), std::invalid_argument) << bad;
+  }
+  fs::remove_all(folder);
+}
+
 TEST(WeightFile, HoldsTheOfficialNamesInEveryFormat) {
   const WeightFile safetensors = WeightFile::open(testing::nano_safetensors());
   EXPECT_EQ(safetensors.tensors().size(), 453U);

@@ -46,6 +46,10 @@ TEST(Config, AConfigAloneIsEnough) {
   const Config config =
       read_config(R"({"intermediate_layers": [0, 0, 1, 1], "bundle_adjust": true})", small_shapes(kAllHeads));
   EXPECT_TRUE(config.bundle_adjust);
+  EXPECT_EQ(config.fit, "crop");
+  EXPECT_EQ(
+      read_config(R"({"intermediate_layers": [0, 0, 1, 1], "fit": "whole"})", small_shapes(kAllHeads)).fit,
+      "whole");
   const std::string text = config_to_json(config, heads_in(small_shapes(kAllHeads)));
   EXPECT_EQ(config_to_json(read_config(text, {}), heads_in(small_shapes(kAllHeads))), text);
   expect_refused(R"({"depth": 2})", "patch_size is missing", kNoTensors);
@@ -62,6 +66,8 @@ TEST(Config, IsRefusedWithItsKey) {
   expect_refused("{" + layers + R"(, "rope_freq": 1e999})", "not valid JSON");
   expect_refused("{" + layers + R"(, "input_width": 57})", "input_width must be a multiple");
   expect_refused("{" + layers + R"(, "bundle_adjust": 1})", "bundle_adjust: expected true or false");
+  for (const char* fit : {"1", "\"wide\"", "null", "[\"crop\"]"})
+    expect_refused("{" + layers + ", \"fit\": " + fit + "}", "fit: not a choice");
   expect_refused("{" + layers + R"(, "camera_num_heads": 3})", "camera_num_heads");
   expect_refused("{" + layers + R"(, "depht": 2})", "unknown key 'depht'");
   expect_refused("{" + layers + R"(, "depth": 2, "depth": 2})", "the key 'depth' is there twice");

@@ -24,13 +24,14 @@ class Config:
     intermediate_layers: tuple[int, ...] = (0, 1, 2, 3)
     input_width: int = 224  # what the program makes of --width when it is not given
     bundle_adjust: bool = False  # likewise of --bundle-adjust
+    fit: str = "whole"  # likewise of --fit: training crops nothing
 
     @property
     def special_tokens(self) -> int:
         return 1 + self.num_register_tokens
 
     def fitted(self, size: tuple[int, int]) -> tuple[int, int]:
-        """(H, W) of an image whose longer side becomes `input_width`: as by default, but upright ones uncropped."""
+        """(H, W) of an image whose longer side becomes `input_width`, as the program does by --fit whole."""
         scale = self.input_width / max(size) / self.patch_size
         height, width = (max(1, round(n * scale)) * self.patch_size for n in size)
         return height, width
