@@ -183,6 +183,66 @@ TEST(VideoFile, TurnedAsItsTrackSays) {
   EXPECT_GT(mean(1, 4, set.height / 2), mean(1, 51, set.height / 2) + 60);
 }
 
+const std::filesystem::path kVideos = VGGT_FIXTURES "/videos";
+
+TEST(VideoFile, OfAVariableRateIsSampledByItsTimes) {
+  FrameOptions options = small_options(kVideos / "variable.mp4");
+  const auto time_of = [](int number) { return number < 20 ? number / 10. : 2 + (number - 20) / 2.; };
+  const auto expect_times = [&](const std::vector<int>& expected) {
+    const FrameSet set = load_frames(options);
+    EXPECT_EQ(numbers_by_name(set), expected);
+    EXPECT_EQ(numbers_by_pixels(set), expected);
+    for (std::size_t i = 0; i < set.frames.size(); ++i)
+      EXPECT_NEAR(set.frames[i].time_s, time_of(expected[i]), 2e-3) << expected[i];
+  };
+  options.fps = 2;
+  expect_times({0, 5, 10, 15, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29});
+  options.fps = 1;
+  expect_times({0, 10, 20, 22, 24, 26, 28});
+  options.max_frames = 3;
+  expect_times({0, 22, 28});
+}
+
+TEST(VideoFile, OfHevcAsTelephonesWriteIt) {
+  test::StderrCapture capture;
+  for (const char* name : {"hevc.mp4", "hevc10.mov"}) {
+    FrameOptions options = small_options(kVideos / name);
+    options.fps = 2;
+    expect_frames(load_frames(options), {0, 5, 10, 15, 20, 25}, 10);
+  }
+  EXPECT_EQ(capture.text(), "");
+}
+
+class TurnedVideo : public testing::TestWithParam<int> {};
+
+TEST_P(TurnedVideo, IsShownUpright) {
+  const int degrees = GetParam();  // clockwise, from stored to upright
+  const FrameOptions options = small_options(kVideos / ("turned" + std::to_string(degrees) + ".mp4"));
+  test::expect_sized(options);
+  const FrameSet set = load_frames(options);
+  const Frame& frame = set.frames.at(0);
+  EXPECT_EQ(frame.original_width, degrees == 180 ? 160 : 96);
+  EXPECT_EQ(frame.original_height, degrees == 180 ? 96 : 160);
+  const std::vector<uint8_t> rgb = set.rgb(0);
+  const int right = set.width - 5, bottom = set.height - 5;
+  const auto value = [&](int c, int x, int y) { return int{rgb[(c * set.height + y) * set.width + x]}; };
+  // What the stored picture has at its right (red) and its bottom (green) is now at these sides.
+  const auto across = [&](int c) { return value(c, right, set.height / 2) - value(c, 5, set.height / 2); };
+  const auto down = [&](int c) { return value(c, set.width / 2, bottom) - value(c, set.width / 2, 5); };
+  if (degrees == 90) {
+    EXPECT_GT(down(0), 60);
+    EXPECT_LT(across(1), -60);
+  } else if (degrees == 180) {
+    EXPECT_LT(across(0), -60);
+    EXPECT_LT(down(1), -60);
+  } else {
+    EXPECT_LT(down(0), -60);
+    EXPECT_GT(across(1), 60);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Degrees, TurnedVideo, testing::Values(90, 180, 270));
+
 TEST(VideoFile, CutOffOrNotAVideo) {
   const test::TemporaryFolder folder;
   write_video(folder / "a.avi", "MJPG", 10, 60);
