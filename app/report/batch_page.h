@@ -14,7 +14,7 @@ struct BatchRow {
   double seconds = 0;
   std::vector<std::string> warnings;
   std::string error;  // of a failed scene
-  std::string link;   // to the scene's page, relative to this one; empty: there is none
+  std::string link;   // the path of the scene's page from this one's folder, as it is; empty: none
   /// Where the scene's page lies, for its picture; empty, or not there: no picture.
   std::filesystem::path page;
 };

@@ -66,7 +66,7 @@ double spacing(const PackedPoints& points, double depth, const PictureView& view
   if (points.count == 0) return 0;
   // As if half of the picture were covered evenly at the typical depth.
   const double area = 0.5 * width * height * (depth / view.focal) * (depth / view.focal);
-  return 2 * std::sqrt(area / static_cast<double>(points.count));
+  return 2.4 * std::sqrt(area / static_cast<double>(points.count));
 }
 
 /// The axes of the ground, and some points seen from above.
@@ -110,39 +110,6 @@ Json given_options(const Report& report) {
 }
 
 }  // namespace
-
-PackedPoints packed_points(const PointCloud& cloud) {
-  PackedPoints packed;
-  if (cloud.points.empty()) return packed;
-  constexpr double kBorder = 0.01;  // share of the points that does not say how large the box is
-  constexpr float kMargin = 1.5F;   // of the box on each side
-  Vector3f high;
-  for (int axis = 0; axis < 3; ++axis) {
-    std::vector<float> values;
-    const std::size_t step = cloud.points.size() / 100'000 + 1;
-    for (std::size_t i = 0; i < cloud.points.size(); i += step) values.push_back(cloud.points[i][axis]);
-    const float least = quantile(values, 0), most = quantile(values, 1);
-    const float low = quantile(values, kBorder), top = quantile(values, 1 - kBorder);
-    const float margin = kMargin * (top - low);
-    packed.low[axis] = std::max(least, low - margin);
-    high[axis] = std::min(most, top + margin);
-  }
-  packed.side = (high - packed.low).cwiseMax(1e-6F);
-  std::vector<uint8_t> colors;
-  for (std::size_t i = 0; i < cloud.points.size(); ++i) {
-    const Vector3f share = (cloud.points[i] - packed.low).cwiseQuotient(packed.side);
-    if (!((share.array() >= 0).all() && (share.array() <= 1).all())) continue;
-    for (int axis = 0; axis < 3; ++axis) {
-      const auto place = static_cast<uint32_t>(std::lround(share[axis] * 65535));
-      packed.bytes.push_back(static_cast<uint8_t>(place & 255U));
-      packed.bytes.push_back(static_cast<uint8_t>(place >> 8));
-    }
-    colors.insert(colors.end(), cloud.colors[i].data(), cloud.colors[i].data() + 3);
-    ++packed.count;
-  }
-  packed.bytes.insert(packed.bytes.end(), colors.begin(), colors.end());
-  return packed;
-}
 
 Json page_scene(const Report& report, const PageContent& content, const PackedPoints& points,
                 int picture_width, int picture_height) {

@@ -1,5 +1,6 @@
 #include "app/run/scene_view.h"
 
+#include "app/report/page_points.h"
 #include "app/run/frame_input.h"
 #include "io/files/text.h"
 
@@ -52,7 +53,10 @@ PageContent page_content(const SceneView& scene) {
   PageContent content;
   content.name = scene_name(scene.plan.outputs);
   content.cameras = scene.cameras;
-  if (scene.cloud) content.cloud = scene.cloud->sample(kPagePoints);
+  // Of enough points each surface has its share, of which the page shows as many everywhere.
+  constexpr int64_t kCandidates = 5;
+  if (scene.cloud)
+    content.cloud = thinned_evenly(scene.cloud->sample(kCandidates * kPagePoints), kPagePoints);
   content.thumbnails = make_thumbnails(readers_of(scene), work_of(scene));
   return content;
 }

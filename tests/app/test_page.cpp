@@ -151,6 +151,26 @@ TEST_F(Page, WorksWithoutPointsCamerasDepthAndHealth) {
   EXPECT_TRUE(json::parse(script(page, "report")).at("health").is_null());
 }
 
+TEST(ThinnedPoints, CoverNearAndFarSurfacesAlike) {
+  PointCloud cloud;  // two squares of one size, one of them with nine times the points
+  for (int i = 0; i < 100'000; ++i) {
+    const auto t = static_cast<float>(i);
+    const bool dense = i % 10 != 0;
+    cloud.points.emplace_back(std::fmod(0.618034F * t, 1.0F), std::fmod(0.754878F * t, 1.0F), dense ? 0.0F : 5.0F);
+    cloud.colors.emplace_back(static_cast<uint8_t>(dense), uint8_t{0}, uint8_t{0});
+  }
+  const PointCloud thin = thinned_evenly(cloud, 4000);
+  ASSERT_LE(thin.points.size(), 4000u);
+  EXPECT_GT(thin.points.size(), 3000u);
+  std::size_t dense = 0;
+  for (const auto& color : thin.colors) dense += color[0];
+  EXPECT_LT(dense, thin.points.size() * 2 / 3);
+  EXPECT_EQ(thinned_evenly(cloud, 100'000).points.size(), 100'000u);
+  PointCloud one;
+  for (int i = 0; i < 10; ++i) one.add(cloud, 7);
+  EXPECT_EQ(thinned_evenly(one, 3).points.size(), 1u);
+}
+
 TEST(PackedPoints, KeepPlacesToAFineStepAndLeaveOutWhatLiesFarOff) {
   PointCloud cloud;
   for (int i = 0; i < 1000; ++i) {

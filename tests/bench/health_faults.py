@@ -1,6 +1,6 @@
 """How often the report's health finds planted faults, and how often it warns of what is whole.
 
-PYTHONPATH=weights python3 tests/bench/health_faults.py PROGRAM FOLDER [--first 100 --scenes 24 --adjust auto]
+PYTHONPATH=weights python3 tests/bench/health_faults.py PROGRAM FOLDER [--first 200 --scenes 12 --options="--bundle-adjust off"]
 
 Rendered test scenes of 12 frames, each as it is and with faults: a frame of another scene, three of them in a row, a
 black frame, an over-exposed one, two halves of different scenes, and cameras that turn around half-way so that the
@@ -94,8 +94,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--first", type=int, default=100)
-    parser.add_argument("--scenes", type=int, default=24)
+    parser.add_argument("--first", type=int, default=200)
+    parser.add_argument("--scenes", type=int, default=12)
     parser.add_argument("--kinds", nargs="*", default=KINDS)
     parser.add_argument("--options", default="", help="of the program, in one text")
     parser.add_argument("--verbose", action="store_true")
@@ -114,7 +114,7 @@ def main():
             bad = json.loads((folder / "made").read_text())
             if bad is None:
                 continue
-            out = folder / "out"
+            out = options.folder / "out" / folder.name
             command = [options.program, "--frames", folder, "--out", f"{out}/", "--quiet", *options.options.split()]
             subprocess.run(list(map(str, command)), check=True, capture_output=True)
             health = json.loads((out / "scene.report.json").read_text())["health"]
