@@ -4,6 +4,7 @@
 #include <set>
 
 #include "model/heads/head_constants.h"
+#include "model/ranks/shares.h"
 
 namespace vggt {
 namespace {
@@ -13,12 +14,16 @@ struct Units {
   explicit Units(const MemoryRequest& r)
       : rows(r.height / r.config.patch_size),
         columns(r.width / r.config.patch_size),
-        S(static_cast<double>(r.frames)),
+        S(static_cast<double>(Shares{r.frames, r.ranks}.most())),
+        all(static_cast<double>(r.frames)),
+        own(static_cast<double>(Shares{r.config.num_heads, r.ranks}.most()) /
+            static_cast<double>(r.config.num_heads)),
         pixels(static_cast<double>(r.height * r.width)),
         P(static_cast<double>(r.config.special_tokens() + rows * columns)) {}
 
   int64_t rows, columns;
-  double S, pixels, P;  // frames; of a frame: pixels, tokens
+  double S, all, own;  // frames of the rank that has most, of all; the largest share of the heads
+  double pixels, P;    // of a frame: pixels, tokens
 };
 
 /// A block whose tokens attend to so many keys each.
@@ -26,12 +31,30 @@ double block_seconds(double tokens, double keys, double token_rate, const Rates&
   return std::max(rates.block_least, tokens * token_rate + tokens * keys * rates.pair);
 }
 
-/// A merged block. matching: the share of a matching by all channels in each block that it takes.
-double merged_seconds(const MergeCounts& counts, double matching, const Rates& rates) {
+/// A merged block of one of several ranks. matching: the share of a matching by all channels in each block
+/// that it takes.
+double merged_seconds(const MergeCounts& counts, double matching, const Units& u, const Rates& rates) {
+  const double share = u.S / u.all;  // of the tokens
   const auto N = static_cast<double>(counts.tokens), d = static_cast<double>(counts.destinations),
              M = static_cast<double>(counts.most_rows());
   return std::max(rates.block_least,
-                  N * rates.merged_token + (N - d) * d * matching * rates.match_pair + M * M * rates.pair);
+                  share * (N * rates.merged_token + (N - d) * d * matching * rates.match_pair) +
+                      u.own * M * M * rates.pair);
+}
+
+/// What ranks wait for in the global blocks: three of the four tensors of a block go beside products, all but
+/// one piece of them.
+double exchange_seconds(const MemoryRequest& r, const Units& u, double blocks, double merged_rows,
+                        const Rates& rates) {
+  if (r.ranks == 1) return 0;
+  constexpr double kShown = 0.5;
+  const double operand = r.precision == Precision::bf16 || r.precision == Precision::fp16 ? 2 : 4;
+  const double row =
+      static_cast<double>(r.config.embed_dim) * operand * (1 - 1 / static_cast<double>(r.ranks));
+  const double projected = kShown * 3 * u.S * u.P * row;
+  const double returned =
+      merged_rows > 0 ? merged_rows * row * (1 + 1 / static_cast<double>(r.ranks)) : u.S * u.P * row;
+  return blocks * ((projected + returned) * rates.exchange + 4 * rates.exchange_least);
 }
 
 double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
@@ -42,32 +65,36 @@ double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates)
 double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const std::set<int64_t> kept = kept_layers(r.config, r.heads);
   const int64_t blocks = kept.empty() ? 1 : *kept.rbegin() + 1;
-  const double N = u.S * u.P, exact = block_seconds(N, N, rates.block_token, rates);
+  const double N = u.S * u.P;
+  const double exact = block_seconds(N, u.all * u.P * u.own * u.all / u.S, rates.block_token, rates);
   int64_t first_merged = r.merge ? std::min(r.merge->start, blocks) : blocks;
-  double merged = 0;
+  double merged = 0, rows = 0;
   if (first_merged < blocks) {
     const MergeCounts counts = merge_counts(r.frames, u.rows, u.columns, r.config.special_tokens(), *r.merge);
     if (counts.most_merged == 0) first_merged = blocks;
     const auto C = static_cast<double>(r.config.embed_dim),
                width = static_cast<double>(metric_width(*r.merge, r.config.embed_dim));
-    merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), rates);
+    merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), u, rates);
+    rows = static_cast<double>(counts.most_rows());
   }
   return static_cast<double>(blocks) * block_seconds(N, u.P, rates.block_token, rates) +
          static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +
+         exchange_seconds(r, u, static_cast<double>(first_merged), 0, rates) +
+         exchange_seconds(r, u, static_cast<double>(blocks - first_merged), rows, rates) +
          (kept.empty() ? 0 : N * rates.kept_token);
 }
 
 double track_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const auto Q = static_cast<double>(r.query_points);
-  const double iterations = Q * u.S * u.pixels * rates.track_pair +
-                            (Q + static_cast<double>(kVirtualTracks)) * u.S * rates.track_token;
-  return u.S * (rates.track_frame + u.pixels * rates.track_pixel) + std::max(rates.track_least, iterations);
+  const double iterations = Q * u.all * u.pixels * rates.track_pair +
+                            (Q + static_cast<double>(kVirtualTracks)) * u.all * rates.track_token;
+  return u.all * (rates.track_frame + u.pixels * rates.track_pixel) + std::max(rates.track_least, iterations);
 }
 
 double compute_seconds(const std::string& stage, const MemoryRequest& r, const Units& u, const Rates& rates) {
   if (stage == "patch_embed") return embed_seconds(r, u, rates);
   if (stage == "aggregator") return aggregator_seconds(r, u, rates);
-  if (stage == "camera_head") return rates.camera_fixed + u.S * rates.camera_frame;
+  if (stage == "camera_head") return rates.camera_fixed + u.all * rates.camera_frame;
   if (stage == "depth_head") return u.S * (rates.depth_frame + u.pixels * rates.depth_pixel);
   if (stage == "point_head") return u.S * (rates.point_frame + u.pixels * rates.point_pixel);
   return track_seconds(r, u, rates);

@@ -87,7 +87,8 @@ Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choic
 /// Bytes of weights that stay on the device for the whole run, and of what cuBLAS works in.
 int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t workspace = r.gpu ? (r.gpu->wgmma ? kHopperWorkspace : kWorkspace) : 0;
-  if (!r.weights_on_host) return workspace + part_bytes(r, z, "");
+  const int64_t camera = part_bytes(r, z, "camera_head.");
+  if (!r.weights_on_host) return workspace + part_bytes(r, z, "") - (r.camera_on_host ? camera : 0);
   // The dense heads and what is neither block nor head; of a stack that is streamed two blocks, one on its
   // way.
   const int64_t vit = part_bytes(r, z, "aggregator.patch_embed.blocks."),
@@ -95,8 +96,7 @@ int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule&
                 global = part_bytes(r, z, "aggregator.global_blocks.");
   const int64_t slots = std::max(2 * vit / std::max<int64_t>(1, r.config.vit_depth),
                                  2 * (frame + global) / std::max<int64_t>(1, r.config.depth));
-  return workspace + (s.stream_weights ? slots : 0) + part_bytes(r, z, "") - vit - frame - global -
-         part_bytes(r, z, "camera_head.");
+  return workspace + (s.stream_weights ? slots : 0) + part_bytes(r, z, "") - vit - frame - global - camera;
 }
 
 /// Bytes in one of the places outside the device.
@@ -110,7 +110,8 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
     bytes += (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
   if (s.qkv != Place::device && place == Place::host && merges)
     bytes += attended_rows(r, z) * 3 * z.own * z.operand;
-  if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
+  if (place == Place::host && (r.weights_on_host || r.camera_on_host))
+    bytes += part_bytes(r, z, r.weights_on_host ? "" : "camera_head.");
   return bytes;
 }
 
@@ -242,7 +243,8 @@ void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
       t.to_device += part_bytes(r, z, "aggregator.frame_blocks.");
     if (s.stream_weights && stage.stage == "global_block")
       t.to_device += part_bytes(r, z, "aggregator.global_blocks.");
-    if (s.stream_weights && stage.stage == "camera_head") t.to_device += part_bytes(r, z, "camera_head.");
+    if ((s.stream_weights || r.camera_on_host) && stage.stage == "camera_head")
+      t.to_device += part_bytes(r, z, "camera_head.");
   }
 }
 

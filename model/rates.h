@@ -20,6 +20,8 @@ struct Rates {
   double track_pair = 0, track_token = 0, track_least = 0;
   // A byte copied.
   double to_device = 0, to_host = 0, from_scratch = 0, to_scratch = 0;
+  // A byte that a rank sends to others, and an exchange: of an H200 over NVLink; not measured by the program.
+  double exchange = 1 / 290e9, exchange_least = 30e-6;
 };
 
 /// Calls visit(name, field) for every rate.

@@ -36,7 +36,7 @@ RankPlace ranks_and_local(const Get& get, const char* rank, const char* ranks, c
   RankPlace place;
   place.ranks = number_of(get, ranks, 1, kMostRanks);
   place.rank = number_of(get, rank, 0, place.ranks - 1);
-  place.local_rank = number_of(get, local, 0, place.ranks - 1);
+  place.local_rank = number_of(get, local, 0, kMostRanks);
   return place;
 }
 

@@ -135,6 +135,7 @@ int main(int argc, char** argv) {
   options.device = device;
   options.precision = precisions.at(argv[1]);
   options.heads = {.camera = true, .depth = true};
+  options.camera_on_host = group.has_value();
   const std::string size = argv[2];
   const int64_t height = std::stoll(size), width = std::stoll(size.substr(size.find('x') + 1));
   const vggt::Config config;
@@ -154,6 +155,7 @@ int main(int argc, char** argv) {
     const auto predicted = [&](int64_t ranks) {
       vggt::MemoryRequest of_ranks = request;
       of_ranks.ranks = ranks;
+      of_ranks.camera_on_host = options.camera_on_host;
       return static_cast<double>(vggt::plan_memory(of_ranks).peak_bytes()) / (1 << 30);
     };
     Side one;
