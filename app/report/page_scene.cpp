@@ -126,6 +126,7 @@ Json page_scene(const Report& report, const PageContent& content, const PackedPo
   json["view"] = {{"eye", rounded(world_from_view.translation())},
                   {"forward", rounded(world_from_view.linear().col(2))},
                   {"up", rounded(view.up)},
+                  {"aspect", static_cast<double>(picture_width) / picture_height},
                   {"fov", 2 * std::atan(picture_height / (2 * view.focal))},
                   {"distance", depth},
                   {"nearest", std::max(0.0, view.nearest)},

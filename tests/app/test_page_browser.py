@@ -1,4 +1,4 @@
-"""The page of --report and that of a batch in Chromium: points are drawn, a click selects a camera, nothing is said on
+"""The page of --report in Chromium: points are drawn, a click selects a camera, nothing is said on
 the console, names of files stay text, and without WebGL2 and on paper there is a picture. Arguments: PROGRAM ROOT FOLDER to fill.
 
 Chromium is driven by its own protocol over two pipes, so that nothing but Python and it is needed; without it the test
@@ -140,7 +140,7 @@ def check_scene(browser, page, shots):
         heading = browser.value("document.querySelector('#frame h3').textContent")
         assert heading == browser.value(f"files[{chosen}]")
         assert browser.value("document.querySelectorAll('#frame img').length") == 3
-        assert browser.value("[...document.querySelectorAll('#frame img')].every(i => i.naturalWidth > 0)")
+        browser.wait("[...document.querySelectorAll('#frame img')].every(i => i.naturalWidth > 0)", 10)
         if i == 3:
             assert abs(chosen - 3) <= 1, chosen  # neighbours overlap in the picture
         browser.click(area[0] + 5, area[1] + area[3] - 5)

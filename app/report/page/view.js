@@ -22,7 +22,7 @@ function makeView(canvas, points, cameras, first, on) {
 
   const poseOf = (eye, forward, distance) => {
     const f = unit(forward);
-    return { target: add(eye, scale(f, distance)), distance, cut: 0, yaw: Math.atan2(dot(f, north), dot(f, east)),
+    return { target: add(eye, scale(f, distance)), distance, cut: 0, wide: 1, yaw: Math.atan2(dot(f, north), dot(f, east)),
       pitch: Math.asin(Math.max(-1, Math.min(1, dot(f, axis)))), fov: first.fov };
   };
   // What is nearer than the nearest camera is cut away at first: it would hide the rest.
@@ -135,9 +135,11 @@ function makeView(canvas, points, cameras, first, on) {
   let matrix = null, asked = false;
   function project() {
     const { eye, right, up, forward } = frameOf(pose);
-    const focal = 1 / Math.tan(pose.fov / 2), aspect = canvas.width / canvas.height;
+    const aspect = canvas.width / canvas.height;
+    // A narrower canvas than the picture's shows as much across, where the pose is one for the whole scene.
+    const focal = (1 - pose.wide * (1 - Math.min(1, aspect / first.aspect))) / Math.tan(pose.fov / 2);
     const near = pose.distance * 0.01, far = pose.distance * 60 + first.reach * 4;
-    matrix = viewMatrix(eye, right, up, forward, aspect >= 1 ? focal : focal, focal, near, far);
+    matrix = viewMatrix(eye, right, up, forward, focal, focal, near, far);
     for (let c = 0; c < 4; ++c) matrix[4 * c] /= aspect;
     return { focal, near, far };
   }
@@ -147,7 +149,7 @@ function makeView(canvas, points, cameras, first, on) {
       const t = Math.min(1, (now - flight.start) / 450), s = t * t * (3 - 2 * t);
       const turn = Math.atan2(Math.sin(flight.to.yaw - flight.from.yaw), Math.cos(flight.to.yaw - flight.from.yaw));
       pose = { target: mix(flight.from.target, flight.to.target, s), yaw: flight.from.yaw + s * turn };
-      for (const name of ["distance", "pitch", "fov", "cut"]) pose[name] = flight.from[name] + s * (flight.to[name] - flight.from[name]);
+      for (const name of ["distance", "pitch", "fov", "cut", "wide"]) pose[name] = flight.from[name] + s * (flight.to[name] - flight.from[name]);
       if (t >= 1) flight = null; else draw();
       on.cut(pose.cut);
     }
@@ -280,7 +282,7 @@ function makeView(canvas, points, cameras, first, on) {
       const aspect = canvas.clientWidth / canvas.clientHeight;
       const tall = Math.max(height, width / aspect) / 2 / length(forward) * 1.06;
       const to = poseOf(sub(center, scale(unit(forward), length(forward) * 0.15)), forward, first.distance);
-      fly({ ...to, fov: Math.min(2.2, 2 * Math.atan(tall)) });
+      fly({ ...to, wide: 0, fov: Math.min(2.2, 2 * Math.atan(tall)) });
     },
     where(i) { return cameras[i] && screen(scale(drawnCorners(cameras[i], i).reduce(add), 0.25)); },
   };
