@@ -209,7 +209,7 @@ def _option_bytes(name: str, value) -> tuple[str, bytes | None]:
 
 def _tell(kind: int, text: str) -> None:
     if kind == 2:
-        warnings.warn(text, ReconstructionWarning, stacklevel=4)
+        warnings.warn(text, ReconstructionWarning, stacklevel=3)
     else:
         _log.log(logging.INFO if kind == 1 else logging.DEBUG, text)
 
