@@ -149,6 +149,7 @@ void DeviceLane::run_scene(PreparedScene& scene) {
   const Reconstruction result = reconstruct(*scene.plan, events, parts);
   const fs::path folder = scene_folder(run_.plan.options, claimed.scene.name);
   SceneRecord record;
+  record.scene = claimed.scene.name;
   record.state = SceneState::done;
   record.seconds = result.report.total_seconds;
   record.frames = static_cast<int64_t>(result.report.frames_used.size());

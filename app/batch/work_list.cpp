@@ -43,6 +43,12 @@ WorkList::WorkList(const std::vector<BatchScene>& scenes, const std::vector<std:
       manifest_(manifest),
       claims_(claims) {
   for (const std::size_t number : share) items_.push_back({number, std::nullopt});
+  // A scene that ends the process, as by taking all memory, must not keep the others from being done.
+  const SceneRecords records = manifest_.all();
+  std::ranges::stable_partition(items_, [&](const Item& item) {
+    const auto found = records.find(scenes_[item.number].name);
+    return found == records.end() || found->second.state != SceneState::running;
+  });
 }
 
 /// Why the scene is to be done. What another process finished since this one began is not done again.

@@ -15,6 +15,7 @@ TEST_F(BatchTest, EachSceneIsWhatARunOfItsOwnGives) {
   const Outcome outcome = batch("--picture view.png --export colmap");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("1 sub-folders hold no images: notes"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("[2/2] b c: 3 frames, "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find("2 scenes: 2 done"), std::string::npos) << outcome.out;
   for (const std::string name : {"a", "b c"}) {
     const Outcome alone = reconstruct("--no-autotune --frames 'scenes/" + name +
@@ -157,6 +158,19 @@ TEST_F(BatchTest, TheStatusTellsAtAnyTime) {
   EXPECT_NE(
       run("batch --status --scenes scenes --out results").out.find("4 scenes: 1 done, 1 failed, 2 to be"),
       std::string::npos);
+}
+
+// It may have been what ended the process.
+TEST_F(BatchTest, AnInterruptedSceneComesLast) {
+  for (const char* name : {"a", "b", "c"}) make_scene(name, 2);
+  fs::create_directory(dir_ / "results");
+  write(dir_ / "results/manifest.jsonl", "{\"scene\":\"a\",\"state\":\"running\"}\n");
+  ASSERT_EQ(batch().code, 0);
+  std::string order;
+  for (const json& record : records()) {
+    if (record["state"] == "done") order += record["scene"].get<std::string>();
+  }
+  EXPECT_EQ(order, "bca");
 }
 
 TEST_F(BatchTest, WhatIsWrongWithTheBatchIsSaidBeforeAnyWork) {
