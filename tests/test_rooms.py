@@ -41,7 +41,7 @@ ROOMS = {
     "app/events": "",
     "app/options": "io/files",
     "app/scene": "io/files io/scene io/frames",
-    "app/adjust": "app/events app/scene io/scene io/frames",
+    "app/adjust": "app/events app/scene io/files io/scene io/frames",
     "app/eval": "app/events app/scene io/files io/frames io/scene",
     "app/health": "app/scene io/files io/frames io/scene",
     "app/report": "app/options app/scene app/health io/files io/frames io/scene",

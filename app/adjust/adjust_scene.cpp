@@ -6,19 +6,19 @@
 #include <cstdio>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "app/adjust/depth_correction.h"
 #include "app/adjust/found_tracks.h"
 #include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
+#include "app/scene/median.h"
 
 namespace vggt {
 namespace {
 
 constexpr std::size_t kFewestSightings = 30;
-constexpr double kOutlier = 5;         // standard deviations
-constexpr double kMostTrackError = 2;  // pixels of the original, or this share of its longer side
-constexpr double kMostTrackShare = 0.002;
+constexpr double kOutlier = 5;  // standard deviations
 
 /// The passes, from what the network's errors need to what the originals show.
 constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
@@ -51,6 +51,16 @@ std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle) {
   return {pairs.begin(), pairs.end()};
 }
 
+/// How many sightings each frame has a part in.
+std::vector<std::size_t> sightings_of_frames(const Bundle& bundle) {
+  std::vector<std::size_t> counts(bundle.poses.size(), 0);
+  for (const Sighting& sighting : bundle.sightings) {
+    ++counts[static_cast<std::size_t>(sighting.frame)];
+    ++counts[static_cast<std::size_t>(bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
+  }
+  return counts;
+}
+
 /// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
 /// sightings are.
 void drop_outliers(Bundle& bundle) {
@@ -68,16 +78,18 @@ void drop_outliers(Bundle& bundle) {
 
 class SceneAdjustment {
  public:
-  SceneAdjustment(const MatchInput& input, const std::vector<Camera>& cameras, const AdjustOptions& options,
-                  const Events& events)
+  SceneAdjustment(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
+                  const AdjustOptions& options, const Events& events)
       : input_(input),
+        depth_(depth),
         cameras_(cameras),
         events_(events),
         options_(options),
-        matcher_(input, usable(cameras), events),
+        matcher_(input, depth, usable(cameras), events),
         priors_(priors_of(cameras, options)),
         model_(options.model.value_or(CameraModel::simple_pinhole)),
-        start_(bundle_of(input, cameras, options)) {
+        start_(bundle_of(input, cameras, options)),
+        weak_(cameras.size(), false) {
     start_.anchors = matcher_.anchors();
   }
 
@@ -129,14 +141,17 @@ class SceneAdjustment {
 
   /// Matches once from the cameras found so far and adjusts to that; false where there are too few matches.
   bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_distort) {
-    std::vector<Sighting> sightings = matcher_.match(found, matcher_.pairs(found, events_), how, events_);
+    std::vector<Sighting> sightings =
+        matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, events_);
     std::vector<Sighting> held_out = hold_out(sightings);
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
     held_out_ = std::move(held_out);
     found.sightings = std::move(sightings);
     adjust_bundle(found, start_, priors_, schedule, events_);
     if (may_distort && !options_.model && options_.intrinsics == Known::no) try_distortion(found);
+    const std::vector<std::size_t> before = sightings_of_frames(found);
     drop_outliers(found);
+    find_weak_frames(before, sightings_of_frames(found));
     if (found.sightings.size() < kFewestSightings) return false;
     adjust_bundle(found, start_, priors_, {1, 5}, events_);
     return true;
@@ -161,18 +176,18 @@ class SceneAdjustment {
     model_ = CameraModel::simple_radial;
   }
 
-  AdjustedScene adjusted_scene(const Bundle& found, const std::string& held_out) const {
+  AdjustedScene adjusted_scene(const Bundle& found, const std::string& held_out) {
     AdjustedScene result;
     result.changed = true;
     result.cameras = cameras_of(found, cameras_, model_);
     const std::vector<std::pair<int, int>> matched = matched_pairs(found);
     std::vector<double> before;
     for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
-    double side = 0;
-    for (const Camera& camera : cameras_)
-      side = std::max<double>(side, std::max(camera.original_width, camera.original_height));
-    result.tracks = found_tracks(input_, found, std::max(kMostTrackError, kMostTrackShare * side));
-    result.depth = correct_depth(input_, found, before, result.cameras, matched, events_);
+    result.tracks = found_tracks(input_, found);
+    correct_depth(input_, depth_, found, before, result.cameras, matched, events_);
+    for (std::size_t i = 0; i < weak_.size(); ++i) {
+      if (weak_[i]) result.weak_frames.push_back(static_cast<int>(i));
+    }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames" + held_out;
     return result;
@@ -184,7 +199,21 @@ class SceneAdjustment {
     return result;
   }
 
+  /// Frames that hang on few sightings, or most of whose sightings were far off: a wrong pose that the others
+  /// do not feel. They are matched more thoroughly in the next pass.
+  void find_weak_frames(const std::vector<std::size_t>& before, const std::vector<std::size_t>& kept) {
+    constexpr std::size_t kFew = 4;  // times fewer than the median
+    std::vector<double> counts;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (cameras_[i].valid) counts.push_back(static_cast<double>(kept[i]));
+    }
+    const double few = median(std::span(counts)) / kFew;
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      weak_[i] = cameras_[i].valid && (static_cast<double>(kept[i]) < few || 2 * kept[i] < before[i]);
+  }
+
   const MatchInput& input_;
+  DenseMaps& depth_;
   const std::vector<Camera>& cameras_;
   const Events& events_;
   const AdjustOptions options_;
@@ -193,18 +222,19 @@ class SceneAdjustment {
   CameraModel model_;
   Bundle start_;
   std::vector<Sighting> held_out_;
+  std::vector<bool> weak_;  // of each frame
 };
 
 }  // namespace
 
-AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras,
+AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events) {
   if (const std::string why = obstacle(cameras); !why.empty()) {
     AdjustedScene result;
     result.summary = "not adjusted: " + why;
     return result;
   }
-  return SceneAdjustment(input, cameras, options, events).run();
+  return SceneAdjustment(input, depth, cameras, options, events).run();
 }
 
 }  // namespace vggt

@@ -5,6 +5,7 @@
 #include "app/adjust/bundle_setup.h"
 #include "app/adjust/match_input.h"
 #include "app/events/events.h"
+#include "app/scene/dense_maps.h"
 #include "io/scene/camera.h"
 #include "io/scene/tracks.h"
 
@@ -14,23 +15,23 @@ namespace vggt {
 /// reduced.
 constexpr int kMatchingSide = 1600;
 
-/// Cameras and depth maps after an adjustment, and one line about it.
+/// Cameras after an adjustment, and one line about it.
 struct AdjustedScene {
   bool changed = false;  // false: cameras and depth are as they were, and what follows is empty
   std::vector<Camera> cameras;
-  std::vector<std::vector<float>> depth;  // of each frame [H,W]
-  std::vector<Track> tracks;              // points seen in three and more frames
-  std::string summary;                    // such as "adjusted to 9446 matches in 111 pairs of frames"
+  std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
+  std::vector<Track> tracks;     // points seen in three and more frames
+  std::string summary;           // such as "adjusted to 9446 matches in 111 pairs of frames"
 };
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same
 /// (image_matcher.h), first at a small size and then at the originals' own, each followed by a bundle
-/// adjustment; depth maps follow (depth_correction.h). A tenth of the matches is held out: where the adjusted
-/// cameras explain these less well than the given ones, or there are too few matches, nothing changes. What
-/// the cameras share and which stay: bundle_setup.h. Scenes of fewer than two valid cameras stay as they are;
-/// then input.depth is not looked at. Reports the progress of the stage "adjustment" in pairs, throws
-/// Stopped.
-AdjustedScene adjust_scene(const MatchInput& input, const std::vector<Camera>& cameras,
+/// adjustment; the values of `depth`, [H,W] a frame, follow (depth_correction.h). A tenth of the matches is
+/// held out: where the adjusted cameras explain these less well than the given ones, or there are too few
+/// matches, nothing changes. What the cameras share and which stay: bundle_setup.h. Scenes of fewer than two
+/// valid cameras stay as they are; then the depth is not looked at. Reports the progress of the stage
+/// "adjustment" in pairs, throws Stopped.
+AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events);
 
 }  // namespace vggt

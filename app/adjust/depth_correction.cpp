@@ -6,6 +6,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "app/scene/pixel_transfer.h"
+#include "io/files/piece_store.h"
 
 namespace vggt {
 namespace {
@@ -14,6 +15,7 @@ constexpr int kStep = 4;              // pixels: the correction is smooth
 constexpr double kReach = 24;         // pixels: deviation of the Gaussian that spreads an anchor's change
 constexpr double kVariance = 0.0002;  // of the logarithm of a map's depth, before sightings tell more
 constexpr double kFarthest = 0.7;     // of the logarithm: an anchor whose depth changed more is not believed
+constexpr int kFramesAtOnce = 32;
 constexpr float kAgreement = 0.1F, kNeighbourWeight = 0.7F;  // of logarithms of two frames' depths
 
 /// How far the depth that an anchor's sightings gave it is to be trusted, from 0 to 1.
@@ -32,32 +34,22 @@ cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
   return field;
 }
 
-/// The correction of each frame's logarithms of depth: [H,W].
-std::vector<cv::Mat> corrections(const MatchInput& input, const Bundle& bundle,
-                                 const std::vector<double>& before) {
+/// The correction of the logarithms of a frame's depth, [H,W]. `anchors`: the frame's first one and the end.
+cv::Mat correction(const MatchInput& input, const Bundle& bundle, std::pair<std::size_t, std::size_t> anchors,
+                   const std::vector<double>& before, const std::vector<double>& information) {
   const int rows = (input.height + kStep - 1) / kStep, columns = (input.width + kStep - 1) / kStep;
-  const std::vector<double> information = depth_information(bundle);
-  std::vector<cv::Mat> changes, weights;
-  for (std::size_t i = 0; i < input.frames.size(); ++i) {
-    changes.emplace_back(rows, columns, CV_32F, cv::Scalar(0));
-    weights.emplace_back(rows, columns, CV_32F, cv::Scalar(0));
-  }
-  for (std::size_t i = 0; i < bundle.anchors.size(); ++i) {
+  cv::Mat changes(rows, columns, CV_32F, cv::Scalar(0)), weights(rows, columns, CV_32F, cv::Scalar(0));
+  for (std::size_t i = anchors.first; i < anchors.second; ++i) {
     const Anchor& anchor = bundle.anchors[i];
     const double moved = anchor.log_depth - before[i], weight = trust(information[i]);
     if (!(std::abs(moved) < kFarthest)) continue;
-    const auto frame = static_cast<std::size_t>(anchor.frame);
-    const PixelMap& map = input.frames[frame].map;
+    const PixelMap& map = input.frames[static_cast<std::size_t>(anchor.frame)].map;
     const int row = static_cast<int>(std::lround(map.network_y(anchor.pixel.y()))) / kStep,
               column = static_cast<int>(std::lround(map.network_x(anchor.pixel.x()))) / kStep;
-    changes[frame].at<float>(row, column) += static_cast<float>(weight * moved);
-    weights[frame].at<float>(row, column) += static_cast<float>(weight);
+    changes.at<float>(row, column) += static_cast<float>(weight * moved);
+    weights.at<float>(row, column) += static_cast<float>(weight);
   }
-  std::vector<cv::Mat> fields;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    fields.push_back(smooth_field(changes[i], weights[i], {input.width, input.height}));
-  }
-  return fields;
+  return smooth_field(changes, weights, {input.width, input.height});
 }
 
 bool usable(float depth) {
@@ -65,8 +57,8 @@ bool usable(float depth) {
 }
 
 /// Adds to sums and weights what another frame says of the logarithm of a frame's depth.
-void add_neighbour(const MatchInput& input, const std::vector<float>& depth, const FrameView& there,
-                   const std::vector<float>& depth_there, const PixelTransfer& transfer,
+void add_neighbour(const MatchInput& input, std::span<const float> depth, const FrameView& there,
+                   std::span<const float> depth_there, const PixelTransfer& transfer,
                    std::vector<float>& sums, std::vector<float>& weights) {
   const auto low_x = static_cast<float>(there.begin_x), high_x = static_cast<float>(there.end_x - 1),
              low_y = static_cast<float>(there.begin_y), high_y = static_cast<float>(there.end_y - 1);
@@ -88,43 +80,72 @@ void add_neighbour(const MatchInput& input, const std::vector<float>& depth, con
   }
 }
 
+/// Calls body(frame) for all frames, a block of them at once on several threads.
+template <class Body>
+void for_frames(std::size_t count, const Events& events, const Body& body) {
+  const int frames = static_cast<int>(count);
+  for (int begin = 0; begin < frames; begin += kFramesAtOnce) {
+    events.check_stop();
+    cv::parallel_for_({begin, std::min(frames, begin + kFramesAtOnce)}, [&](const cv::Range& range) {
+      for (int f = range.start; f < range.end; ++f) body(static_cast<std::size_t>(f));
+    });
+  }
+}
+
+/// The frames that each frame has a pair with.
+std::vector<std::vector<std::size_t>> partners_of(std::size_t frames,
+                                                  const std::vector<std::pair<int, int>>& pairs) {
+  std::vector<std::vector<std::size_t>> partners(frames);
+  for (const auto& [a, b] : pairs) {
+    partners[static_cast<std::size_t>(a)].push_back(static_cast<std::size_t>(b));
+    partners[static_cast<std::size_t>(b)].push_back(static_cast<std::size_t>(a));
+  }
+  return partners;
+}
+
+std::span<const float> floats(const PieceStore& store, std::size_t frame, std::vector<std::byte>& buffer) {
+  const std::span<const std::byte> bytes = store.get(frame, buffer);
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+/// The maps as their own anchors bend them.
+void bend(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
+          const std::vector<double>& before, const Events& events, PieceStore& bent) {
+  const std::vector<double> information = depth_information(bundle);
+  for_frames(input.frames.size(), events, [&](std::size_t f) {
+    const auto own = std::ranges::equal_range(bundle.anchors, static_cast<int>(f), {}, &Anchor::frame);
+    const auto first = static_cast<std::size_t>(own.begin() - bundle.anchors.begin());
+    const cv::Mat field = correction(input, bundle, {first, first + own.size()}, before, information);
+    DenseMaps::Buffer buffer;
+    const std::span<const float> given = depth.values(static_cast<int>(f), buffer);
+    std::vector<float> values(given.begin(), given.end());
+    const float* change = field.ptr<float>();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= std::exp(change[i]);
+    bent.put(f, std::as_bytes(std::span(values)));
+  });
+}
+
 }  // namespace
 
-std::vector<std::vector<float>> correct_depth(const MatchInput& input, const Bundle& bundle,
-                                              const std::vector<double>& before,
-                                              const std::vector<Camera>& cameras,
-                                              const std::vector<std::pair<int, int>>& pairs,
-                                              const Events& events) {
-  std::vector<cv::Mat> fields = corrections(input, bundle, before);
-  const std::size_t pixels = static_cast<std::size_t>(input.height) * static_cast<std::size_t>(input.width);
-  std::vector<std::vector<float>> bent(fields.size()), result(fields.size());
-  std::vector<std::vector<int>> partners(fields.size());
-  for (const auto& [a, b] : pairs) {
-    partners[static_cast<std::size_t>(a)].push_back(b);
-    partners[static_cast<std::size_t>(b)].push_back(a);
-  }
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    bent[f].assign(input.depth[f], input.depth[f] + pixels);
-    const float* field = fields[f].ptr<float>();
-    for (std::size_t i = 0; i < pixels; ++i) bent[f][i] *= std::exp(field[i]);
-    fields[f].release();
-  }
-  events.check_stop();
-  cv::parallel_for_({0, static_cast<int>(fields.size())}, [&](const cv::Range& range) {
-    for (auto f = static_cast<std::size_t>(range.start); f < static_cast<std::size_t>(range.end); ++f) {
-      std::vector<float> sums(pixels, 0), weights(pixels, 1);
-      for (const int partner : partners[f]) {
-        const auto other = static_cast<std::size_t>(partner);
-        add_neighbour(input, bent[f], input.frames[other].view, bent[other],
-                      PixelTransfer(cameras[f], cameras[other]), sums, weights);
-      }
-      result[f] = bent[f];
-      for (std::size_t i = 0; i < pixels; ++i) {
-        if (sums[i] != 0) result[f][i] *= std::exp(sums[i] / weights[i]);
-      }
+void correct_depth(const MatchInput& input, DenseMaps& depth, const Bundle& bundle,
+                   const std::vector<double>& before, const std::vector<Camera>& cameras,
+                   const std::vector<std::pair<int, int>>& pairs, const Events& events) {
+  PieceStore bent(input.space, "bent_depth");
+  bend(input, depth, bundle, before, events, bent);
+  const std::vector<std::vector<std::size_t>> partners = partners_of(input.frames.size(), pairs);
+  for_frames(input.frames.size(), events, [&](std::size_t f) {
+    std::vector<std::byte> buffer, other_buffer;
+    const std::span<const float> own = floats(bent, f, buffer);
+    std::vector<float> sums(own.size(), 0), weights(own.size(), 1), result(own.begin(), own.end());
+    for (const std::size_t other : partners[f]) {
+      add_neighbour(input, own, input.frames[other].view, floats(bent, other, other_buffer),
+                    PixelTransfer(cameras[f], cameras[other]), sums, weights);
     }
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      if (sums[i] != 0) result[i] *= std::exp(sums[i] / weights[i]);
+    }
+    depth.put_values(static_cast<int>(f), result);
   });
-  return result;
 }
 
 }  // namespace vggt

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 
 #include "app/adjust/sighting_error.h"
+#include "app/scene/median.h"
 
 namespace vggt {
 namespace {
 
 constexpr std::size_t kFewestFrames = 3;
+constexpr double kMostError = 0.7, kMostMedians = 3;
 
 /// The colour of a frame's pixel, which the network's image shows.
 std::array<uint8_t, 3> color_at(const MatchInput& input, std::size_t frame, const std::vector<uint8_t>& rgb,
@@ -22,9 +26,41 @@ std::array<uint8_t, 3> color_at(const MatchInput& input, std::size_t frame, cons
   return {rgb[at], rgb[plane + at], rgb[2 * plane + at]};
 }
 
+/// Pixels of the original that a pixel of the compared image shows.
+double compared_pixel(const MatchFrame& frame) {
+  return frame.gray_width > 0 ? static_cast<double>(frame.original_width) / frame.gray_width
+                              : 1 / frame.map.scale_x;
+}
+
+/// The distance of each sighting from where the bundle shows its anchor, in pixels of the original; infinite
+/// where that is behind the camera.
+std::vector<double> distances(const Bundle& bundle) {
+  std::vector<double> errors;
+  for (const Sighting& sighting : bundle.sightings) {
+    const AnchorRay ray(bundle, bundle.anchors[static_cast<std::size_t>(sighting.anchor)]);
+    const SeenAnchor seen = see(bundle, ray, sighting);
+    errors.push_back(seen.in_front ? (shown_at(*seen.lens, seen.normal) - sighting.pixel).norm()
+                                   : std::numeric_limits<double>::infinity());
+  }
+  return errors;
+}
+
+/// The greatest distance of an observation of each frame.
+std::vector<double> most_distances(const MatchInput& input, const Bundle& bundle,
+                                   const std::vector<double>& errors) {
+  std::vector<double> sizes, compared;
+  for (const MatchFrame& frame : input.frames) sizes.push_back(compared_pixel(frame));
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    compared.push_back(errors[i] / sizes[static_cast<std::size_t>(bundle.sightings[i].frame)]);
+  const double most = std::max(kMostError, kMostMedians * median(std::span(compared)));
+  for (double& size : sizes) size *= most;
+  return sizes;
+}
+
 }  // namespace
 
-std::vector<Track> found_tracks(const MatchInput& input, const Bundle& bundle, double most_error) {
+std::vector<Track> found_tracks(const MatchInput& input, const Bundle& bundle) {
+  const std::vector<double> errors = distances(bundle), most = most_distances(input, bundle, errors);
   std::vector<Track> tracks;
   std::vector<uint8_t> rgb(3 * static_cast<std::size_t>(input.width) *
                            static_cast<std::size_t>(input.height));
@@ -37,11 +73,9 @@ std::vector<Track> found_tracks(const MatchInput& input, const Bundle& bundle, d
     track.observations.push_back({anchor.frame, anchor.pixel});
     for (; i < bundle.sightings.size() && bundle.sightings[i].anchor == n; ++i) {
       const Sighting& sighting = bundle.sightings[i];
-      const SeenAnchor seen = see(bundle, ray, sighting);
-      const double error = (shown_at(*seen.lens, seen.normal) - sighting.pixel).norm();
-      if (!seen.in_front || !(error < most_error)) continue;
+      if (!(errors[i] < most[static_cast<std::size_t>(sighting.frame)])) continue;
       track.observations.push_back({sighting.frame, sighting.pixel});
-      track.error_px += error;
+      track.error_px += errors[i];
     }
     if (track.observations.size() < kFewestFrames) continue;
     track.error_px /= static_cast<double>(track.observations.size());

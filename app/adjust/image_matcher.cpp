@@ -7,7 +7,6 @@
 #include <opencv2/imgproc.hpp>
 
 #include "app/adjust/sighting_error.h"
-#include "app/scene/pixel_transfer.h"
 
 namespace vggt {
 namespace {
@@ -15,24 +14,18 @@ namespace {
 constexpr double kAnchors = 800, kAnchorsOfMany = 320;            // of a frame: one a cell
 constexpr std::size_t kMany = 64;                                 // frames
 constexpr int kBorder = 6, kVisibleMargin = 4, kMatchMargin = 2;  // network pixels from the border
-constexpr int kFewestVisible = 15;                          // anchors that a pair must share to be tried
-constexpr int kFewestMatches = 15;                          // sightings of a pair, both ways together
-constexpr std::size_t kPartners = 12, kPartnersOfMany = 8;  // of a frame
-constexpr double kLeastOverlap = 0.25;              // share of a frame's anchors that a partner must see
-constexpr int kLookedAt = 60;                       // anchors of a frame by which partners are chosen
-constexpr double kSameDepth = 0.3;                  // logarithm: a greater difference means hidden
-constexpr double kNearest = 0.05;                   // depth of the network's unit
-constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
-constexpr double kBackAgain = 1.5;                  // pixels of the finest level: there and back
-constexpr double kLeastError = 0.15;                // pixels of the finest level, of a match however clear
+constexpr int kFewestVisible = 15;  // anchors that a pair must share to be tried
+constexpr int kFewestMatches = 15;  // sightings of a pair, both ways together
+constexpr std::size_t kPartners = 12, kPartnersOfMany = 8, kPartnersOfWeak = 40;  // of a frame
+constexpr double kLeastOverlap = 0.25;                // share of a frame's anchors that a partner must see
+constexpr int kLookedAt = 200, kLookedAtOfMany = 60;  // anchors of a frame by which partners are chosen
+constexpr double kSameDepth = 0.3;                    // logarithm: a greater difference means hidden
+constexpr double kNearest = 0.05;                     // depth of the network's unit
+constexpr float kLeastZoom = 0.25F, kMostZoom = 3;    // of the map between both images, where a match is
+constexpr double kBackAgain = 1.5;                    // pixels of the finest level: there and back
+constexpr double kLeastError = 0.15;                  // pixels of the finest level, of a match however clear
 constexpr int kPairsAtOnce = 32;
 constexpr float kEdgeWeight = 0.05F;  // of a corner at an edge of depth
-
-/// The values as OpenCV's matrix, which is only read from.
-cv::Mat map_of(const float* values, int height, int width) {
-  return {height, width, CV_32F,
-          const_cast<float*>(values)};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-}
 
 cv::Mat gray_copy_of(const MatchInput& input, std::size_t frame) {
   const MatchFrame& own = input.frames[frame];
@@ -102,8 +95,13 @@ struct ImageMatcher::Relation {
   Eigen::Vector3d shift;
 };
 
-ImageMatcher::ImageMatcher(const MatchInput& input, const std::vector<bool>& usable, const Events& events)
-    : input_(input), usable_(usable), masks_(input.frames.size()), images_(input.frames.size()) {
+ImageMatcher::ImageMatcher(const MatchInput& input, const DenseMaps& depth, const std::vector<bool>& usable,
+                           const Events& events)
+    : input_(input),
+      depth_(depth),
+      usable_(usable),
+      images_(input.space, input.frames.size()),
+      sketches_(input.frames.size()) {
   std::vector<std::vector<Anchor>> found(input.frames.size());
   const int frames = static_cast<int>(found.size());
   for (int begin = 0; begin < frames; begin += kPairsAtOnce) {
@@ -112,14 +110,12 @@ ImageMatcher::ImageMatcher(const MatchInput& input, const std::vector<bool>& usa
       for (int i = range.start; i < range.end; ++i) {
         const auto f = static_cast<std::size_t>(i);
         if (!usable[f]) continue;
-        if (input.read_mask) {
-          masks_[f].create(input.height, input.width, CV_8U);
-          input.read_mask(f, {masks_[f].data, masks_[f].total()});
-        }
         const cv::Mat gray = gray_copy_of(input, f);
         const PixelMap map = gray_map(input, input.frames[f]);
-        images_[f] = image_levels(gray, map);
-        found[f] = find_anchors(i, gray, map);
+        const MatchedFrame frame(input, depth, nullptr, f);
+        images_.put(f, image_levels(gray, map));
+        sketches_[f] = DepthSketch(frame);
+        found[f] = find_anchors(frame, i, gray, map);
       }
     });
   }
@@ -130,24 +126,23 @@ ImageMatcher::ImageMatcher(const MatchInput& input, const std::vector<bool>& usa
   first_.push_back(static_cast<int>(anchors_.size()));
 }
 
-std::vector<Anchor> ImageMatcher::find_anchors(int frame, const cv::Mat& gray, const PixelMap& map) const {
-  const auto f = static_cast<std::size_t>(frame);
-  const cv::Mat strength = corner_strength(gray),
-                edges = depth_edges(map_of(input_.depth[f], input_.height, input_.width));
-  const PixelMap& network = input_.frames[f].map;
+std::vector<Anchor> ImageMatcher::find_anchors(const MatchedFrame& frame, int number, const cv::Mat& gray,
+                                               const PixelMap& map) const {
+  const cv::Mat strength = corner_strength(gray), edges = depth_edges(frame.depth());
+  const PixelMap& network = frame.own().map;
   const double wanted = input_.frames.size() > kMany ? kAnchorsOfMany : kAnchors;
   const int cell = std::max(8, static_cast<int>(std::sqrt(static_cast<double>(gray.total()) / wanted)));
   std::vector<Anchor> anchors;
   for (int top = 0; top + cell / 2 <= gray.rows; top += cell) {
     for (int left = 0; left + cell / 2 <= gray.cols; left += cell) {
       float best = 0;
-      Anchor anchor{frame, {}, 0};
+      Anchor anchor{number, {}, 0};
       for (int y = top; y < std::min(gray.rows, top + cell); ++y) {
         const auto* row = strength.ptr<float>(y);
         for (int x = left; x < std::min(gray.cols, left + cell); ++x) {
           if (!(row[x] > best)) continue;
           const Eigen::Vector2d pixel(map.original_x(x), map.original_y(y));
-          if (!shows(frame, pixel, kBorder) || !used(frame, pixel)) continue;
+          if (!frame.shows(pixel, kBorder) || !frame.used(pixel)) continue;
           const int column = static_cast<int>(std::lround(network.network_x(pixel.x()))),
                     line = static_cast<int>(std::lround(network.network_y(pixel.y())));
           const float value = edges.at<uint8_t>(line, column) != 0 ? kEdgeWeight * row[x] : row[x];
@@ -157,7 +152,7 @@ std::vector<Anchor> ImageMatcher::find_anchors(int frame, const cv::Mat& gray, c
         }
       }
       if (!(best > 0)) continue;
-      const float depth = depth_at(frame, anchor.pixel);
+      const float depth = frame.depth_at(anchor.pixel);
       if (!(depth > 0 && std::isfinite(depth))) continue;
       anchor.log_depth = std::log(static_cast<double>(depth));
       anchors.push_back(anchor);
@@ -166,74 +161,24 @@ std::vector<Anchor> ImageMatcher::find_anchors(int frame, const cv::Mat& gray, c
   return anchors;
 }
 
-float ImageMatcher::depth_at(int frame, const Eigen::Vector2d& pixel) const {
-  const auto f = static_cast<std::size_t>(frame);
-  const PixelMap& map = input_.frames[f].map;
-  return interpolated(input_.depth[f], input_.height, input_.width,
-                      static_cast<float>(map.network_x(pixel.x())),
-                      static_cast<float>(map.network_y(pixel.y())));
-}
-
-bool ImageMatcher::shows(int frame, const Eigen::Vector2d& pixel, double margin) const {
-  const MatchFrame& own = input_.frames[static_cast<std::size_t>(frame)];
-  const double x = own.map.network_x(pixel.x()), y = own.map.network_y(pixel.y());
-  return x > own.view.begin_x + margin && x < own.view.end_x - 1 - margin && y > own.view.begin_y + margin &&
-         y < own.view.end_y - 1 - margin;
-}
-
-/// Whether a mask leaves a pixel that the frame shows.
-bool ImageMatcher::used(int frame, const Eigen::Vector2d& pixel) const {
-  const auto f = static_cast<std::size_t>(frame);
-  if (masks_[f].empty()) return true;
-  const PixelMap& map = input_.frames[f].map;
-  return masks_[f].at<uint8_t>(static_cast<int>(std::lround(map.network_y(pixel.y()))),
-                               static_cast<int>(std::lround(map.network_x(pixel.x())))) != 0;
-}
-
-/// The inverse depth around an anchor as its map has it, up to `radius` pixels of the original away: a plane
-/// through the anchor's own depth.
-ImageMatcher::Plane ImageMatcher::plane_at(const Anchor& anchor, double radius) const {
-  constexpr int kHalf = 2;
-  constexpr double kSamePlane = 0.1, kSteepest = 0.5;
-  const auto f = static_cast<std::size_t>(anchor.frame);
-  const PixelMap& map = input_.frames[f].map;
-  const double inverse = std::exp(-anchor.log_depth);
-  const float here = depth_at(anchor.frame, anchor.pixel);
-  Eigen::Matrix2d products = Eigen::Matrix2d::Zero();
-  Eigen::Vector2d sums = Eigen::Vector2d::Zero();
-  const double step = std::max(radius / kHalf, 1 / map.scale_x);
-  for (int row = -kHalf; row <= kHalf; ++row) {
-    for (int column = -kHalf; column <= kHalf; ++column) {
-      const Eigen::Vector2d offset(step * column, step * row);
-      if (!shows(anchor.frame, anchor.pixel + offset, 0)) continue;
-      const double change = here / depth_at(anchor.frame, anchor.pixel + offset) - 1;
-      if (!(std::abs(change) < kSamePlane)) continue;
-      products += offset * offset.transpose();
-      sums += change * offset;
-    }
-  }
-  Plane plane{static_cast<float>(inverse), Eigen::Vector2f::Zero()};
-  if (!(products.determinant() > 0)) return plane;
-  const Eigen::Vector2d slope = products.inverse() * sums;
-  if (slope.norm() * step * kHalf < kSteepest) plane.slope = (inverse * slope).cast<float>();
-  return plane;
-}
-
-/// Whether `to` should see an anchor of `from`.
-bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int index) const {
+/// Whether `to` should see an anchor of `from`. Frame: what tells the depth of `to`.
+template <class Frame>
+bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int index, const Frame& to) const {
   const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(index)];
   const Eigen::Vector3d seen =
       relation.turn * (std::exp(anchor.log_depth) * seen_at(relation.from_lens, anchor.pixel).homogeneous()) +
       relation.shift;
   if (!(seen.z() > kNearest)) return false;
   const Eigen::Vector2d pixel = shown_at(relation.to_lens, seen.head<2>() / seen.z());
-  if (!shows(relation.to, pixel, kVisibleMargin)) return false;
-  return std::abs(std::log(depth_at(relation.to, pixel) / seen.z())) < kSameDepth;
+  if (!shows(input_.frames[static_cast<std::size_t>(relation.to)], pixel, kVisibleMargin)) return false;
+  return std::abs(std::log(to.depth_at(pixel) / seen.z())) < kSameDepth;
 }
 
-std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const Events& events) const {
+std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const std::vector<bool>& weak,
+                                                     const Events& events) const {
   const int count = static_cast<int>(usable_.size());
-  const std::size_t most = usable_.size() > kMany ? kPartnersOfMany : kPartners;
+  const bool many = usable_.size() > kMany;
+  const std::size_t usual = many ? kPartnersOfMany : kPartners;
   const double share = usable_.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
   std::vector<std::vector<std::pair<int, int>>> of_frame(usable_.size());
   events.check_stop();
@@ -241,19 +186,23 @@ std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const
     for (int from = range.start; from < range.end; ++from) {
       const auto f = static_cast<std::size_t>(from);
       if (!usable_[f]) continue;
-      const int anchors = first_[f + 1] - first_[f], step = std::max(1, anchors / kLookedAt);
+      const int anchors = first_[f + 1] - first_[f],
+                step = std::max(1, anchors / (many ? kLookedAtOfMany : kLookedAt));
       const double looked_at = std::max(1, (anchors + step - 1) / step),
-                   least = std::max(kFewestVisible * looked_at / std::max(1, anchors), share * looked_at);
+                   least = std::max(kFewestVisible * looked_at / std::max(1, anchors),
+                                    weak[f] ? 0 : share * looked_at);
       std::vector<std::pair<int, int>> partners;  // anchors seen, frame
       for (int to = 0; to < count; ++to) {
         if (to == from || !usable_[static_cast<std::size_t>(to)]) continue;
         const Relation relation(bundle, from, to);
+        const DepthSketch& sketch = sketches_[static_cast<std::size_t>(to)];
         int seen = 0;
-        for (int i = first_[f]; i < first_[f + 1]; i += step) seen += visible(bundle, relation, i) ? 1 : 0;
+        for (int i = first_[f]; i < first_[f + 1]; i += step)
+          seen += visible(bundle, relation, i, sketch) ? 1 : 0;
         if (seen > 0 && seen >= least) partners.emplace_back(seen, to);
       }
       std::ranges::sort(partners, std::greater());
-      const std::size_t taken = std::min(most, partners.size());
+      const std::size_t taken = std::min(weak[f] ? kPartnersOfWeak : usual, partners.size());
       for (std::size_t i = 0; i < taken; ++i) {
         const std::size_t rank = taken > 1 ? i * (partners.size() - 1) / (taken - 1) : 0;
         of_frame[f].emplace_back(std::minmax(from, partners[rank].second));
@@ -268,23 +217,23 @@ std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const
   return chosen;
 }
 
-std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, int from, int to,
+std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
                                               const MatchPass& pass) const {
-  const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
+  const auto f = static_cast<std::size_t>(from);
   const Relation relation(bundle, from, to);
-  const std::vector<ImageLevel>&here = images_[f], &there = images_[t];
+  const MatchedFrame &own = *loaded.at(from), &other = *loaded.at(to);
+  const std::vector<ImageLevel>&here = own.images(), &there = other.images();
   const LevelRange range{level_of(here, pass.coarsest_side), level_of(here, pass.finest_side)};
   const PixelMap& finest = here[static_cast<std::size_t>(range.finest)].map;
   const double pixel_size = 1 / finest.scale_x;  // of the finest level, in the original's
-  const double farthest =
-      pass.farthest * std::max(input_.frames[f].original_width, input_.frames[f].original_height);
+  const double farthest = pass.farthest * std::max(own.own().original_width, own.own().original_height);
   std::vector<Sighting> sightings;
   int seen = 0;
   for (int i = first_[f]; i < first_[f + 1]; i += pass.every) {
-    if (!visible(bundle, relation, i)) continue;
+    if (!visible(bundle, relation, i, other)) continue;
     ++seen;
     const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(i)];
-    const Plane plane = plane_at(anchor, 8 * pixel_size);
+    const DepthPlane plane = own.plane_at(anchor, 8 * pixel_size);
     const PatchWarp warp = relation.warp(anchor.pixel, plane.inverse_depth, plane.slope);
     const Eigen::Matrix2f slopes = warp.jacobian();
     const auto [least, most] = std::minmax({slopes.col(0).norm(), slopes.col(1).norm()});
@@ -292,8 +241,8 @@ std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, int from, in
     const Eigen::Vector2f pixel = anchor.pixel.cast<float>();
     const FoundPatch found = find_patch(here, pixel, there, warp, range);
     if (!(found.correlation > pass.least_correlation && found.shift.norm() < farthest)) continue;
-    if (!shows(to, found.pixel.cast<double>(), kMatchMargin) || !used(to, found.pixel.cast<double>()))
-      continue;
+    const Eigen::Vector2d there_pixel = found.pixel.cast<double>();
+    if (!other.shows(there_pixel, kMatchMargin) || !other.used(there_pixel)) continue;
     if (pass.there_and_back) {
       const PatchWarp back = PatchWarp::affine(pixel + found.shift, slopes.inverse());
       const LevelRange levels{level_of(there, pass.coarsest_side), level_of(there, pass.finest_side)};
@@ -305,32 +254,64 @@ std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, int from, in
     const double size_there = pixel_size * std::sqrt(std::abs(slopes.determinant()));
     Eigen::Matrix2d covariance = found.covariance;
     covariance.diagonal().array() += std::pow(kLeastError * size_there, 2);
-    sightings.push_back(
-        {i, to, found.pixel.cast<double>(), covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity())});
+    sightings.push_back({i, to, there_pixel, covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity())});
   }
   if (seen * pass.every < kFewestVisible) return {};
   return sightings;
 }
 
+void ImageMatcher::load(const std::pair<int, int>* begin, const std::pair<int, int>* end,
+                        Loaded& loaded) const {
+  Loaded needed;
+  std::vector<int> missing;
+  for (const auto* pair = begin; pair != end; ++pair) {
+    for (const int frame : {pair->first, pair->second}) {
+      const auto [place, is_new] = needed.try_emplace(frame);
+      if (!is_new) continue;
+      if (const auto old = loaded.find(frame); old != loaded.end()) {
+        place->second = std::move(old->second);
+      } else {
+        missing.push_back(frame);
+      }
+    }
+  }
+  loaded.clear();
+  for (const int frame : missing)
+    needed[frame] =
+        std::make_unique<const MatchedFrame>(input_, depth_, &images_, static_cast<std::size_t>(frame));
+  loaded = std::move(needed);
+}
+
 std::vector<Sighting> ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs,
-                                          const MatchPass& pass, const Events& events) const {
+                                          const MatchPass& pass, const std::vector<bool>& weak,
+                                          const Events& events) const {
   std::vector<Sighting> all;
+  Loaded loaded;
   const int count = static_cast<int>(pairs.size());
   for (int first = 0; first < count; first += kPairsAtOnce) {
     events.check_stop();
     events.progress("adjustment", "pairs", first, count);
     const int block = std::min(kPairsAtOnce, count - first);
+    const auto pass_of = [&](const std::pair<int, int>& pair) {
+      MatchPass own = pass;
+      if (weak[static_cast<std::size_t>(pair.first)] || weak[static_cast<std::size_t>(pair.second)])
+        own.every = 1;
+      return own;
+    };
+    load(pairs.data() + first, pairs.data() + first + block, loaded);
     std::vector<std::vector<Sighting>> found(2 * static_cast<std::size_t>(block));
     cv::parallel_for_({0, 2 * block}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
-        const auto& [a, b] = pairs[static_cast<std::size_t>(first + i / 2)];
-        found[static_cast<std::size_t>(i)] =
-            i % 2 == 0 ? match_one(bundle, a, b, pass) : match_one(bundle, b, a, pass);
+        const auto& pair = pairs[static_cast<std::size_t>(first + i / 2)];
+        const auto& [a, b] = pair;
+        found[static_cast<std::size_t>(i)] = i % 2 == 0 ? match_one(bundle, loaded, a, b, pass_of(pair))
+                                                        : match_one(bundle, loaded, b, a, pass_of(pair));
       }
     });
     for (std::size_t i = 0; i < found.size(); i += 2) {
       const std::size_t both = found[i].size() + found[i + 1].size();
-      if (both * static_cast<std::size_t>(pass.every) < kFewestMatches) continue;
+      const int every = pass_of(pairs[static_cast<std::size_t>(first) + i / 2]).every;
+      if (both * static_cast<std::size_t>(every) < kFewestMatches) continue;
       all.insert(all.end(), found[i].begin(), found[i].end());
       all.insert(all.end(), found[i + 1].begin(), found[i + 1].end());
     }

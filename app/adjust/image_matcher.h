@@ -1,13 +1,15 @@
 #pragma once
-#include <opencv2/core.hpp>
-#include <span>
+#include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "app/adjust/bundle_adjustment.h"
-#include "app/adjust/image_windows.h"
+#include "app/adjust/image_store.h"
 #include "app/adjust/match_input.h"
+#include "app/adjust/matched_frame.h"
 #include "app/events/events.h"
+#include "app/scene/dense_maps.h"
 
 namespace vggt {
 
@@ -22,48 +24,51 @@ struct MatchPass {
 
 /// Finds pixels of frames in other frames to a fraction of a pixel: the window around an anchor is brought
 /// into the other's view by the predicted depth and cameras, and what still differs is found
-/// (image_windows.h). Holds the images in memory: 1.4 bytes a pixel of the gray copies.
+/// (image_windows.h). Keeps the images in the input's space, 1.4 bytes a pixel of the gray copies, and of all
+/// frames a quarter byte a network pixel; what a block of pairs needs is in memory while it is matched.
 class ImageMatcher {
  public:
-  /// Chooses the anchors, the strongest corner of each cell of a frame that `usable` names. The input must
-  /// outlive the matcher. Throws Stopped.
-  ImageMatcher(const MatchInput& input, const std::vector<bool>& usable, const Events& events);
+  /// Chooses the anchors, the strongest corner of each cell of a frame that `usable` names. Input and depth,
+  /// [H,W] a frame, must outlive the matcher. Throws Stopped.
+  ImageMatcher(const MatchInput& input, const DenseMaps& depth, const std::vector<bool>& usable,
+               const Events& events);
 
   /// Ordered by frame, with the depth of the maps.
   const std::vector<Anchor>& anchors() const { return anchors_; }
 
   /// Pairs of frames (smaller number first) that see enough of the same, at most some for each frame, from
-  /// much in common to little. Throws Stopped.
-  std::vector<std::pair<int, int>> pairs(const Bundle& bundle, const Events& events) const;
+  /// much in common to little; for frames that are `weak` all that see any of the same. Throws Stopped.
+  std::vector<std::pair<int, int>> pairs(const Bundle& bundle, const std::vector<bool>& weak,
+                                         const Events& events) const;
 
   /// Sightings of the bundle's anchors, which are those of anchors() with depths of their own, in their
-  /// partners, ordered by anchor; none of pairs with too few of them. Reports the progress of the stage
-  /// "adjustment" in pairs, throws Stopped.
+  /// partners, ordered by anchor; none of pairs with too few of them. In pairs with weak frames all anchors
+  /// are looked for. Reports the progress of the stage "adjustment" in pairs, throws Stopped.
   std::vector<Sighting> match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs,
-                              const MatchPass& pass, const Events& events) const;
+                              const MatchPass& pass, const std::vector<bool>& weak,
+                              const Events& events) const;
 
  private:
   /// How a pair of frames lie to each other.
   struct Relation;
-  struct Plane {
-    float inverse_depth = 0;
-    Eigen::Vector2f slope = Eigen::Vector2f::Zero();  // of the inverse depth, by pixels of the original
-  };
+  using Loaded = std::map<int, std::unique_ptr<const MatchedFrame>>;
 
-  std::vector<Anchor> find_anchors(int frame, const cv::Mat& gray, const PixelMap& map) const;
-  Plane plane_at(const Anchor& anchor, double radius) const;
-  float depth_at(int frame, const Eigen::Vector2d& pixel) const;
-  bool shows(int frame, const Eigen::Vector2d& pixel, double margin) const;
-  bool used(int frame, const Eigen::Vector2d& pixel) const;
-  bool visible(const Bundle& bundle, const Relation& relation, int anchor) const;
-  std::vector<Sighting> match_one(const Bundle& bundle, int from, int to, const MatchPass& pass) const;
+  std::vector<Anchor> find_anchors(const MatchedFrame& frame, int number, const cv::Mat& gray,
+                                   const PixelMap& map) const;
+  /// Makes `loaded` the frames of these pairs.
+  void load(const std::pair<int, int>* begin, const std::pair<int, int>* end, Loaded& loaded) const;
+  template <class Frame>
+  bool visible(const Bundle& bundle, const Relation& relation, int anchor, const Frame& to) const;
+  std::vector<Sighting> match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
+                                  const MatchPass& pass) const;
 
   const MatchInput& input_;
+  const DenseMaps& depth_;
   std::vector<bool> usable_;
-  std::vector<cv::Mat> masks_;                   // of each frame, of the network's size; empty: all is used
-  std::vector<std::vector<ImageLevel>> images_;  // of each frame
-  std::vector<Anchor> anchors_;                  // ordered by frame
-  std::vector<int> first_;  // index of each frame's first anchor, and the number of anchors
+  ImageStore images_;
+  std::vector<DepthSketch> sketches_;  // of each frame
+  std::vector<Anchor> anchors_;        // ordered by frame
+  std::vector<int> first_;             // index of each frame's first anchor, and the number of anchors
 };
 
 }  // namespace vggt

@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "app/scene/frame_points.h"
+#include "io/files/host_storage.h"
 #include "io/frames/frames.h"
 
 namespace vggt {
@@ -19,15 +21,16 @@ struct MatchFrame {
   std::string camera;                   // by EXIF; frames of another one are of another camera
 };
 
-/// Frames as they are matched: their images, and the depth that the network gives them.
+/// Frames as they are matched. Functions may be called from several threads.
 struct MatchInput {
   int width = 0, height = 0;  // of the network's images
   std::vector<MatchFrame> frames;
-  std::vector<const float*> depth;  // of each frame [H,W]
-  ReadRgb read_rgb;                 // of the network's images
+  ReadRgb read_rgb;  // of the network's images
   /// Of the gray copies, [gray_height,gray_width]; empty where there are none.
   std::function<void(std::size_t frame, std::span<uint8_t> gray)> read_gray;
   ReadMask read_mask = {};  // which of the network's pixels may be matched; empty: all
+  /// Where the images lie that frames are compared by, and depth maps while they are corrected.
+  std::shared_ptr<HostSpace> space = std::make_shared<HostSpace>();
 };
 
 }  // namespace vggt

@@ -55,8 +55,9 @@ std::vector<FrameView> frame_views(const FrameSet& frames) {
   return views;
 }
 
-MatchInput match_input(const FrameSet& frames) {
-  MatchInput input{frames.width, frames.height, {}, {}, frames.read_rgb, frames.read_gray, frames.read_mask};
+MatchInput match_input(const FrameSet& frames, const std::shared_ptr<HostSpace>& space) {
+  MatchInput input{frames.width,     frames.height,    {},   frames.read_rgb,
+                   frames.read_gray, frames.read_mask, space};
   const std::vector<FrameView> views = frame_views(frames);
   for (std::size_t i = 0; i < views.size(); ++i) {
     const Frame& frame = frames.frames[i];

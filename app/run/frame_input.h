@@ -1,10 +1,12 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <memory>
 #include <vector>
 
 #include "app/adjust/match_input.h"
 #include "app/scene/scene_builder.h"
+#include "io/files/host_storage.h"
 #include "io/frames/frames.h"
 #include "io/scene/camera.h"
 #include "model/frame_provider.h"
@@ -21,8 +23,8 @@ at::Tensor frame_pixels(const FrameSet& frames, int64_t first, int64_t count);
 /// The part of each frame that is not padding.
 std::vector<FrameView> frame_views(const FrameSet& frames);
 
-/// The frames for the adjustment, without depth; they must outlive it.
-MatchInput match_input(const FrameSet& frames);
+/// The frames for the adjustment, which works in `space`; they must outlive it.
+MatchInput match_input(const FrameSet& frames, const std::shared_ptr<HostSpace>& space);
 
 /// Tells each camera how its frame's pixels map to those of the upright original.
 void map_to_originals(const FrameSet& frames, std::vector<Camera>& cameras);

@@ -1,5 +1,6 @@
 #include "app/run/scene_sink.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "app/adjust/adjust_scene.h"
@@ -24,6 +25,7 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
       model_(plan.model),
       adjust_(plan.adjust),
       frames_(frames),
+      space_(space),
       times_(times),
       events_(events),
       queue_(kWaitingChunks) {
@@ -142,29 +144,36 @@ void SceneSink::keep_depth(const DensePrediction& chunk) {
   }
 }
 
+void SceneSink::warn_of_weak_frames(const std::vector<int>& frames) {
+  constexpr std::size_t kNamed = 3;
+  if (frames.empty()) return;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kNamed, frames.size()); ++i)
+    names += (i > 0 ? ", " : "") + frames_.frames[static_cast<std::size_t>(frames[i])].file;
+  if (frames.size() > kNamed) names += ", ...";
+  events_.warn("few matches hold the cameras of " + std::to_string(frames.size()) +
+               " frames, which may be wrong: " + names);
+}
+
 std::string SceneSink::adjust() {
   times_.restart();
   queue_.finish();
   const int frames = static_cast<int>(frames_.frames.size());
-  MatchInput input = match_input(frames_);
-  std::vector<DenseMaps::Buffer> buffers(depth_waits() ? frames_.frames.size() : 0);
-  for (std::size_t i = 0; i < buffers.size(); ++i)
-    input.depth.push_back(adjusted_depth_->values(static_cast<int>(i), buffers[i]).data());
-  AdjustedScene adjusted = adjust_scene(input, cameras_, adjust_.options, events_);
+  AdjustedScene adjusted =
+      adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, adjust_.options, events_);
   if (adjusted.changed) {
     cameras_ = std::move(adjusted.cameras);
     store();
     if (builder_) builder_->set_cameras(cameras_);
     tracks_ = std::move(adjusted.tracks);
-    for (int i = 0; i < frames; ++i)
-      adjusted_depth_->put_values(i, adjusted.depth[static_cast<std::size_t>(i)]);
   }
+  DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
-    DenseMaps::Buffer& buffer = buffers[static_cast<std::size_t>(i)];
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
     predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
   }
   times_.count("adjustment");
+  warn_of_weak_frames(adjusted.weak_frames);
   if (adjusted.changed || !adjust_.asked) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {

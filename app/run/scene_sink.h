@@ -60,6 +60,7 @@ class SceneSink {
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
   void store();
+  void warn_of_weak_frames(const std::vector<int>& frames);
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
   bool depth_waits() const { return adjusted_depth_ != nullptr; }
@@ -68,6 +69,7 @@ class SceneSink {
   const ModelPlan& model_;
   const AdjustPlan& adjust_;
   const FrameSet& frames_;
+  const std::shared_ptr<HostSpace> space_;
   StageTimes& times_;
   const Events& events_;
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment

@@ -2,8 +2,11 @@
 
 #include <Eigen/Geometry>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <memory>
 #include <opencv2/core.hpp>
+#include <system_error>
 
 #include "app/adjust/adjust_scene.h"
 
@@ -75,10 +78,8 @@ struct Scene {
     input.read_rgb = [this](std::size_t f, std::span<uint8_t> colors) {
       std::ranges::copy(rgb[f], colors.begin());
     };
-    for (std::size_t f = 0; f < cameras.size(); ++f) {
+    for (std::size_t f = 0; f < cameras.size(); ++f)
       input.frames.push_back({{0, kWidth, 0, kHeight}, {}, kWidth, kHeight, 0, 0, {}});
-      input.depth.push_back(depth[f].data());
-    }
     return input;
   }
 
@@ -86,6 +87,29 @@ struct Scene {
   std::vector<std::vector<uint8_t>> rgb;
   std::vector<std::vector<float>> depth;
 };
+
+/// An adjustment, and the depth maps after it.
+struct Adjusted : AdjustedScene {
+  std::vector<std::vector<float>> depth;
+};
+
+Adjusted adjust(const Scene& scene, const MatchInput& input, const std::vector<Camera>& cameras,
+                const AdjustOptions& options = {}, const Events& events = {}) {
+  DenseMaps maps(input.space, "depth");
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) maps.put_values(static_cast<int>(f), scene.depth[f]);
+  Adjusted result{adjust_scene(input, maps, cameras, options, events), {}};
+  DenseMaps::Buffer buffer;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) {
+    const std::span<const float> values = maps.values(static_cast<int>(f), buffer);
+    result.depth.emplace_back(values.begin(), values.end());
+  }
+  return result;
+}
+
+Adjusted adjust(const Scene& scene, const std::vector<Camera>& cameras, const AdjustOptions& options = {},
+                const Events& events = {}) {
+  return adjust(scene, scene.input(), cameras, options, events);
+}
 
 /// The cameras as a network might give them: turned, shifted, with another field of view.
 std::vector<Camera> beside(std::vector<Camera> cameras) {
@@ -153,7 +177,7 @@ Scene bent_scene() {
 TEST(AdjustScene, FindsCamerasFocalLengthAndDepth) {
   const Scene truth, scene = bent_scene();
   const std::vector<Camera> given = beside(truth.cameras);
-  const AdjustedScene result = adjust_scene(scene.input(), given, {}, {});
+  const Adjusted result = adjust(scene, given);
   ASSERT_TRUE(result.changed) << result.summary;
   const PoseErrors before = pose_errors(given, truth.cameras),
                    after = pose_errors(result.cameras, truth.cameras);
@@ -177,11 +201,11 @@ TEST(AdjustScene, FindsADistortionThatTheImagesShow) {
   for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
   std::vector<Camera> given = beside(truth.cameras);
   for (Camera& camera : given) camera.distortion.setZero();
-  const AdjustedScene found = adjust_scene(scene.input(), given, {}, {});
+  const Adjusted found = adjust(scene, given);
   ASSERT_TRUE(found.changed) << found.summary;
   AdjustOptions pinhole;
   pinhole.model = CameraModel::simple_pinhole;
-  const AdjustedScene plain = adjust_scene(scene.input(), given, pinhole, {});
+  const Adjusted plain = adjust(scene, given, pinhole);
   for (std::size_t f = 0; f < given.size(); ++f) {
     EXPECT_EQ(found.cameras[f].model, CameraModel::simple_radial);
     EXPECT_NEAR(found.cameras[f].distortion[0], -0.15, 0.03);
@@ -198,7 +222,7 @@ TEST(AdjustScene, KnownCamerasStayAndDepthFollows) {
   const Scene truth, scene = bent_scene();
   AdjustOptions known;
   known.intrinsics = known.poses = Known::exactly;
-  const AdjustedScene result = adjust_scene(scene.input(), truth.cameras, known, {});
+  const Adjusted result = adjust(scene, truth.cameras, known);
   ASSERT_TRUE(result.changed) << result.summary;
   for (std::size_t f = 0; f < truth.cameras.size(); ++f) {
     EXPECT_EQ(result.cameras[f].cam_from_world.matrix(), truth.cameras[f].cam_from_world.matrix());
@@ -209,7 +233,7 @@ TEST(AdjustScene, KnownCamerasStayAndDepthFollows) {
 
 TEST(AdjustScene, TracksAreWhereTheCamerasShowThem) {
   const Scene truth;
-  const AdjustedScene result = adjust_scene(truth.input(), beside(truth.cameras), {}, {});
+  const Adjusted result = adjust(truth, beside(truth.cameras));
   ASSERT_GT(result.tracks.size(), 50U);
   for (const Track& track : result.tracks) {
     ASSERT_GE(track.observations.size(), 3U);
@@ -234,9 +258,9 @@ TEST(AdjustScene, DoesNotDependOnThreads) {
   const std::vector<Camera> given = beside(scene.cameras);
   const int threads = cv::getNumThreads();
   cv::setNumThreads(1);
-  const AdjustedScene one = adjust_scene(scene.input(), given, {}, {});
+  const Adjusted one = adjust(scene, given);
   cv::setNumThreads(4);
-  const AdjustedScene four = adjust_scene(scene.input(), given, {}, {});
+  const Adjusted four = adjust(scene, given);
   cv::setNumThreads(threads);
   EXPECT_EQ(one.depth, four.depth);
   for (std::size_t f = 0; f < given.size(); ++f) {
@@ -244,23 +268,56 @@ TEST(AdjustScene, DoesNotDependOnThreads) {
   }
 }
 
+// Where memory has no room, depth maps and images lie in a file: nothing else changes.
+TEST(AdjustScene, DoesNotDependOnWhereMapsLie) {
+  const Scene scene = bent_scene();
+  const std::vector<Camera> given = beside(scene.cameras);
+  const Adjusted in_memory = adjust(scene, given);
+  ASSERT_TRUE(in_memory.changed) << in_memory.summary;
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "adjust_scene_maps";
+  std::filesystem::create_directories(folder);
+  for (const int64_t room : {int64_t{0}, static_cast<int64_t>(3 * kPixels * sizeof(float))}) {
+    MatchInput input = scene.input();
+    input.space = std::make_shared<HostSpace>(HostStorage{room, folder});
+    const Adjusted in_files = adjust(scene, input, given);
+    EXPECT_EQ(in_memory.depth, in_files.depth) << room;
+    EXPECT_EQ(in_memory.summary, in_files.summary) << room;
+    for (std::size_t f = 0; f < given.size(); ++f) {
+      EXPECT_EQ(in_memory.cameras[f].cam_from_world.matrix(), in_files.cameras[f].cam_from_world.matrix());
+    }
+    EXPECT_TRUE(input.space->take(room)) << "nothing is kept";
+    input.space.reset();
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << room;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Without a scratch folder, maps that memory has no room for end the run.
+TEST(AdjustScene, RefusesWhatHasNoRoom) {
+  const Scene scene;
+  MatchInput input = scene.input();
+  DenseMaps maps(std::make_shared<HostSpace>(), "depth");
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) maps.put_values(static_cast<int>(f), scene.depth[f]);
+  input.space = std::make_shared<HostSpace>(HostStorage{static_cast<int64_t>(kPixels), {}});
+  EXPECT_THROW(adjust_scene(input, maps, scene.cameras, {}, {}), std::system_error);
+}
+
 TEST(AdjustScene, WithoutTextureNothingChanges) {
   const Scene scene(0);
-  const AdjustedScene result = adjust_scene(scene.input(), beside(scene.cameras), {}, {});
+  const Adjusted result = adjust(scene, beside(scene.cameras));
   EXPECT_FALSE(result.changed);
   EXPECT_NE(result.summary.find("too few matches"), std::string::npos) << result.summary;
 }
 
 TEST(AdjustScene, FewerThanTwoCamerasAreNotAdjusted) {
   Scene scene;
-  const auto summary = [](const MatchInput& input, const std::vector<Camera>& cameras) {
-    const AdjustedScene result = adjust_scene(input, cameras, {}, {});
+  const auto summary = [&](const MatchInput& input, const std::vector<Camera>& cameras) {
+    const Adjusted result = adjust(scene, input, cameras);
     EXPECT_FALSE(result.changed);
     return result.summary;
   };
   MatchInput one = scene.input();
   one.frames.resize(1);
-  one.depth.resize(1);
   EXPECT_EQ(summary(one, {scene.cameras[0]}), "not adjusted: one frame");
   for (std::size_t f = 1; f < scene.cameras.size(); ++f) scene.cameras[f].valid = false;
   EXPECT_EQ(summary(scene.input(), scene.cameras), "not adjusted: fewer than two frames have a camera");
@@ -274,7 +331,7 @@ TEST(AdjustScene, ThePrincipalPointIsTheCameras) {
   Scene scene = truth;
   for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
   const std::vector<Camera> given = beside(truth.cameras);
-  const AdjustedScene result = adjust_scene(scene.input(), given, {}, {});
+  const Adjusted result = adjust(scene, given);
   ASSERT_TRUE(result.changed) << result.summary;
   const PoseErrors before = pose_errors(given, truth.cameras),
                    after = pose_errors(result.cameras, truth.cameras);
@@ -311,7 +368,7 @@ TEST(AdjustScene, PixelsOfTheOriginalAreSquareAndThePrincipalPointIsItsMiddle) {
     frame.original_width = given[0].original_width;
     frame.original_height = given[0].original_height;
   }
-  const AdjustedScene result = adjust_scene(input, given, {}, {});
+  const Adjusted result = adjust(scene, input, given);
   ASSERT_TRUE(result.changed) << result.summary;
   for (const Camera& camera : result.cameras) {
     EXPECT_EQ(camera.model, CameraModel::simple_pinhole);
@@ -329,7 +386,7 @@ TEST(AdjustScene, LeavesOutCamerasThatAreNotValid) {
   given[0].valid = false;
   given[0].k.setConstant(std::numeric_limits<double>::quiet_NaN());
   given[0].cam_from_world.matrix().setConstant(std::numeric_limits<double>::quiet_NaN());
-  const AdjustedScene result = adjust_scene(scene.input(), given, {}, {});
+  const Adjusted result = adjust(scene, given);
   ASSERT_TRUE(result.changed);
   EXPECT_EQ(result.cameras[1].cam_from_world.matrix(), given[1].cam_from_world.matrix())
       << "the first valid camera stays";
@@ -349,7 +406,7 @@ TEST(AdjustScene, BadDepthIsNeitherUsedNorSpread) {
       std::fill_n(scene.depth[f].begin() + y * kWidth + 30, 36, bad[f % 4]);
     }
   }
-  const AdjustedScene result = adjust_scene(scene.input(), beside(truth.cameras), {}, {});
+  const Adjusted result = adjust(scene, beside(truth.cameras));
   ASSERT_TRUE(result.changed);
   EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.4);
   for (std::size_t f = 0; f < scene.depth.size(); ++f) {
@@ -374,7 +431,7 @@ TEST(AdjustScene, PaddingIsNotMatched) {
     }
   }
   for (MatchFrame& frame : input.frames) frame.view.end_x = kEnd;
-  const AdjustedScene result = adjust_scene(input, beside(truth.cameras), {}, {});
+  const Adjusted result = adjust(scene, input, beside(truth.cameras));
   ASSERT_TRUE(result.changed);
   EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.5);
 }
@@ -383,7 +440,7 @@ TEST(AdjustScene, FramesOfOtherZoomKeepIt) {
   const Scene truth;
   std::vector<Camera> given = beside(truth.cameras);
   given[1].k.diagonal().head<2>() *= 1.6;  // as of another camera
-  const AdjustedScene result = adjust_scene(truth.input(), given, {}, {});
+  const Adjusted result = adjust(truth, given);
   EXPECT_TRUE(!result.changed || result.cameras[1].k(0, 0) > 1.3 * result.cameras[0].k(0, 0));
   EXPECT_EQ(result.cameras[2].k(0, 0), result.cameras[0].k(0, 0));
 }
@@ -397,7 +454,7 @@ TEST(AdjustScene, ReportsProgress) {
     EXPECT_EQ(unit, "pairs");
     last = done, total = all;
   };
-  adjust_scene(scene.input(), scene.cameras, {}, events);
+  adjust(scene, scene.cameras, {}, events);
   EXPECT_GT(total, 0);
   EXPECT_EQ(last, total);
 }
@@ -408,7 +465,7 @@ TEST(AdjustScene, StopsWhenAsked) {
     int asked = 0;
     Events events;
     events.stop = [&] { return asked++ >= after; };
-    EXPECT_THROW(adjust_scene(scene.input(), scene.cameras, {}, events), Stopped) << after;
+    EXPECT_THROW(adjust(scene, scene.cameras, {}, events), Stopped) << after;
     EXPECT_EQ(asked, after + 1);
   }
 }

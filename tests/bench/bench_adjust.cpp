@@ -64,9 +64,11 @@ void print_pose_errors(const char* name, const std::vector<Camera>& found, const
               100 * median(std::span(focals)));
 }
 
-double depth_error(const MatchInput& input, const std::vector<const float*>& depth, const Truth& truth) {
+double depth_error(const MatchInput& input, const DenseMaps& maps, const Truth& truth) {
   std::vector<double> ratios;
-  for (std::size_t f = 0; f < depth.size(); ++f) {
+  DenseMaps::Buffer buffer;
+  for (std::size_t f = 0; f < input.frames.size(); ++f) {
+    const std::span<const float> depth = maps.values(static_cast<int>(f), buffer);
     const PixelMap& map = input.frames[f].map;
     const DepthMap& true_depth = truth.depth[f];
     for (int y = 0; y < input.height; ++y) {
@@ -77,8 +79,8 @@ double depth_error(const MatchInput& input, const std::vector<const float*>& dep
         const float value =
             true_depth.values[static_cast<std::size_t>(row) * static_cast<std::size_t>(true_depth.width) +
                               static_cast<std::size_t>(column)];
-        const float ours = depth[f][static_cast<std::size_t>(y) * static_cast<std::size_t>(input.width) +
-                                    static_cast<std::size_t>(x)];
+        const float ours = depth[static_cast<std::size_t>(y) * static_cast<std::size_t>(input.width) +
+                                 static_cast<std::size_t>(x)];
         if (value > 0 && std::isfinite(value) && ours > 0)
           ratios.push_back(static_cast<double>(ours / value));
       }
@@ -156,7 +158,7 @@ int run(int count, char** arguments) {
   frame_options.width = predicted.at(0).width;
   frame_options.gray_side = kMatchingSide;
   const FrameSet set = load_frames(frame_options);
-  MatchInput input{set.width, set.height, {}, {}, set.read_rgb, set.read_gray};
+  MatchInput input{set.width, set.height, {}, set.read_rgb, set.read_gray};
   std::vector<Camera> cameras;
   const std::vector<FrameCamera> found = predictions.cameras(0);
   for (std::size_t i = 0; i < set.frames.size(); ++i) {
@@ -180,20 +182,19 @@ int run(int count, char** arguments) {
   } else {
     for (DepthMap& map : predicted) depth.push_back(std::move(map.values));
   }
-  for (const std::vector<float>& map : depth) input.depth.push_back(map.data());
+  DenseMaps maps(input.space, "depth");
+  for (std::size_t f = 0; f < depth.size(); ++f) maps.put_values(static_cast<int>(f), depth[f]);
+  depth.clear();
   AdjustOptions adjust;
   if (options.contains("--camera")) adjust.model = camera_model_named(options["--camera"]);
 
-  const double begin = seconds();
-  const AdjustedScene scene = adjust_scene(input, cameras, adjust, {});
+  const double error_before = truth ? depth_error(input, maps, *truth) : 0, begin = seconds();
+  const AdjustedScene scene = adjust_scene(input, maps, cameras, adjust, {});
   std::printf("%zu frames, %.2f s: %s; %zu tracks\n", cameras.size(), seconds() - begin,
               scene.summary.c_str(), scene.tracks.size());
   const std::vector<Camera>& result = scene.changed ? scene.cameras : cameras;
   if (truth) {
-    std::printf("depth error before %.4f", depth_error(input, input.depth, *truth));
-    std::vector<const float*> maps;
-    for (const std::vector<float>& map : scene.changed ? scene.depth : depth) maps.push_back(map.data());
-    std::printf(", after %.4f\n", depth_error(input, maps, *truth));
+    std::printf("depth error before %.4f, after %.4f\n", error_before, depth_error(input, maps, *truth));
     print_pose_errors("given", cameras, *truth);
     print_pose_errors("found", result, *truth);
   }
