@@ -44,9 +44,10 @@ FrameCamera camera_of(const std::vector<double>& numbers) {
   return frame;
 }
 
-std::vector<FrameCamera> read_cameras_of(const std::string& option, const std::string& path) {
+std::vector<FrameCamera> read_cameras_of(const std::string& option, const std::string& path,
+                                         LensReading lenses) {
   try {
-    return read_pose_file(path);
+    return read_pose_file(path, lenses);
   } catch (const std::invalid_argument& error) {
     refuse(option, error.what());
   }
@@ -56,11 +57,51 @@ bool is_one_for_all(const GivenCameras& given) {
   return given.intrinsics.size() == 1 && given.intrinsics.front().file.empty();
 }
 
+/// Gives a camera what its file left open: a field of view is for whatever width there is, and without a
+/// height the principal point is in the middle.
+void complete(Camera& camera, const Frame& frame) {
+  constexpr int kAngleAlone = 1;  // the width that readers give such cameras
+  if (!camera.has_intrinsics() || (camera.width > kAngleAlone && camera.height > 0)) return;
+  const bool angle_alone = camera.width == kAngleAlone;
+  const double scale = angle_alone ? frame.original_width : 1;
+  camera.k.diagonal().head<2>() *= scale;
+  if (angle_alone) camera.k(0, 2) = (frame.original_width - 1) / 2.0;
+  camera.k(1, 2) = (frame.original_height - 1) / 2.0;
+}
+
+/// What is no lens of any camera: focal lengths and principal points beyond all images, and a distortion that
+/// shows the middle of an image's sides nowhere near where they are.
+void refuse_odd_lens(const GivenCameras& given, const Camera& camera, const Frame& frame) {
+  constexpr double kShortest = 0.01, kLongest = 1000, kFarthest = 100, kMostBent = 10;
+  const double width = frame.original_width, height = frame.original_height, side = std::max(width, height);
+  const double fx = camera.k(0, 0), fy = camera.k(1, 1), cx = camera.k(0, 2), cy = camera.k(1, 2);
+  const auto odd = [&](const std::string& what) {
+    refuse("intrinsics", given.intrinsics_name + ": " + what + " for '" + frame.file + "' of " +
+                             std::to_string(frame.original_width) + "x" +
+                             std::to_string(frame.original_height) + " pixels");
+  };
+  for (const double focal : {fx, fy}) {
+    if (!(focal >= kShortest * side && focal <= kLongest * side)) odd("no focal length");
+  }
+  if (!(std::abs(cx) <= kFarthest * side && std::abs(cy) <= kFarthest * side)) odd("no principal point");
+  if (!camera.is_distorted()) return;
+  for (const Eigen::Vector2d& pixel : {Eigen::Vector2d(0, cy), {width - 1, cy}, {cx, 0}, {cx, height - 1}}) {
+    const double shown = ((pixel - Eigen::Vector2d(cx, cy)).array() / Eigen::Array2d(fx, fy)).matrix().norm(),
+                 seen = camera.ray(pixel).head<2>().norm();
+    if (shown > 0 && !(seen < kMostBent * shown && shown < kMostBent * seen)) odd("no distortion");
+  }
+}
+
 /// The known intrinsics of each frame: k in pixels of the original.
 std::vector<std::optional<Camera>> known_intrinsics(const GivenCameras& given, const FrameSet& frames) {
   if (is_one_for_all(given))
     return std::vector<std::optional<Camera>>(frames.frames.size(), given.intrinsics.front().camera);
-  return match_cameras(frames, given.intrinsics, "intrinsics: " + given.intrinsics_name);
+  std::vector<std::optional<Camera>> known =
+      match_cameras(frames, given.intrinsics, "intrinsics: " + given.intrinsics_name);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (known[i]) complete(*known[i], frames.frames[i]);
+  }
+  return known;
 }
 
 std::vector<std::optional<Camera>> known_poses(const GivenCameras& given, const FrameSet& frames) {
@@ -118,7 +159,7 @@ GivenCameras plan_given(const Options& options) {
     if (numbers) {
       given.intrinsics.push_back(camera_of(*numbers));
     } else {
-      given.intrinsics = read_cameras_of("intrinsics", options.intrinsics);
+      given.intrinsics = read_cameras_of("intrinsics", options.intrinsics, LensReading::whole);
       for (const FrameCamera& frame : given.intrinsics) {
         if (frame.camera.valid && !(frame.camera.has_intrinsics() && frame.camera.k(0, 0) > 0))
           refuse("intrinsics",
@@ -126,7 +167,8 @@ GivenCameras plan_given(const Options& options) {
       }
     }
   }
-  if (!options.poses.empty()) given.poses = read_cameras_of("poses", options.poses);
+  if (!options.poses.empty())
+    given.poses = read_cameras_of("poses", options.poses, LensReading::as_far_as_known);
   return given;
 }
 
@@ -138,6 +180,10 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given)
   if (refined("intrinsics") && !intrinsics)
     refuse("refine", "intrinsics are refined where --intrinsics gives them");
   if (refined("poses") && !poses) refuse("refine", "poses are refined where --poses gives them");
+  if (options.bundle_adjust == "off") {
+    if (options.camera != "auto") refuse("camera", "it says what is adjusted, but bundle-adjust is off");
+    if (!options.refine.empty()) refuse("refine", "nothing is adjusted, as bundle-adjust is off");
+  }
   AdjustOptions adjust;
   if (options.camera != "auto") adjust.model = camera_model_named(options.camera);
   if (intrinsics) {
@@ -160,6 +206,7 @@ void check_given(const GivenCameras& given, const FrameSet& frames) {
     for (std::size_t i = 0; i < known.size(); ++i) {
       const Frame& frame = frames.frames[i];
       if (!known[i]) refuse("intrinsics", given.intrinsics_name + ": has none for '" + frame.file + "'");
+      if (known[i]->valid) refuse_odd_lens(given, *known[i], frame);
       const bool other_size =
           known[i]->width > 1 && known[i]->height > 0 &&
           (known[i]->width != frame.original_width || known[i]->height != frame.original_height);

@@ -1,5 +1,6 @@
 #include "app/run/placement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <sstream>
@@ -27,26 +28,16 @@ std::string brief(double value) {
   return text.str();
 }
 
-/// The valid cameras that have a pose to align to.
-std::vector<CameraPair> common_cameras(const PlacementPlan& plan, const FrameSet& frames,
-                                       const std::vector<Camera>& cameras) {
-  const std::vector<std::optional<Camera>> known = match_cameras(frames, plan.align_cameras, where(plan));
-  std::vector<CameraPair> pairs;
-  for (std::size_t i = 0; i < cameras.size(); ++i) {
-    if (known[i] && cameras[i].valid) pairs.push_back({cameras[i], *known[i]});
-  }
-  return pairs;
-}
-
 void refuse_few(const PlacementPlan& plan, std::size_t common, const FrameSet& frames) {
   if (common >= kFewestCommon) return;
   throw std::invalid_argument(where(plan) + ": has poses of " + std::to_string(common) + " of the " +
                               std::to_string(frames.frames.size()) + " frames, but needs two or more");
 }
 
-Eigen::Affine3d aligned(const PlacementPlan& plan, const std::vector<CameraPair>& pairs) {
+/// Throws where no similarity follows from the cameras.
+void check_aligned(const PlacementPlan& plan, const std::vector<CameraPair>& pairs,
+                   const Eigen::Affine3d& similarity) {
   constexpr double kSmallest = 1e-9;  // of the coordinates: nearer centres are one
-  const Eigen::Affine3d similarity = align(pairs);
   const Centres centres = centres_of(pairs);
   for (const Eigen::Matrix3Xd& side : {centres.result, centres.truth}) {
     const Eigen::Vector3d middle = side.rowwise().mean();
@@ -56,7 +47,18 @@ Eigen::Affine3d aligned(const PlacementPlan& plan, const std::vector<CameraPair>
   }
   if (!(similarity.linear().determinant() > 0) || !similarity.matrix().allFinite())
     throw std::invalid_argument(where(plan) + ": no turn, shift and scale bring the cameras to these poses");
-  return similarity;
+}
+
+/// Says which poses were left out.
+void warn_of_wrong_poses(const PlacementPlan& plan, const std::vector<std::string>& names,
+                         const Events& events) {
+  constexpr std::size_t kNamed = 3;
+  if (names.empty()) return;
+  std::string some;
+  for (std::size_t i = 0; i < std::min(kNamed, names.size()); ++i) some += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kNamed) some += ", ...";
+  events.warn(where(plan) + ": the poses of " + std::to_string(names.size()) +
+              " frames do not fit to the others and are left out: " + some);
 }
 
 /// What is left between cameras and poses.
@@ -80,12 +82,26 @@ void warn_of_rounding(const Eigen::Affine3d& similarity, const Events& events) {
 
 Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const std::vector<Camera>& cameras,
                       const Events& events) {
-  const std::vector<CameraPair> pairs = common_cameras(plan, frames, cameras);
+  const std::vector<std::optional<Camera>> known = match_cameras(frames, plan.align_cameras, where(plan));
+  std::vector<CameraPair> pairs, fitting;
+  std::vector<std::string> files, wrong;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    if (!known[i] || !cameras[i].valid) continue;
+    pairs.push_back({cameras[i], *known[i]});
+    files.push_back(frames.frames[i].file);
+  }
   refuse_few(plan, pairs.size(), frames);
-  Placement placement{aligned(plan, pairs), {}};
-  placement.summary = "aligned to " + std::to_string(pairs.size()) + " poses of " + plan.align_file;
+  const RobustAlignment alignment = align_robustly(pairs);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (alignment.fits[i]) fitting.push_back(pairs[i]);
+    if (!alignment.fits[i]) wrong.push_back(files[i]);
+  }
+  check_aligned(plan, fitting, alignment.truth_from_result);
+  Placement placement{alignment.truth_from_result, {}};
+  placement.summary = "aligned to " + std::to_string(fitting.size()) + " poses of " + plan.align_file;
   events.info("the scene is " + placement.summary + ": scale " + brief(scale_of(placement.similarity)) +
-              ", " + residual_text(pairs, placement.similarity));
+              ", " + residual_text(fitting, placement.similarity));
+  warn_of_wrong_poses(plan, wrong, events);
   warn_of_rounding(placement.similarity, events);
   return placement;
 }

@@ -1,5 +1,6 @@
 #include "app/run/query_points.h"
 
+#include <cmath>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -51,6 +52,18 @@ void check_inside(const QueryPoints& points, int width, int height, const std::s
     throw std::invalid_argument(path + ": point " + std::to_string(i + 1) + " (" + std::to_string(x) + ", " +
                                 std::to_string(y) + ") lies outside the frame of " + std::to_string(width) +
                                 "x" + std::to_string(height) + " network pixels");
+  }
+}
+
+void check_unmasked(const QueryPoints& points, std::span<const uint8_t> used, int width,
+                    const std::string& path) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto [x, y] = points[i];
+    const auto row = static_cast<std::size_t>(std::lround(y)),
+               column = static_cast<std::size_t>(std::lround(x));
+    if (used[row * static_cast<std::size_t>(width) + column] != 0) continue;
+    throw std::invalid_argument(path + ": point " + std::to_string(i + 1) + " (" + std::to_string(x) + ", " +
+                                std::to_string(y) + ") lies where the first frame's mask is black");
   }
 }
 

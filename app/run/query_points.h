@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,5 +16,8 @@ QueryPoints read_query_points(const std::string& path);
 
 /// Throws std::invalid_argument for the first point outside the pixel centres of a width × height frame.
 void check_inside(const QueryPoints& points, int width, int height, const std::string& path);
+/// And for the first one whose pixel the frame's mask [H,W] does not leave: 0 there.
+void check_unmasked(const QueryPoints& points, std::span<const uint8_t> used, int width,
+                    const std::string& path);
 
 }  // namespace vggt

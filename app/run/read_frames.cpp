@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "io/files/staged_files.h"
 
@@ -45,7 +47,12 @@ void check_frames(const RunPlan& plan, const FrameSet& frames) {
   }
   check_given(plan.adjust.given, frames);
   check_placement(plan.placement, frames);
-  check_inside(plan.model.queries, frames.width, frames.height, plan.model.queries_file.string());
+  const std::string queries = plan.model.queries_file.string();
+  check_inside(plan.model.queries, frames.width, frames.height, queries);
+  if (plan.model.queries.empty() || !frames.read_mask) return;
+  std::vector<uint8_t> used(static_cast<std::size_t>(frames.width) * static_cast<std::size_t>(frames.height));
+  frames.read_mask(0, used);
+  check_unmasked(plan.model.queries, used, frames.width, queries);
 }
 
 }  // namespace vggt

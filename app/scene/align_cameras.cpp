@@ -1,9 +1,16 @@
 #include "app/scene/align_cameras.h"
 
 #include <Eigen/SVD>
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <random>
+#include <span>
 #include <stdexcept>
+#include <utility>
+
+#include "app/scene/median.h"
 
 namespace vggt {
 namespace {
@@ -50,6 +57,52 @@ Eigen::Matrix3Xd offsets(const Eigen::Matrix3Xd& centres) {
   return from_mean;
 }
 
+/// Pairs of cameras to try: all, or so many by chance.
+std::vector<std::pair<std::size_t, std::size_t>> trials(std::size_t count) {
+  constexpr std::size_t kMost = 1000;
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  if (count * (count - 1) / 2 <= kMost) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = i + 1; j < count; ++j) pairs.emplace_back(i, j);
+    }
+    return pairs;
+  }
+  std::mt19937 random(1);  // whose numbers are the same everywhere
+  while (pairs.size() < kMost) {
+    const std::size_t i = random() % count, j = random() % count;
+    if (i != j) pairs.emplace_back(i, j);
+  }
+  return pairs;
+}
+
+std::vector<double> distances(const Centres& centres, const Eigen::Affine3d& truth_from_result) {
+  std::vector<double> result;
+  for (Eigen::Index i = 0; i < centres.truth.cols(); ++i) {
+    const double distance = (truth_from_result * centres.result.col(i) - centres.truth.col(i)).norm();
+    result.push_back(std::isfinite(distance) ? distance : std::numeric_limits<double>::infinity());
+  }
+  return result;
+}
+
+double median_of(std::vector<double> values) {
+  return median(std::span(values));
+}
+
+/// The similarity by two cameras that has the least median distance.
+Eigen::Affine3d best_of_two(const std::vector<CameraPair>& cameras, const Centres& centres) {
+  Eigen::Affine3d best = Eigen::Affine3d::Identity();
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [i, j] : trials(cameras.size())) {
+    const Eigen::Affine3d tried = align({cameras[i], cameras[j]});
+    if (!(tried.linear().determinant() > 0)) continue;
+    const double middle = median_of(distances(centres, tried));
+    if (!(middle < least)) continue;
+    least = middle;
+    best = tried;
+  }
+  return best;
+}
+
 }  // namespace
 
 Centres centres_of(const std::vector<CameraPair>& cameras) {
@@ -75,6 +128,32 @@ Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
   similarity.linear() = scale * rotation;
   similarity.translation() = to - scale * (rotation * from);
   return similarity;
+}
+
+RobustAlignment align_robustly(const std::vector<CameraPair>& cameras) {
+  constexpr std::size_t kFewest = 5, kRounds = 5;
+  constexpr double kDeviation = 1.4826, kOutlier = 5, kAlways = 1e-6;  // the last one of the centres' spread
+  RobustAlignment result{align(cameras), std::vector<bool>(cameras.size(), true)};
+  if (cameras.size() < kFewest) return result;
+  const Centres centres = centres_of(cameras);
+  const double spread = offsets(centres.truth).norm() / std::sqrt(static_cast<double>(cameras.size()));
+  Eigen::Affine3d found = best_of_two(cameras, centres);
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const std::vector<double> errors = distances(centres, found);
+    const double most = std::max(kOutlier * kDeviation * median_of(errors), kAlways * spread);
+    std::vector<CameraPair> fitting;
+    std::vector<bool> fits;
+    for (std::size_t i = 0; i < cameras.size(); ++i) {
+      fits.push_back(errors[i] <= most);
+      if (fits.back()) fitting.push_back(cameras[i]);
+    }
+    if (fitting.size() <= cameras.size() / 2) return result;  // no majority agrees
+    found = align(fitting);
+    if (round > 0 && fits == result.fits) break;
+    result.fits = std::move(fits);
+  }
+  result.truth_from_result = found;
+  return result;
 }
 
 double rms_distance(const Centres& centres, const Eigen::Affine3d& truth_from_result) {

@@ -22,6 +22,17 @@ Centres centres_of(const std::vector<CameraPair>& cameras);
 /// std::invalid_argument for positions too large to multiply.
 Eigen::Affine3d align(const std::vector<CameraPair>& cameras);
 
+/// The same beside a minority of true poses that are wrong.
+struct RobustAlignment {
+  Eigen::Affine3d truth_from_result = Eigen::Affine3d::Identity();
+  std::vector<bool> fits;  // of each pair: it is one of those that were aligned
+};
+
+/// Least squares over the cameras that fit: those whose centres come to within five robust deviations, by the
+/// pair of cameras whose Sim(3) has the least median distance. Of fewer than five cameras, all fit: which one
+/// is wrong cannot be told. Always the same for the same cameras. Throws what align() throws.
+RobustAlignment align_robustly(const std::vector<CameraPair>& cameras);
+
 /// The root mean square distance of the centres after the similarity, units of the truth.
 double rms_distance(const Centres& centres, const Eigen::Affine3d& truth_from_result);
 

@@ -37,17 +37,18 @@ class MaskFolder {
   /// The mask of a frame; empty if there is none.
   fs::path find(const std::string& frame) const {
     const fs::path name = fs::path(frame).filename();
+    std::vector<std::string> masks;
     for (const std::string& key : {name.string(), name.stem().string()}) {
       const auto found = files_.find(key);
       const bool of_one_frame = key == name || name.string().find('#') == std::string::npos;
       if (found == files_.end() || !of_one_frame) continue;
-      if (found->second.size() > 1) {
-        fail(folder_.string() + " has two masks for the frame " + frame + ": " + found->second[0] + " and " +
-             found->second[1]);
-      }
-      return folder_ / found->second.front();
+      masks.insert(masks.end(), found->second.begin(), found->second.end());
+      if (!name.has_extension()) break;  // then both keys are one
     }
-    return {};
+    if (masks.size() > 1) {
+      fail(folder_.string() + " has two masks for the frame " + frame + ": " + masks[0] + " and " + masks[1]);
+    }
+    return masks.empty() ? fs::path() : folder_ / masks.front();
   }
 
  private:

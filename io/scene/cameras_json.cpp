@@ -1,5 +1,6 @@
 #include "io/scene/cameras_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -7,6 +8,8 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "io/files/atomic_file.h"
 #include "io/files/text.h"
@@ -78,7 +81,7 @@ double shared_number(const json& entry, const json& all, const char* name, doubl
 }
 
 /// Files of before have neither `model` nor `distortion`.
-void set_lens(Camera& camera, const json& entry) {
+void set_own_lens(Camera& camera, const json& entry) {
   if (entry.contains("model")) {
     const auto name = field<std::string>(entry, "model");
     const std::optional<CameraModel> model = camera_model_named(name);
@@ -108,15 +111,49 @@ FrameCamera our_camera(const json& entry) {
     for (std::size_t c = 0; c < 3; ++c)
       camera.k(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = k.at(r).at(c).get<double>();
   }
-  set_lens(camera, entry);
+  set_own_lens(camera, entry);
   camera.original_width = camera.width;
   camera.original_height = camera.height;
   return frame;
 }
 
-void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all) {
+/// What of a transforms.json's lens Camera has no numbers for; empty: nothing.
+std::string beyond_lens(const json& entry, const json& all) {
+  const json& named = entry.contains("camera_model") ? entry : all;
+  if (named.contains("camera_model")) {
+    const auto model = field<std::string>(named, "camera_model");
+    const std::vector<std::string> known = {"OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL"};
+    if (std::ranges::find(known, model) == known.end())
+      return "the model '" + printable(model.substr(0, 40)) + "'";
+  }
+  for (const char* name : {"p1", "p2", "k3", "k4"}) {
+    if (shared_number(entry, all, name, 0) != 0) return name;
+  }
+  return {};
+}
+
+/// The lens of which fl_x is known.
+LensNumbers nerf_lens(const json& entry, const json& all, double width, double height) {
+  const auto number = [&](const char* name, double otherwise) {
+    return shared_number(entry, all, name, otherwise);
+  };
+  LensNumbers lens{width, height, number("fl_x", 0), 0};
+  lens.fy = number("fl_y", lens.fx);
+  for (const auto& [name, value] : {std::pair("cx", &lens.cx), {"cy", &lens.cy}}) {
+    if (entry.contains(name) || all.contains(name)) *value = number(name, 0);
+  }
+  lens.k1 = number("k1", 0);
+  lens.k2 = number("k2", 0);
+  lens.beyond = beyond_lens(entry, all);
+  return lens;
+}
+
+void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all, LensReading lenses) {
   const double width = shared_number(entry, all, "w", 0), height = shared_number(entry, all, "h", 0);
+  const bool has_width = entry.contains("w") || all.contains("w");
   for (const json* at : {&entry, &all}) {
+    if (at->contains("fl_x") && has_width)
+      return set_lens(camera, nerf_lens(entry, all, width, height), lenses);
     if (at->contains("camera_angle_x")) {
       const auto angle = field<double>(*at, "camera_angle_x");
       if (!(angle > 0 && angle < std::numbers::pi)) fail("camera_angle_x: expected radians between 0 and pi");
@@ -124,25 +161,22 @@ void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all) {
       return set_simple_intrinsics(camera, known_width, width > 0 ? height : 0,
                                    known_width / (2 * std::tan(angle / 2)));
     }
-    const bool has_width = entry.contains("w") || all.contains("w");
-    if (at->contains("fl_x") && has_width)
-      return set_simple_intrinsics(camera, width, height, field<double>(*at, "fl_x"));
   }
 }
 
 /// A frame of a transforms.json.
-FrameCamera nerf_frame(const json& entry, const json& all) {
+FrameCamera nerf_frame(const json& entry, const json& all, LensReading lenses) {
   FrameCamera frame;
   frame.file = field<std::string>(entry, "file_path");
   const Eigen::Vector3d opengl_from_opencv(1, -1, -1);
   Eigen::Isometry3d world_from_cam = nearest_pose(pose_matrix(entry.at("transform_matrix")));
   world_from_cam.linear() = world_from_cam.linear() * opengl_from_opencv.asDiagonal();
   frame.camera.cam_from_world = world_from_cam.inverse();
-  set_nerf_intrinsics(frame.camera, entry, all);
+  set_nerf_intrinsics(frame.camera, entry, all, lenses);
   return frame;
 }
 
-std::vector<FrameCamera> frames_of(const json& all) {
+std::vector<FrameCamera> frames_of(const json& all, LensReading lenses) {
   const bool ours = all.is_object() && all.contains("cameras");
   const char* key = ours ? "cameras" : "frames";
   if (!all.is_object() || !all.contains(key) || !all[key].is_array()) {
@@ -152,7 +186,7 @@ std::vector<FrameCamera> frames_of(const json& all) {
   for (const json& entry : all[key]) {
     const std::string where = std::string(key) + "[" + std::to_string(frames.size()) + "]: ";
     try {
-      frames.push_back(ours ? our_camera(entry) : nerf_frame(entry, all));
+      frames.push_back(ours ? our_camera(entry) : nerf_frame(entry, all, lenses));
     } catch (const json::exception& error) {
       fail(where + printable(error.what()));
     } catch (const std::invalid_argument& error) {
@@ -172,10 +206,10 @@ void write_cameras_json(const std::filesystem::path& path, const std::vector<Fra
   write_atomically(path, [&](std::ostream& out) { out << text << '\n'; });
 }
 
-std::vector<FrameCamera> read_cameras_json(const std::filesystem::path& path) {
+std::vector<FrameCamera> read_cameras_json(const std::filesystem::path& path, LensReading lenses) {
   const std::string text = read_text_file(path, uint64_t{1} << 30, "a list of cameras");
   try {
-    return frames_of(json::parse(text));
+    return frames_of(json::parse(text), lenses);
   } catch (const json::exception& error) {
     fail(path.string() + ": not valid JSON: " + printable(error.what()));
   } catch (const std::invalid_argument& error) {

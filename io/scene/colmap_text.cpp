@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,16 +21,20 @@ bool is_comment(const Words& words) {
   return words.empty() || words.front().starts_with('#');
 }
 
-/// Lines "ID MODEL WIDTH HEIGHT f ...": every model's first parameter is the (horizontal) focal length.
-CamerasById read_intrinsics(const fs::path& path) {
+/// Lines "ID MODEL WIDTH HEIGHT f ...".
+CamerasById read_intrinsics(const fs::path& path, LensReading lenses) {
   CamerasById cameras;
   each_line(path, [&](std::string_view line) {
     const Words words = words_of(line);
     if (is_comment(words)) return;
     if (words.size() < 5)
       throw std::invalid_argument("has fewer than 5 fields: CAMERA_ID MODEL WIDTH HEIGHT PARAMS");
-    set_simple_intrinsics(cameras[std::string(words[0])], finite_number(words[2]), finite_number(words[3]),
-                          finite_number(words[4]));
+    std::vector<double> numbers;
+    for (const std::string_view word : std::span(words).subspan(4)) numbers.push_back(finite_number(word));
+    Camera& camera = cameras[std::string(words[0])];
+    // A wrong size or focal length is said before a wrong number of parameters.
+    set_simple_intrinsics(camera, finite_number(words[2]), finite_number(words[3]), numbers[0]);
+    set_lens(camera, colmap_lens(words[1], camera.width, camera.height, numbers), lenses);
   });
   return cameras;
 }
@@ -56,9 +61,9 @@ FrameCamera parse_image(const Words& words, const CamerasById& cameras) {
 
 }  // namespace
 
-std::vector<FrameCamera> read_colmap_images(const fs::path& path) {
+std::vector<FrameCamera> read_colmap_images(const fs::path& path, LensReading lenses) {
   const fs::path beside = path.parent_path() / "cameras.txt";
-  const CamerasById cameras = fs::exists(beside) ? read_intrinsics(beside) : CamerasById();
+  const CamerasById cameras = fs::exists(beside) ? read_intrinsics(beside, lenses) : CamerasById();
   std::vector<FrameCamera> frames;
   bool after_image = false;
   each_line(path, [&](std::string_view line) {

@@ -44,17 +44,10 @@ fs::path file_in(const fs::path& folder) {
   throw std::invalid_argument(folder.string() + ": holds no images.txt and no transforms.json");
 }
 
-}  // namespace
-
-PoseFile kind_of_poses(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return PoseFile::json;
-  return looks_like_colmap(text) ? PoseFile::colmap : PoseFile::tum;
-}
-
-std::vector<FrameCamera> read_pose_file(const fs::path& path) {
+/// The cameras of a file of any kind.
+std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lenses) {
   std::error_code ignored;  // reading it says what is wrong
-  if (fs::is_directory(path, ignored)) return read_pose_file(file_in(path));
+  if (fs::is_directory(path, ignored)) return read_as_it_looks(file_in(path), lenses);
   const InputFile file(path);
   std::string head(std::min(file.size(), kEnough), '\0');
   file.read(0, std::as_writable_bytes(std::span(head)));
@@ -63,13 +56,31 @@ std::vector<FrameCamera> read_pose_file(const fs::path& path) {
     throw std::invalid_argument(path.string() + ": neither TUM nor images.txt nor transforms.json");
   switch (kind_of_poses(head)) {
     case PoseFile::json:
-      return read_cameras_json(path);
+      return read_cameras_json(path, lenses);
     case PoseFile::colmap:
-      return read_colmap_images(path);
+      return read_colmap_images(path, lenses);
     case PoseFile::tum:
       break;
   }
   return read_tum(path);
+}
+
+}  // namespace
+
+PoseFile kind_of_poses(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') return PoseFile::json;
+  return looks_like_colmap(text) ? PoseFile::colmap : PoseFile::tum;
+}
+
+std::vector<FrameCamera> read_pose_file(const fs::path& path, LensReading lenses) {
+  std::vector<FrameCamera> frames = read_as_it_looks(path, lenses);
+  for (const FrameCamera& frame : frames) {
+    // Squares of what is farther overflow.
+    if (!frame.camera.valid || frame.camera.cam_from_world.translation().norm() < 1e100) continue;
+    throw std::invalid_argument(path.string() + ": a position is farther away than 1e100");
+  }
+  return frames;
 }
 
 }  // namespace vggt

@@ -75,9 +75,24 @@ TEST_F(PlacementTest, AlignBringsCamerasCloudAndDepthIntoTheFrameOfPoses) {
               std::string::npos)
         << outcome.err;
     expect_moved("plain", "aligned", some_similarity());
-    EXPECT_NE(report("aligned")["poses"].get<std::string>().find("aligned to 3 poses"),
-              std::string::npos);
+    EXPECT_NE(report("aligned")["poses"].get<std::string>().find("aligned to 3 poses"), std::string::npos);
   }
+}
+
+TEST_F(PlacementTest, AlignLeavesAWrongPoseOutAndSaysSo) {
+  for (int i = 3; i < 7; ++i)
+    fs::copy_file(path("frames/0.png"), path("frames/" + std::to_string(i) + ".png"));
+  ASSERT_EQ(reconstruct("--frames frames --out plain/").code, 0);
+  std::vector<FrameCamera> poses = moved_poses("plain", some_similarity());
+  poses[1].camera.cam_from_world.translation() += Eigen::Vector3d(500, 0, 0);
+  write_cameras_json(dir_ / "poses.json", poses);
+  const Outcome outcome = reconstruct("--frames frames --out aligned/ --align poses.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("align: poses.json: the poses of 1 frames do not fit to the others and are left "
+                             "out: 1.png"),
+            std::string::npos)
+      << outcome.err;
+  expect_moved("plain", "aligned", some_similarity());
 }
 
 TEST_F(PlacementTest, ScaleEnlargesTheScene) {

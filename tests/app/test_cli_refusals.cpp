@@ -35,7 +35,6 @@ TEST_F(CliTest, WithoutFramesThereIsNothingToDo) {
   expect_refusal(reconstruct("--frames nowhere --out out/"), "nowhere");
   expect_refusal(reconstruct("--frames list.txt --out out/"), "list.txt");
   expect_refusal(reconstruct("--out out/"), "--frames");
-  expect_refusal(run(""), "--frames");
   expect_no_outputs();
 }
 
@@ -96,6 +95,19 @@ TEST_F(CliTest, QueryPointsMustLieInFrameZero) {
   refused("x,y\n", "no points");
   refused("1,2\n" + std::string(1000, '3'), "q.csv:2");
   expect_no_outputs();
+  // Frames are 64×48 pixels, which the network sees as 56×42.
+  fs::create_directory(dir_ / "masks");
+  for (int i = 0; i < 3; ++i) {
+    cv::Mat mask(48, 64, CV_8UC1, cv::Scalar(255));
+    mask.colRange(0, 32).setTo(i == 0 ? 0 : 255);
+    ASSERT_TRUE(cv::imwrite(path("masks/" + std::to_string(i) + ".png"), mask));
+  }
+  write(dir_ / "q.csv", "40,10\n10,10\n");
+  const std::string begin = "--frames frames --heads camera,depth,tracks --query-points q.csv --out ";
+  expect_refusal(reconstruct(begin + "out/ --masks masks"), "point 2 (10.000000, 10.000000) lies where");
+  EXPECT_FALSE(fs::exists(path("out")));
+  write(dir_ / "q.csv", "40,10\n");
+  EXPECT_EQ(reconstruct(begin + "out/ --masks masks --save-predictions p.safetensors").code, 0);
 }
 
 TEST_F(CliTest, PicturesOfWrongNamesAndPlacesAreRefused) {

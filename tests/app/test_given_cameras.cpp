@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
 
@@ -55,7 +56,8 @@ std::string refusal(const std::function<void()>& act) {
 }
 
 /// The cameras of a file: as predicted, but with so many units from one to the next.
-std::string camera_file(const char* name, double step, std::size_t frames, int width = 640) {
+std::string camera_file(const char* name, double step, std::size_t frames, int width = 640,
+                        double k1 = -0.1) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / name;
   const FrameSet set = three_frames();
   std::vector<FrameCamera> cameras;
@@ -64,7 +66,7 @@ std::string camera_file(const char* name, double step, std::size_t frames, int w
     FrameCamera& frame = cameras.emplace_back(FrameCamera{set.frames[cameras.size()].file, {}, camera, 0});
     frame.camera.cam_from_world.translation() *= step;
     frame.camera.original_width = width;
-    frame.camera.distortion << -0.1, 0;
+    frame.camera.distortion << k1, 0;
     frame.camera.k(1, 1) = 300;
     frame.camera.model = CameraModel::simple_radial;
   }
@@ -92,6 +94,29 @@ TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
   EXPECT_EQ(plan_adjustment(options, given).intrinsics, Known::exactly);
   options.refine = {"intrinsics"};
   EXPECT_EQ(plan_adjustment(options, given).intrinsics, Known::nearly);
+}
+
+// transforms.json as of NeRF has a field of view for all sizes; others leave the height out.
+TEST(GivenCameras, AFieldOfViewIsForTheFramesWidth) {
+  const FrameSet set = three_frames();
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "angle.json").string();
+  for (const char* lens : {R"("camera_angle_x": 1.5707963267948966)", R"("w": 640, "fl_x": 320)"}) {
+    std::ofstream out(path);
+    out << "{" << lens << R"(, "frames": [)";
+    for (std::size_t i = 0; i < 3; ++i)
+      out << (i > 0 ? "," : "") << R"({"file_path": ")" << set.frames[i].file
+          << R"(", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]})";
+    out << "]}";
+    out.close();
+    Options options;
+    options.intrinsics = path;
+    const GivenCameras given = plan_given(options);
+    check_given(given, set);
+    std::vector<Camera> cameras = predicted(set);
+    take_given(given, set, cameras);
+    const Eigen::Matrix3d expected{{320, 0, 319.5}, {0, 320, 239.5}, {0, 0, 1}};
+    EXPECT_LT((cameras[1].k_original() - expected).norm(), 1e-9) << lens;
+  }
 }
 
 TEST(GivenCameras, PosesGiveTheScaleOfDepth) {
@@ -129,6 +154,27 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
             "intrinsics: " + wide + ": is for 641x480 pixels, but 'a.jpg' has 640x480");
   EXPECT_NE(of([](Options& o) { o.intrinsics = "0,500,320,240"; }).find("intrinsics: expected fx,fy,cx,cy"),
             std::string::npos);
+  for (const char* odd : {"1e300,1e300,320,240", "1e-300,300,320,240", "500,1,320,240"}) {
+    EXPECT_EQ(of([&](Options& o) { o.intrinsics = odd; }),
+              std::string("intrinsics: ") + odd + ": no focal length for 'a.jpg' of 640x480 pixels");
+  }
+  EXPECT_NE(of([](Options& o) { o.intrinsics = "500,500,1e9,240"; }).find("no principal point"),
+            std::string::npos);
+  for (const double k1 : {-40.0, 1e30}) {
+    const std::string bent = camera_file("bent.json", 1, 3, 640, k1);
+    EXPECT_NE(of([&](Options& o) { o.intrinsics = bent; }).find("no distortion for 'a.jpg'"),
+              std::string::npos)
+        << k1;
+  }
+  for (const bool refine : {false, true}) {
+    EXPECT_NE(of([&](Options& o) {
+                o.bundle_adjust = "off";
+                o.intrinsics = refine ? "500,500,320,240" : "";
+                if (refine) o.refine = {"intrinsics"};
+                if (!refine) o.camera = "radial";
+              }).find("bundle-adjust is off"),
+              std::string::npos);
+  }
   EXPECT_NE(of([](Options& o) { o.refine = {"poses"}; }).find("refine: poses"), std::string::npos);
   EXPECT_NE(of([](Options& o) {
               o.intrinsics = "500,500,320,240";

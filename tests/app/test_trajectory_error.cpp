@@ -149,6 +149,55 @@ TEST(TrajectoryError, ScenesAreAlignedEachByItselfAndCountedTogether) {
   EXPECT_NEAR(error.auc.at_30, 4.0 / 6, 1e-12);
 }
 
+// Wrong poses drag least squares along; a minority of them is told and left out.
+TEST(Align, AMinorityOfWrongPosesIsLeftOut) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (const std::size_t count : {5U, 9U, 60U}) {
+    std::vector<CameraPair> pairs;
+    Eigen::Affine3d similarity = Eigen::Affine3d::Identity();
+    similarity.linear() =
+        2.5 * Eigen::AngleAxisd(0.7, Eigen::Vector3d(1, -2, 1).normalized()).toRotationMatrix();
+    similarity.translation() << 3, -4, 5;
+    for (std::size_t i = 0; i < count; ++i) {
+      CameraPair pair;
+      const Eigen::Vector3d centre(normal(random), normal(random), normal(random));
+      const Eigen::Vector3d noise(normal(random), normal(random), normal(random));
+      pair.result.cam_from_world.translation() = -centre;
+      pair.truth.cam_from_world.linear() = similarity.linear().transpose() / 2.5;
+      pair.truth.cam_from_world.translation() =
+          -(pair.truth.cam_from_world.linear() * (similarity * centre + 0.002 * noise));
+      pairs.push_back(pair);
+    }
+    const RobustAlignment clean = align_robustly(pairs);
+    EXPECT_EQ(std::ranges::count(clean.fits, false), 0) << count;
+    EXPECT_EQ(clean.truth_from_result.matrix(), align(pairs).matrix()) << count;
+
+    const std::size_t wrong = (count - 1) / 2 - (count < 9 ? 1 : 0);
+    for (std::size_t i = 0; i < wrong; ++i) {
+      pairs[2 * i].truth.cam_from_world.translation() +=
+          Eigen::Vector3d(10 + normal(random), 10 * normal(random), 10 * normal(random));
+    }
+    const RobustAlignment found = align_robustly(pairs);
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(found.fits[i], i % 2 == 1 || i >= 2 * wrong) << count << ' ' << i;
+    EXPECT_LT((found.truth_from_result.matrix() - similarity.matrix()).norm(), 0.02) << count;
+    EXPECT_GT((align(pairs).matrix() - similarity.matrix()).norm(), 0.2) << count;
+  }
+}
+
+TEST(Align, OfFourPosesNoneIsLeftOut) {
+  std::vector<CameraPair> pairs(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto x = static_cast<double>(i);
+    pairs[i].result.cam_from_world.translation() << x, x * x, 0;
+    pairs[i].truth.cam_from_world.translation() << x, x * x, i == 2 ? 50 : 0;
+  }
+  const RobustAlignment found = align_robustly(pairs);
+  EXPECT_EQ(std::ranges::count(found.fits, false), 0);
+  EXPECT_EQ(found.truth_from_result.matrix(), align(pairs).matrix());
+}
+
 TEST(Align, RotationsDecideWhereCentresLieOnALine) {
   for (const int count : {2, 5}) {
     std::vector<CameraPair> cameras = random_cameras(count, 6);

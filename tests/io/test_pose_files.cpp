@@ -38,7 +38,7 @@ TEST(ColmapImages, WithAndWithoutObservations) {
   EXPECT_TRUE(camera.cam_from_world.inverse().matrix().isApprox(expected, 1e-12));
   EXPECT_EQ(camera.width, 200);
   EXPECT_EQ(camera.height, 100);
-  EXPECT_EQ(camera.k, (Eigen::Matrix3d{{100, 0, 99.5}, {0, 100, 49.5}, {0, 0, 1}}));
+  EXPECT_EQ(camera.k, (Eigen::Matrix3d{{100, 0, 99.5}, {0, 90, 49.5}, {0, 0, 1}}));
   EXPECT_NEAR(*camera.fov_x_rad(), std::numbers::pi / 2, 1e-12);
   EXPECT_EQ(frames[1].file, "b.jpg");
   EXPECT_TRUE(frames[1].camera.cam_from_world.matrix().isIdentity());
@@ -63,6 +63,63 @@ TEST(ColmapImages, RefusesWithPathAndLine) {
               HasSubstr("cameras.txt:1: a camera's width and focal length must be positive"));
   test::write_text(folder / "cameras.txt", "7 PINHOLE 200.5 100 90\n");
   EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:1: a camera's size must be whole numbers of pixels"));
+}
+
+TEST(ColmapImages, LensesAreReadWhole) {
+  const test::TemporaryFolder folder;
+  test::write_text(folder / "images.txt", "1 1 0 0 0 0 0 0 1 a.jpg\n\n");
+  const auto lens = [&](const std::string& numbers, LensReading reading = LensReading::whole) {
+    test::write_text(folder / "cameras.txt", "1 " + numbers + "\n");
+    return read_colmap_images(folder / "images.txt", reading).at(0).camera;
+  };
+  const auto refused = [&](const std::string& numbers) { return refusal([&] { lens(numbers); }); };
+  const Eigen::Matrix3d square{{300, 0, 199.5}, {0, 300, 99.5}, {0, 0, 1}};
+  EXPECT_EQ(lens("SIMPLE_PINHOLE 400 210 300 200 100").k, square);
+  EXPECT_EQ(lens("PINHOLE 400 210 300 310 200 100").k(1, 1), 310);
+  const Camera radial = lens("RADIAL 400 210 300 200 100 -0.1 0.02");
+  EXPECT_EQ(radial.k, square);
+  EXPECT_EQ(radial.distortion, Eigen::Vector2d(-0.1, 0.02));
+  EXPECT_EQ(radial.model, CameraModel::radial);
+  EXPECT_EQ(lens("simple_radial 400 210 300 200 100 -0.1").distortion, Eigen::Vector2d(-0.1, 0));
+  EXPECT_EQ(lens("OPENCV 400 210 300 300 200 100 -0.1 0.02 0 0").distortion, radial.distortion);
+
+  EXPECT_THAT(refused("SIMPLE_RADIAL 400 210 300 200"),
+              HasSubstr("cameras.txt:1: SIMPLE_RADIAL has 4 parameters, got 2"));
+  EXPECT_THAT(refused("PINHOLE 400 210 300 310 200 100 9"), HasSubstr("PINHOLE has 4 parameters, got 5"));
+  EXPECT_THAT(refused("PINHOLE 400 210 300 -310 200 100"), HasSubstr("must be positive"));
+  const std::string tangential = "OPENCV 400 210 300 300 200 100 -0.1 0 0.001 0";
+  EXPECT_THAT(refused(tangential), HasSubstr("a lens with p1, p2 is none of SIMPLE_PINHOLE"));
+  EXPECT_THAT(refused("OPENCV 400 210 300 310 200 100 -0.1 0 0 0"), HasSubstr("two focal lengths and dist"));
+  EXPECT_THAT(refused("OPENCV_FISHEYE 400 210 300 300 200 100 0 0 0 0"), HasSubstr("'OPENCV_FISHEYE'"));
+  // Where only the poses matter, such lenses do not.
+  const Camera partly = lens(tangential, LensReading::as_far_as_known);
+  EXPECT_EQ(partly.k, square);
+  EXPECT_FALSE(partly.is_distorted());
+  EXPECT_EQ(lens("FOV 400 210 300 300 200 100 1", LensReading::as_far_as_known).k(0, 0), 300);
+}
+
+TEST(TransformsJson, LensesAreReadWhole) {
+  const test::TemporaryFolder folder;
+  const auto lens = [&](const std::string& all, const std::string& own = "",
+                        LensReading reading = LensReading::whole) {
+    test::write_text(folder / "t.json", "{" + all + R"("frames": [{)" + own + R"("file_path": "a",
+      "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]}]})");
+    return read_cameras_json(folder / "t.json", reading).at(0).camera;
+  };
+  const std::string size = R"("w": 400, "h": 210, "fl_x": 300, )";
+  EXPECT_EQ(lens(size).k, (Eigen::Matrix3d{{300, 0, 199.5}, {0, 300, 104.5}, {0, 0, 1}}));
+  const Camera camera = lens(size + R"("fl_y": 300, "cx": 190.5, "cy": 100, "k1": 0.1, "k2": -0.2, )");
+  EXPECT_EQ(camera.k, (Eigen::Matrix3d{{300, 0, 190}, {0, 300, 99.5}, {0, 0, 1}}));
+  EXPECT_EQ(camera.distortion, Eigen::Vector2d(0.1, -0.2));
+  EXPECT_EQ(lens(size + R"("k1": 0.1, )", R"("k1": 0.3, "cx": 180.5, )").distortion[0], 0.3);
+  EXPECT_EQ(lens(size + R"("camera_angle_x": 1, )").k(0, 0), 300) << "pixels are more exact";
+  const auto refused = [&](const std::string& all) { return refusal([&] { lens(size + all); }); };
+  EXPECT_THAT(refused(R"("p1": 0.01, )"), HasSubstr("t.json: frames[0]: a lens with p1 is none of"));
+  EXPECT_THAT(refused(R"("k3": 0.01, )"), HasSubstr("a lens with k3"));
+  EXPECT_THAT(refused(R"("camera_model": "OPENCV_FISHEYE", )"), HasSubstr("'OPENCV_FISHEYE'"));
+  EXPECT_THAT(refused(R"("k1": "x", )"), HasSubstr("`k1` is missing or of another type"));
+  EXPECT_THAT(refused(R"("fl_y": 0, )"), HasSubstr("must be positive"));
+  EXPECT_EQ(lens(size + R"("p1": 0.01, )", "", LensReading::as_far_as_known).k(0, 0), 300);
 }
 
 TEST(TransformsJson, TurnsOpenGlAxes) {
