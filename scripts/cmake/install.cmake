@@ -46,10 +46,10 @@ if(VGGT_APP)
                   io/scene/cameras_json.h io/scene/colmap_text.h io/scene/depth_files.h io/scene/ply.h
                   io/scene/point_cloud.h io/scene/point_filters.h io/scene/pose_files.h io/scene/tracks.h io/scene/tum.h)
   # The whole run without the command line.
-  export_targets(run vggt_run vggt_adjust vggt_export vggt_report vggt_scene vggt_options vggt_events)
+  export_targets(run vggt_run vggt_adjust vggt_export vggt_report vggt_health vggt_scene vggt_options vggt_events)
   install_headers(app/adjust/bundle_adjustment.h app/adjust/bundle_setup.h app/adjust/match_input.h
                   app/events/events.h app/export/export_plan.h app/options/options.h app/options/options_yaml.h
-                  app/report/report.h app/run/given_cameras.h app/run/head_choice.h app/run/memory_limits.h
+                  app/health/scene_health.h app/health/small_frames.h app/report/report.h app/run/given_cameras.h app/run/head_choice.h app/run/memory_limits.h
                   app/run/outputs.h app/run/placement.h app/run/query_points.h
                   app/run/reconstruct.h app/run/run_plan.h app/scene/dense_maps.h app/scene/for_each_frame.h
                   app/scene/frame_points.h app/scene/rank_search.h app/scene/scene_builder.h app/scene/scene_cloud.h
