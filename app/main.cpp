@@ -28,9 +28,10 @@ Verbosity verbosity_of(const vggt::Options& options) {
   return options.verbose ? Verbosity::verbose : Verbosity::normal;
 }
 
-void execute(const vggt::Command& command) {
+vggt::ExitCode execute(const vggt::Command& command) {
   if (const auto* text = std::get_if<vggt::ShowText>(&command)) {
-    std::fputs(text->text.c_str(), stdout);
+    std::fputs(text->text.c_str(), text->is_mistake ? stderr : stdout);
+    if (text->is_mistake) return vggt::ExitCode::bad_input;
   } else if (const auto* options = std::get_if<vggt::Options>(&command)) {
     // OpenCV tells std::cerr about damaged images, which have their one warning; the console does not use it.
     if (!options->verbose) std::cerr.rdbuf(nullptr);
@@ -58,6 +59,7 @@ void execute(const vggt::Command& command) {
     Console console(Verbosity::normal);
     vggt::run_eval_command(std::get<vggt::EvalCommand>(command), console.events());
   }
+  return vggt::ExitCode::done;
 }
 
 }  // namespace
@@ -68,12 +70,12 @@ int main(int argc, char** argv) {
   vggt::catch_stop_signals();
   vggt::quiet_decoders();
   try {
-    execute(vggt::parse_command_line(argc, argv));
+    const vggt::ExitCode code = execute(vggt::parse_command_line(argc, argv));
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
       throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
                               "cannot write standard output");
     }
-    return static_cast<int>(vggt::ExitCode::done);
+    return static_cast<int>(code);
   } catch (...) {
     const vggt::Failure failure = vggt::explain(std::current_exception());
     Console(Verbosity::quiet).error(failure.message);

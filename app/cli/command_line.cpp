@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
 
+#include "app/cli/first_contact.h"
 #include "app/options/options_yaml.h"
 #include "app/options/spelling.h"
 #include "attention/bench/options.h"
@@ -29,6 +31,7 @@ struct RawOptions {
   std::map<std::string, std::string> text;
   std::map<std::string, CLI::Option*> given;
   std::string config;
+  std::string positional;  // an argument that no option takes: the frames
   bool help = false, version = false, print_config = false;
 };
 
@@ -90,6 +93,35 @@ Options options_of(const RawOptions& raw) {
   if (!raw.config.empty()) read_options_yaml(raw.config, options);
   for (const auto& [name, option] : raw.given) {
     if (option->count() > 0) set_option(options, name, raw.text.at(name), "--" + name);
+  }
+  if (!raw.positional.empty()) {
+    const auto frames = raw.given.find("frames");
+    if (frames != raw.given.end() && frames->second->count() > 0)
+      throw std::invalid_argument("frames: given as --frames and as '" + raw.positional + "'; give one");
+    options.frames = raw.positional;
+  }
+  return options;
+}
+
+/// `vggt-recon photos/`: the frames, without their option.
+void take_positional(RawOptions& raw, std::vector<std::string>& extras) {
+  if (extras.empty() || extras.front().starts_with("-") || !looks_like_frames(extras.front())) return;
+  std::error_code ignored;
+  const bool several = extras.size() > 1 && std::filesystem::exists(extras[1], ignored);
+  if (several)
+    throw std::invalid_argument(std::to_string(extras.size()) + " paths are given (" + extras[0] + ", " +
+                                extras[1] + (extras.size() > 2 ? ", ..." : "") +
+                                "): name one folder, or a text file that lists the images");
+  raw.positional = extras.front();
+  extras.erase(extras.begin());
+}
+
+Options main_options(const RawOptions& raw) {
+  Options options = options_of(raw);
+  const bool has_place = !options.out.empty() || !options.save_predictions.empty();
+  if (!raw.positional.empty() && !has_place) {
+    options.out = out_beside(raw.positional);
+    options.report = true;  // a page, which everybody can look at
   }
   return options;
 }
@@ -245,6 +277,13 @@ void add_batch(CLI::App& app, Batch& batch) {
 
 BatchCommand batch_command(Batch& batch) {
   batch.command.options = options_of(batch.raw);
+  if (!batch.raw.positional.empty()) {
+    if (!batch.command.scenes.empty())
+      throw std::invalid_argument("scenes: given as --scenes and as '" + batch.raw.positional +
+                                  "'; give one");
+    batch.command.scenes = batch.raw.positional;
+    batch.command.options.frames.clear();
+  }
   if (batch.command.scenes.empty() && !batch.command.status)
     throw std::invalid_argument("--scenes is missing (see vggt-recon batch --help)");
   return batch.command;
@@ -331,6 +370,7 @@ const CLI::App* named_command(const CLI::App* app) {
 }  // namespace
 
 Command parse_command_line(int argc, const char* const* argv) {
+  if (argc <= 1) return ShowText{short_help_text(), true};
   CLI::App app("Frames in, a 3D scene out", "vggt-recon");
   app.set_help_flag();
   RawOptions raw;
@@ -363,11 +403,17 @@ Command parse_command_line(int argc, const char* const* argv) {
   const CLI::App* named = named_command(&app);
   const bool is_main = named == &app;
   // A mistyped option also makes a required one missing: the mistyping is what to say.
-  const std::vector<std::string> extras = named->remaining();
+  std::vector<std::string> extras = named->remaining();
   refuse_options_as_values(raw);
   refuse_options_as_values(merge.raw);
   refuse_options_as_values(plan.raw);
   refuse_options_as_values(batch.raw);
+  for (const auto& [command, taker] : {std::pair<const CLI::App*, RawOptions*>{&app, &raw},
+                                       {plan.app, &plan.raw},
+                                       {merge.app, &merge.raw},
+                                       {batch.app, &batch.raw}}) {
+    if (named == command) take_positional(*taker, extras);
+  }
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
 
@@ -384,7 +430,7 @@ Command parse_command_line(int argc, const char* const* argv) {
     weights_command.action = named->get_name();
     return weights_command;
   }
-  const Options options = options_of(raw);
+  const Options options = main_options(raw);
   if (raw.print_config) return ShowText{options_to_yaml(options)};
   check_options(options);
   return options;

@@ -10,9 +10,11 @@
 
 namespace vggt {
 
-/// A text for standard output: help, version, --print-config.
+/// A text for standard output: help, version, --print-config. Where it answers a mistake, such as no arguments
+/// at all, it goes to the standard error, and the exit status is that of bad usage.
 struct ShowText {
   std::string text;
+  bool is_mistake = false;
 };
 
 /// `weights inspect|convert|verify|random`.

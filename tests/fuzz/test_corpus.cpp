@@ -13,6 +13,7 @@
 #include "tests/fuzz/check_index.h"
 #include "tests/support/torch_bytes.h"
 #if VGGT_APP
+#include "tests/fuzz/check_image_header.h"
 #include "tests/fuzz/check_yaml.h"
 #endif
 
@@ -73,6 +74,12 @@ TEST(Corpus, Config) {
 }
 
 #if VGGT_APP
+TEST(Corpus, ImageHeader) {
+  const Counts counts = replay("image_header", check_image_header);
+  EXPECT_GE(counts.read, 20);
+  EXPECT_GE(counts.refused, 20);
+}
+
 TEST(Corpus, Yaml) {
   const Counts counts = replay("yaml", [](auto bytes) {
     check_yaml(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

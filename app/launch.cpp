@@ -1,0 +1,51 @@
+// The executable: help and version answer at once; for anything else it loads the program, which stands on
+// LibTorch and OpenCV and takes half a second to load.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "app/cli/command_line.h"
+#include "app/program.h"
+#include "app/run/failure.h"
+
+namespace {
+
+bool asks_for_a_text(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--help" || argument == "-h" || argument == "--version") return true;
+  }
+  return argc <= 1;
+}
+
+/// The exit status; nothing where the program has to do it, or to say what is wrong.
+std::optional<vggt::ExitCode> answer(int argc, const char* const* argv) try {
+  const vggt::Command command = vggt::parse_command_line(argc, argv);
+  const auto* text = std::get_if<vggt::ShowText>(&command);
+  if (text == nullptr) return std::nullopt;
+  std::FILE* stream = text->is_mistake ? stderr : stdout;
+  if (std::fputs(text->text.c_str(), stream) < 0 || std::fflush(stream) != 0) return std::nullopt;
+  return text->is_mistake ? vggt::ExitCode::bad_input : vggt::ExitCode::done;
+} catch (const std::exception&) {
+  return std::nullopt;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (asks_for_a_text(argc, argv)) {
+    if (const auto code = answer(argc, argv)) return static_cast<int>(*code);
+  }
+  // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
+  void* program = ::dlopen(VGGT_PROGRAM_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
+  void* run = program ? ::dlsym(program, "vggt_recon_main") : nullptr;
+  if (run == nullptr) {
+    std::fprintf(stderr, "vggt-recon: error: %s\n", ::dlerror());
+    return static_cast<int>(vggt::ExitCode::failed);
+  }
+  return reinterpret_cast<decltype(&vggt_recon_main)>(run)(argc, argv);
+}
