@@ -11,7 +11,7 @@ namespace vggt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kLevelsAboveProgram = 4;
+constexpr int kLevelsAboveProgram = 5;
 
 /// The first .ts by name; empty if there is none.
 fs::path archive_in(const fs::path& folder) {

@@ -1,6 +1,7 @@
 """The module gives what the program writes to files: run by pytest, which finds vggt_recon by PYTHONPATH and the program
 by VGGT_PROGRAM."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -52,9 +53,7 @@ def test_points_are_those_of_the_program(scene, written):
 
 
 def test_cameras_are_those_of_the_program(scene, written):
-    import json
-    frames = json.loads((written / "scene.cameras.json").read_text())
-    frames = frames["frames"] if isinstance(frames, dict) else frames
+    frames = json.loads((written / "scene.cameras.json").read_text())["cameras"]
     assert [camera.name for camera in scene.cameras] == [frame["file"] for frame in frames]
     for camera, frame in zip(scene.cameras, frames, strict=True):
         np.testing.assert_array_equal(camera.intrinsics, frame["k_original"])
@@ -91,7 +90,7 @@ def test_tracks_and_report(scene):
             d = 1 + camera.distortion[0] * r + camera.distortion[1] * r * r
             errors.append(np.linalg.norm((camera.intrinsics @ [d * x / z, d * y / z, 1])[:2] - pixel))
         assert len(errors) >= 3
-        assert np.mean(errors) == pytest.approx(track.error, rel=1e-6, abs=1e-9)
+        assert np.mean(errors) == pytest.approx(track.error, abs=1e-3)  # pixels; depths and poses passed through fp32
     assert repr(scene) == f"<vggt_recon.Reconstruction: 4 cameras, {len(scene.points)} points, {len(scene.tracks)} tracks>"
 
 
