@@ -222,7 +222,7 @@ def check_portrait(program, root, folder):
         (upright.transpose(turn) if turn is not None else upright).save(frames / source.name, exif=exif, quality=95)
     predictions = folder / "portraits.safetensors"
     for how in ("refer", "copy"):
-        run(program, frames, out, "--width", width, "--export", "colmap", "--export-images", how,
+        run(program, frames, out, "--width", width, "--fit", "crop", "--export", "colmap", "--export-images", how,
             "--save-predictions", predictions, "--bundle-adjust", "off")
         model = pycolmap.Reconstruction(str(out / "colmap/sparse/0"))
         saved = read_safetensors(predictions)
