@@ -119,7 +119,7 @@ def box(browser, element):
 def colours(image, area):
     x, y, width, height = map(round, area)
     part = image.crop((x, y, x + width, y + height)).resize((160, 120))
-    return len(set(part.getdata()))
+    return len(set(part.getcolors(1 << 20)))
 
 
 def check_scene(browser, page, shots):
