@@ -181,7 +181,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"report", kOutput, "", "write a page for the browser: scene.html"}, o.report);
   visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
         o.save_predictions);
-  visit(I{"open", kOutput, "", "show the result in a viewer; only say what is to be"}, o.open);
+  visit(I{"open", kOutput, "", "show the result; only say what would be done"}, o.open);
   visit(I{"dry-run", kOutput, "", ""}, o.dry_run);
   visit(I{"quiet", kOutput, "", "print only warnings and errors; print details"}, o.quiet);
   visit(I{"verbose", kOutput, "", ""}, o.verbose);

@@ -66,6 +66,7 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
 TEST(RunPlan, FitsFramesAsTheirWeightsWereTrained) {
   Options options = valid();
   EXPECT_EQ(options.fit, "auto");
+  options.weights = VGGT_FIXTURES "/golden/nano/weights.ts";
   EXPECT_EQ(plan_run(options).frames.fit, Fit::crop);
   options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
   EXPECT_EQ(plan_run(options).frames.fit, Fit::whole);
