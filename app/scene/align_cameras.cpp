@@ -75,11 +75,19 @@ std::vector<std::pair<std::size_t, std::size_t>> trials(std::size_t count) {
   return pairs;
 }
 
-std::vector<double> distances(const Centres& centres, const Eigen::Affine3d& truth_from_result) {
+/// How far each camera is off after a similarity: its centre, and its turn times `spread`, which tells wrong
+/// similarities of cameras that stand in few places.
+std::vector<double> errors_of(const std::vector<CameraPair>& cameras,
+                              const Eigen::Affine3d& truth_from_result, double spread) {
+  const Eigen::Matrix3d turn =
+      truth_from_result.linear() / std::cbrt(truth_from_result.linear().determinant());
   std::vector<double> result;
-  for (Eigen::Index i = 0; i < centres.truth.cols(); ++i) {
-    const double distance = (truth_from_result * centres.result.col(i) - centres.truth.col(i)).norm();
-    result.push_back(std::isfinite(distance) ? distance : std::numeric_limits<double>::infinity());
+  for (const CameraPair& pair : cameras) {
+    const Eigen::Isometry3d &own = pair.result.cam_from_world, &truth = pair.truth.cam_from_world;
+    const Eigen::Matrix3d off = truth.linear() * turn * own.linear().transpose();
+    const double error = (truth_from_result * pair.result.center() - pair.truth.center()).norm() +
+                         spread * Eigen::AngleAxisd(off).angle();
+    result.push_back(std::isfinite(error) ? error : std::numeric_limits<double>::infinity());
   }
   return result;
 }
@@ -88,14 +96,21 @@ double median_of(std::vector<double> values) {
   return median(std::span(values));
 }
 
-/// The similarity by two cameras that has the least median distance.
-Eigen::Affine3d best_of_two(const std::vector<CameraPair>& cameras, const Centres& centres) {
+/// The root mean square distance of points from their mean.
+double spread_of(const Eigen::Matrix3Xd& points) {
+  return offsets(points).norm() / std::sqrt(static_cast<double>(points.cols()));
+}
+
+/// The similarity by two cameras, not next to each other, that has the least median error.
+Eigen::Affine3d best_of_two(const std::vector<CameraPair>& cameras, double nearest) {
   Eigen::Affine3d best = Eigen::Affine3d::Identity();
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [i, j] : trials(cameras.size())) {
+    if ((cameras[i].result.center() - cameras[j].result.center()).norm() < nearest) continue;
     const Eigen::Affine3d tried = align({cameras[i], cameras[j]});
     if (!(tried.linear().determinant() > 0)) continue;
-    const double middle = median_of(distances(centres, tried));
+    const double apart = (cameras[i].truth.center() - cameras[j].truth.center()).norm();
+    const double middle = median_of(errors_of(cameras, tried, apart));
     if (!(middle < least)) continue;
     least = middle;
     best = tried;
@@ -132,14 +147,16 @@ Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
 
 RobustAlignment align_robustly(const std::vector<CameraPair>& cameras) {
   constexpr std::size_t kFewest = 5, kRounds = 5;
-  constexpr double kDeviation = 1.4826, kOutlier = 5, kAlways = 1e-6;  // the last one of the centres' spread
-  RobustAlignment result{align(cameras), std::vector<bool>(cameras.size(), true)};
-  if (cameras.size() < kFewest) return result;
+  constexpr double kDeviation = 1.4826, kOutlier = 5;
+  constexpr double kAlways = 1e-4, kNearest = 0.1;  // of the centres' spread
+  const RobustAlignment all{align(cameras), std::vector<bool>(cameras.size(), true)};
+  if (cameras.size() < kFewest) return all;
+  RobustAlignment result = all;
   const Centres centres = centres_of(cameras);
-  const double spread = offsets(centres.truth).norm() / std::sqrt(static_cast<double>(cameras.size()));
-  Eigen::Affine3d found = best_of_two(cameras, centres);
+  Eigen::Affine3d found = best_of_two(cameras, kNearest * spread_of(centres.result));
   for (std::size_t round = 0; round < kRounds; ++round) {
-    const std::vector<double> errors = distances(centres, found);
+    const double spread = std::cbrt(found.linear().determinant()) * spread_of(centres.result);
+    const std::vector<double> errors = errors_of(cameras, found, spread);
     const double most = std::max(kOutlier * kDeviation * median_of(errors), kAlways * spread);
     std::vector<CameraPair> fitting;
     std::vector<bool> fits;
@@ -147,7 +164,7 @@ RobustAlignment align_robustly(const std::vector<CameraPair>& cameras) {
       fits.push_back(errors[i] <= most);
       if (fits.back()) fitting.push_back(cameras[i]);
     }
-    if (fitting.size() <= cameras.size() / 2) return result;  // no majority agrees
+    if (fitting.size() <= cameras.size() / 2) return all;  // no majority agrees
     found = align(fitting);
     if (round > 0 && fits == result.fits) break;
     result.fits = std::move(fits);

@@ -28,9 +28,10 @@ struct RobustAlignment {
   std::vector<bool> fits;  // of each pair: it is one of those that were aligned
 };
 
-/// Least squares over the cameras that fit: those whose centres come to within five robust deviations, by the
-/// pair of cameras whose Sim(3) has the least median distance. Of fewer than five cameras, all fit: which one
-/// is wrong cannot be told. Always the same for the same cameras. Throws what align() throws.
+/// Least squares over the cameras that fit: those whose centres and rotations come to within five robust
+/// deviations, by the pair of cameras whose Sim(3) has the least median error. Of fewer than five cameras,
+/// all fit: which one is wrong cannot be told. Always the same for the same cameras. Throws what align()
+/// throws.
 RobustAlignment align_robustly(const std::vector<CameraPair>& cameras);
 
 /// The root mean square distance of the centres after the similarity, units of the truth.
