@@ -38,7 +38,7 @@ vggt::ExitCode execute(const vggt::Command& command) {
     // OpenCV tells std::cerr about damaged images, which have their one warning; the console does not use it.
     if (!options->verbose) std::cerr.rdbuf(nullptr);
     Console console(verbosity_of(*options));
-    vggt::run_reconstruct_command(*options, console);
+    return vggt::run_reconstruct_command(*options, console);
   } else if (const auto* weights = std::get_if<vggt::WeightsCommand>(&command)) {
     Console console(Verbosity::normal);
     vggt::run_weights_command(*weights, console);

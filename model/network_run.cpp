@@ -37,6 +37,16 @@ std::string run_text(const MemoryRequest& request) {
   return text.str();
 }
 
+/// Ranks that worked in other pieces would wait for each other for ever.
+void check_same_plan(Group& group, const MemoryPlan& plan) {
+  const Schedule& s = plan.schedule;
+  std::ostringstream text;
+  text << s.embed_frames << " " << s.pass_frames << " " << s.dense_frames << " " << (s.qkv == Place::device);
+  for (const std::string& other : group.texts(text.str())) {
+    if (other != text.str()) throw std::invalid_argument("ranks: their plans of memory differ");
+  }
+}
+
 }  // namespace
 
 Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequest& request,
@@ -54,6 +64,7 @@ Vggt::Run::Run(const Network& net, const FrameProvider& frames, const MemoryRequ
       kept_(kept_layers(net.config, net.options.heads)),
       keep_([this](int64_t layer, int64_t first, const at::Tensor& tokens) { keep(layer, first, tokens); }) {
   if (!plan_.fits) throw std::invalid_argument(budget_refusal(request, plan_));
+  if (group_) check_same_plan(*group_, plan_);
   if (!options.checkpoints) return;
   checkpoint_.emplace(options.checkpoints->folder, run_text(request));
   checkpoint_seconds_ = options.checkpoints->seconds;

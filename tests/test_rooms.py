@@ -48,9 +48,9 @@ ROOMS = {
     "app/export": "app/options app/scene app/report io/files io/frames io/scene",
     "app/run": "app/events app/options app/scene app/adjust app/health app/report app/export io/files io/frames io/scene io/weights "
                "attention:floor attention/tune model:floor model/state model/ranks model",
-    "app/batch": "app/events app/options app/report app/run io/files io/frames",
-    "app/cli": "app/events app/options app/scene app/eval app/report app/run app/batch io/files io/weights model:floor "
-               "model attention/bench",
+    "app/batch": "app/events app/options app/report app/run io/files io/frames model",
+    "app/cli": "app/events app/options app/scene app/eval app/report app/run app/batch io/files io/frames io/weights model:floor "
+               "model/ranks model attention/bench",
     "app/api": "app/options app/events app/run app/cli io/files io/frames io/scene io/weights",
     "app/python": "app/api",
     "app": "app/cli app/run io/frames",

@@ -9,6 +9,7 @@
 #include "app/run/device.h"
 #include "app/run/merging.h"
 #include "app/run/plan_table.h"
+#include "app/run/rank_run.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
 #include "app/run/run_plan.h"
@@ -46,7 +47,10 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   set_process_threads(command.options.threads);
   Options options = command.options;
   if (command.frame_count > 0) options.frames = "-";  // which is not read
-  const RunPlan plan = plan_measurement(options);
+  const std::vector<int> gpus = listed_gpus(options.device);
+  if (!gpus.empty()) options.device = "cuda:" + std::to_string(gpus.front());
+  RunPlan plan = plan_measurement(options);
+  if (gpus.size() > 1) share_among(plan, std::ssize(gpus));
   set_process_precision(plan.model.options.precision);
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {

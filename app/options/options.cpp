@@ -134,10 +134,11 @@ void check_attention(const Options& options) {
 }  // namespace
 
 void check_device(const std::string& device) {
+  if (device == "all" || device.find(',') != std::string::npos) return;  // a list, which only this machine can check
   if (device == "auto" || device == "cpu" || device == "cuda") return;
   const bool is_numbered = device.starts_with("cuda:");
   const auto index = is_numbered ? parse_number<int>(device.substr(5)) : std::nullopt;
-  if (!index || *index < 0 || *index > 127) bad_value("device", device, "auto, cpu, cuda or cuda:N");
+  if (!index || *index < 0 || *index > 127) bad_value("device", device, "auto, cpu, cuda, cuda:N, cuda:0,1 or all");
 }
 
 std::vector<std::string> option_names() {

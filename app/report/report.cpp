@@ -116,6 +116,7 @@ std::string report_text(const Report& report) {
   json["streams"] = report.streams;
   json["peak_device_bytes"] = report.peak_device_bytes;
   json["peak_device_reserved_bytes"] = report.peak_device_reserved_bytes;
+  if (!report.rank_peak_bytes.empty()) json["rank_peak_bytes"] = report.rank_peak_bytes;
   json["health"] = report.health ? health_json(*report.health, report.frames_used) : Json();
   json["notes"] = report.notes;
   json["warnings"] = report.warnings;

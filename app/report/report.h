@@ -35,6 +35,7 @@ struct Report {
   // Most memory on the GPU since the process began: of tensors, and as LibTorch reserved it for them. 0 on
   // the CPU.
   int64_t peak_device_bytes = 0, peak_device_reserved_bytes = 0;
+  std::vector<int64_t> rank_peak_bytes;  // of a run on several GPUs: most memory of tensors, by rank
   std::map<std::string, std::string> versions;
   std::optional<SceneHealth> health;
 };

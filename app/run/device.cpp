@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 #include <vector>
 
@@ -53,12 +54,35 @@ at::Device choose_device(const std::string& text) {
   const int gpus = gpu_count();
   if (text == "cpu" || (text == "auto" && gpus == 0)) return at::kCPU;
   check_device(text);
+  if (text == "all" || text.find(',') != std::string::npos)
+    throw std::invalid_argument("device: '" + text + "' is more than one; expected a single device here");
   const int index = text.starts_with("cuda:") ? parse_number<int>(text.substr(5)).value_or(0) : 0;
   if (index >= gpus) {
     throw std::invalid_argument("device: there is no '" + text + "' (GPUs found: " + std::to_string(gpus) +
                                 ")");
   }
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+}
+
+std::vector<int> listed_gpus(const std::string& text) {
+  std::vector<int> gpus;
+  if (text == "all") {
+    for (int i = 0; i < gpu_count(); ++i) gpus.push_back(i);
+    if (gpus.empty()) throw std::invalid_argument("device: 'all' GPUs, and there is none");
+    return gpus;
+  }
+  if (text.find(',') == std::string::npos) return gpus;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    if (!part.starts_with("cuda:") && !gpus.empty()) part = "cuda:" + part;
+    if (!part.starts_with("cuda:"))
+      throw std::invalid_argument("device: '" + text + "' is no list of GPUs such as cuda:0,1");
+    const int gpu = choose_device(part).index();
+    if (std::ranges::count(gpus, gpu) > 0)
+      throw std::invalid_argument("device: '" + text + "' names a GPU twice");
+    gpus.push_back(gpu);
+  }
+  return gpus;
 }
 
 AttentionVariant choose_attention(const std::string& text, at::Device device) {

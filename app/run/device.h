@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "attention/tune/plan_cache.h"
 #include "model/vggt.h"
@@ -15,6 +16,9 @@ int gpu_count();
 /// The device that --device names; auto: the first GPU, else the CPU. Throws std::invalid_argument if it is
 /// absent.
 at::Device choose_device(const std::string& text);
+/// The GPUs that a list such as "cuda:0,1" or "cuda:0,cuda:1" names, or "all"; none for the name of one device.
+/// Throws std::invalid_argument for lists that are malformed, name a GPU twice or one that is absent.
+std::vector<int> listed_gpus(const std::string& text);
 /// The variant that --attention names. Throws std::invalid_argument for any but auto on the CPU.
 AttentionVariant choose_attention(const std::string& text, at::Device device);
 /// The precision that --precision names; auto: what the choice of attention asks for, else bf16 on CUDA from

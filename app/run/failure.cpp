@@ -8,6 +8,7 @@
 
 #include "app/events/events.h"
 #include "io/files/system_fault.h"
+#include "model/ranks/group.h"
 
 namespace vggt {
 namespace {
@@ -68,6 +69,8 @@ Failure explain(const std::exception_ptr& error) {
   } catch (const Stopped& e) {
     // Who stops more than one run has words of its own.
     return e.what() == std::string(Stopped().what()) ? stopped() : Failure{ExitCode::stopped, e.what()};
+  } catch (const RankLost& e) {
+    return {ExitCode::out_of_resources, e.what(), true};
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
   } catch (const c10::OutOfMemoryError& e) {

@@ -14,6 +14,7 @@
 #include "app/run/loaded_model.h"
 #include "app/run/merging.h"
 #include "app/run/plan_table.h"
+#include "app/run/rank_run.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
 #include "app/run/resume.h"
@@ -271,6 +272,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (resume && resume->has_stages())
     events.info("going on from the finished stages in " + resume->folder().string());
 
+  if (parts.group) agree(plan, *parts.group);
   std::optional<LoadedModel> own;
   if (!parts.model) own.emplace(plan.model);
   const LoadedFrames loaded =
@@ -288,7 +290,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   }
   const LoadedModel& model = own ? *own : *parts.model;
   RunOptions options;
-  options.budget = plan.limits.network;
+  options.group = parts.group;
+  options.budget = parts.group ? smallest_budget(*parts.group, plan.limits.network) : plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
   MemoryRequest request = request_for(plan.memory, frames);
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune && is_long(request), events);
@@ -304,12 +307,16 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   const NetworkPlan network = plan_network(request, rates);
   if (!network.memory.fits) throw std::invalid_argument(budget_refusal(request, network.memory));
   report_plan(plan, frames, network, result.report);
+  if (parts.group)
+    share_task(*parts.group,
+               {request.frames, request.height, request.width, request.merge.has_value(), options.budget});
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
   report_run(run_network(model.model(), plan.model, options, frames, sink.sink(), times, events),
              result.report);
   model.save_tuning();
+  if (parts.group) result.report.rank_peak_bytes = device_peaks(*parts.group, plan.model.options.device);
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
   warn_of_lost_frames(frames, sink.cameras(), events);
@@ -359,6 +366,10 @@ LoadedFrames load_run_frames(const RunPlan& plan, const Events& events) {
 }
 
 Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunParts& parts) {
+  if (parts.group && parts.group->rank() > 0) {
+    serve_rank(plan, *parts.group, events);
+    return {};
+  }
   StagedFiles files(plan.outputs.files(), plan.outputs.folders());
   std::optional<Resume> resume;
   if (plan.checkpoint_seconds) resume.emplace(plan, files.hidden_folders());

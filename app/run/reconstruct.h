@@ -39,6 +39,7 @@ struct Reconstruction {
   SceneArrays arrays;
 };
 
+class Group;        // model/ranks/group.h
 class LoadedModel;  // app/run/loaded_model.h
 
 /// A run's frames, and what their pixels lie in.
@@ -56,6 +57,7 @@ LoadedFrames load_run_frames(const RunPlan& plan, const Events& events);
 struct RunParts {
   const LoadedModel* model = nullptr;  // which serves the plan
   LoadedFrames* frames = nullptr;      // of load_run_frames() with the same plan; used up
+  Group* group = nullptr;              // the ranks that make the run together, of a plan after share_among()
 };
 
 /// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs

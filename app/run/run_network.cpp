@@ -18,17 +18,19 @@ const char* unit_of(const std::string& stage) {
 
 }  // namespace
 
+at::Tensor query_tensor(const ModelPlan& plan) {
+  if (!plan.options.heads.tracks) return {};
+  TORCH_CHECK(!plan.queries.empty(), "the tracker runs, but the plan has no query points");
+  const auto count = static_cast<int64_t>(plan.queries.size());
+  at::Tensor queries = at::empty({count, 2}, at::kFloat);
+  std::copy_n(plan.queries.front().data(), 2 * count, queries.data_ptr<float>());
+  return queries;
+}
+
 RunReport run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options,
                       const FrameSet& frames, const Sink& sink, StageTimes& times, const Events& events) {
   const at::Device device = plan.options.device;
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
-  at::Tensor queries;
-  if (plan.options.heads.tracks) {
-    TORCH_CHECK(!plan.queries.empty(), "the tracker runs, but the plan has no query points");
-    const auto count = static_cast<int64_t>(plan.queries.size());
-    queries = at::empty({count, 2}, at::kFloat);  // [Q,2]
-    std::copy_n(plan.queries.front().data(), 2 * count, queries.data_ptr<float>());
-  }
   times.restart();
   const auto observe = [&](const StageReport& report) {
     events.check_stop();
@@ -38,7 +40,7 @@ RunReport run_network(const Vggt& model, const ModelPlan& plan, const RunOptions
     if (report.done > 0) times.count(report.stage);
     events.progress(report.stage, unit_of(report.stage), report.done, report.total);
   };
-  return model.run(provide_frames(frames), queries, sink, observe, options);
+  return model.run(provide_frames(frames), query_tensor(plan), sink, observe, options);
 }
 
 }  // namespace vggt

@@ -7,6 +7,9 @@
 
 namespace vggt {
 
+/// The tracker's query points [Q,2]; undefined where it does not run.
+at::Tensor query_tensor(const ModelPlan& plan);
+
 /// Runs the network on the frames, as `options` say, with progress and warnings, and adds the seconds of each
 /// of its stages; the sink counts those of a stage's last piece before it does anything else. Throws as
 /// Vggt::run(), and Stopped.

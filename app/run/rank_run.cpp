@@ -1,0 +1,150 @@
+#include "app/run/rank_run.h"
+
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <stdexcept>
+
+#include "app/options/options.h"
+#include "app/run/device.h"
+#include "app/run/loaded_model.h"
+#include "app/run/run_network.h"
+#include "io/files/crc32.h"
+#include "io/files/input_file.h"
+#include "model/vggt.h"
+
+namespace vggt {
+namespace {
+
+using nlohmann::json;
+
+template <class Value>
+json json_of(const Value& value) {
+  return value;
+}
+template <class Value>
+json json_of(const std::optional<Value>& value) {
+  return value ? json(*value) : json();
+}
+
+/// Options that may differ from rank to rank.
+bool is_own(const std::string& name) {
+  return name == "device" || name == "threads" || name == "quiet" || name == "verbose" || name == "scratch";
+}
+
+json options_json(const Options& options) {
+  json all = json::object();
+  visit_options(options, [&](const OptionInfo& info, const auto& field) {
+    if (!is_own(info.name)) all[info.name] = json_of(field);
+  });
+  return all;
+}
+
+/// A sum over the weights' size and parts of the file all over it: all of 5 GB would take seconds.
+std::string sum_of(const WeightFile& weights) {
+  constexpr int64_t kParts = 64, kBytes = 1 << 16;
+  const InputFile file(weights.path());
+  const auto size = static_cast<int64_t>(file.size());
+  uint32_t sum = 0;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(size, kBytes)));
+  for (int64_t part = 0; part < kParts; ++part) {
+    const int64_t first = (size - static_cast<int64_t>(bytes.size())) / (kParts - 1) * part;
+    file.read(static_cast<uint64_t>(first), bytes);
+    sum = combine_crc32(sum, crc32(bytes), bytes.size());
+  }
+  return std::to_string(size) + " bytes, sum " + std::to_string(sum);
+}
+
+/// Of two ranks' texts the first thing that differs.
+std::string difference(const json& first, const json& other) {
+  if (first["version"] != other["version"]) return "another version of the program or of LibTorch";
+  if (first["weights"] != other["weights"]) return "other weights";
+  for (const auto& [name, value] : first["options"].items()) {
+    if (other["options"].value(name, json()) != value)
+      return "--" + name + " " + other["options"].value(name, json()).dump() + " instead of " + value.dump();
+  }
+  if (first["gpu"] != other["gpu"]) return "another GPU, " + other["gpu"].dump();
+  if (first["held"] != other["held"]) return "more or less free memory: give --gpu-memory";
+  return "";
+}
+
+}  // namespace
+
+void share_among(RunPlan& plan, int64_t ranks) {
+  if (!plan.model.options.device.is_cuda())
+    throw std::invalid_argument("device: several ranks need a GPU each");
+  if (plan.checkpoint_seconds) throw std::invalid_argument("resume: not for a run on several GPUs");
+  plan.memory.ranks = ranks;
+  plan.memory.camera_on_host = plan.model.options.camera_on_host = true;
+}
+
+void agree(const RunPlan& plan, Group& group) {
+  json own;
+  own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
+  own["options"] = options_json(plan.given);
+  own["weights"] = sum_of(plan.model.weights);
+  own["gpu"] = tuned_gpu(plan.model.options.device).name;
+  own["held"] = plan.model.options.weights_on_host;
+  const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));
+  const json first = json::parse(all.front());
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const std::string what = difference(first, json::parse(all[rank]));
+    if (!what.empty())
+      throw std::invalid_argument("rank " + std::to_string(rank) + " does not fit rank 0: it has " + what);
+  }
+}
+
+MemoryBudget smallest_budget(Group& group, MemoryBudget own) {
+  for (const std::string& text : group.texts(json({own.device, own.host}).dump())) {
+    const json of_rank = json::parse(text);
+    own.device = std::min(own.device, of_rank[0].get<int64_t>());
+    own.host = std::min(own.host, of_rank[1].get<int64_t>());
+  }
+  return own;
+}
+
+RankTask share_task(Group& group, const RankTask& task) {
+  const json own = {task.frames, task.height, task.width, task.merges, task.budget.device, task.budget.host};
+  const json settled = json::parse(group.texts(own.dump()).front());
+  RankTask all = task;
+  all.frames = settled[0];
+  all.height = settled[1];
+  all.width = settled[2];
+  all.merges = settled[3];
+  all.budget.device = settled[4];
+  all.budget.host = settled[5];
+  return all;
+}
+
+std::vector<int64_t> device_peaks(Group& group, at::Device device) {
+  std::vector<int64_t> peaks;
+  for (const std::string& text : group.texts(std::to_string(peak_device_memory(device).tensors)))
+    peaks.push_back(std::stoll(text));
+  return peaks;
+}
+
+void serve_rank(const RunPlan& plan, Group& group, const Events& events) {
+  agree(plan, group);
+  LoadedModel model(plan.model);
+  model.wait(events);
+  RankTask task;
+  task.budget = smallest_budget(group, plan.limits.network);
+  HostSpace space(plan.limits.storage);
+  if (task.budget.scratch) task.budget.scratch = space.folder().path();
+  task = share_task(group, task);
+  const at::Device device = plan.model.options.device;
+  const c10::DeviceGuard guard(device);
+  RunOptions options;
+  options.budget = task.budget;
+  options.group = &group;
+  if (task.merges) options.merge = plan.memory.merge;
+  const FrameProvider frames{task.frames, task.height, task.width, {}};
+  model.model().run(
+      frames, query_tensor(plan.model), {}, [&](const StageReport&) { events.check_stop(); }, options);
+  model.save_tuning();
+  device_peaks(group, device);
+}
+
+}  // namespace vggt
