@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "model/cost_plan.h"
+#include "model/measure_rates.h"
 #include "model/random_weights.h"
 #include "model/ranks/nccl_group.h"
 #include "model/vggt.h"
@@ -102,6 +104,24 @@ void print_difference(const char* name, const Results& got, const Results& expec
               difference(got.depth, expected.depth));
 }
 
+/// Predicted seconds by numbers of ranks: of one machine of eight GPUs, and of more over InfiniBand.
+void print_predictions(const vggt::MemoryRequest& request, vggt::Rates rates) {
+  constexpr double kInfiniBand = 50e9;  // bytes a second and GPU
+  std::printf("  predicted:");
+  for (const int64_t ranks : {1, 2, 4, 8, 16, 64}) {
+    if (ranks > request.frames) continue;
+    vggt::MemoryRequest of_ranks = request;
+    of_ranks.ranks = ranks;
+    of_ranks.camera_on_host = ranks > 1;
+    if (ranks > 8) rates.exchange = 1 / kInfiniBand;
+    const vggt::MemoryPlan plan = vggt::plan_memory(of_ranks);
+    std::printf("  %lld ranks %.3f s %.2f GiB", static_cast<long long>(ranks),
+                vggt::total_seconds(vggt::predict_seconds(of_ranks, plan, rates)),
+                static_cast<double>(plan.peak_bytes()) / (1 << 30));
+  }
+  std::printf("\n");
+}
+
 vggt::RunOptions other_tiling(vggt::RunOptions run, const vggt::MemoryRequest& request) {
   while (true) {
     const vggt::MemoryPlan plan = vggt::plan_memory(request, run.plans_passed);
@@ -140,6 +160,8 @@ int main(int argc, char** argv) {
   const int64_t height = std::stoll(size), width = std::stoll(size.substr(size.find('x') + 1));
   const vggt::Config config;
   const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
+  std::optional<vggt::Rates> rates;
+  if (speaks) rates = vggt::measure_rates(config, options);
   const Bench bench{model, device, std::stoi(argv[3]), compare};
   for (int i = 4; i < argc; ++i) {
     const int64_t frames = std::stoll(argv[i]);
@@ -164,6 +186,7 @@ int main(int argc, char** argv) {
       std::printf("%lld frames %s, %s%s\n", static_cast<long long>(frames), argv[2], argv[1],
                   merge ? ", merged" : "");
       print("1 rank", one, one.peak_gib);
+      print_predictions(request, *rates);
       std::printf("           predicted %.2f GiB\n", predicted(1));
       if (compare)
         print_difference("another tiling",
