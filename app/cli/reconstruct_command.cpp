@@ -74,8 +74,8 @@ void run_rank(Options options, const RankPlace& place, Console& console) {
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     // What goes wrong once the group is lost is wrong because of that.
-    if (const std::string lost = group->lost(); !lost.empty()) throw RankLost(lost);
-    group->fail(explain(error).message);
+    if (const std::string lost = group->meeting().lost(); !lost.empty()) throw RankLost(lost);
+    group->meeting().fail(explain(error).message);
     throw;
   }
 }

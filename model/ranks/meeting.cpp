@@ -1,0 +1,275 @@
+#include "model/ranks/meeting.h"
+
+#include <c10/util/Logging.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+namespace vggt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBeat{500};  // from one sign of life to the next
+constexpr milliseconds kPoll{5};
+
+std::vector<uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+std::string text_of(const std::vector<uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const RankPlace& place, const MeetingTimes& times) {
+  constexpr int kFatal = 3;
+  FLAGS_caffe2_log_level = kFatal;  // c10d tells of each attempt; what fails is told once, by us
+  c10d::TCPStoreOptions options;
+  options.port = place.port;
+  options.isServer = place.rank == 0 && !place.store_is_there;
+  options.waitWorkers = false;
+  // An attempt may take more than twice its time.
+  options.timeout = times.meeting / 6;
+  const Clock::time_point until = Clock::now() + times.meeting / 2;
+  while (true) {
+    try {
+      auto store = c10::make_intrusive<c10d::TCPStore>(place.host, options);
+      store->setTimeout(times.meeting);
+      return store;
+    } catch (const std::exception&) {
+      if (options.isServer || Clock::now() > until) throw;
+    }
+  }
+}
+
+/// The last sign of life of a rank, and when it was seen.
+struct Beat {
+  std::string sign;
+  Clock::time_point seen = Clock::now();
+};
+
+}  // namespace
+
+struct Meeting::Impl {
+  Impl(const RankPlace& place, const MeetingTimes& times) : place(place), times(times) {}
+
+  void set_lost(const std::string& why);
+  void check() const {
+    if (!is_lost) return;
+    const std::lock_guard lock(mutex);
+    throw RankLost(lost);
+  }
+  std::string where() const { return place.host + ":" + std::to_string(place.port); }
+  RankLost place_lost() const { return RankLost("the ranks' meeting place at " + where() + " is gone"); }
+  std::string key(const char* name) const { return run + name; }
+  std::string key(const char* name, int64_t rank) const { return run + name + std::to_string(rank); }
+  std::vector<std::string> keys(const char* name) const {
+    std::vector<std::string> all;
+    for (int64_t rank = 0; rank < place.ranks; ++rank) all.push_back(key(name, rank));
+    return all;
+  }
+
+  void wait_for(const std::vector<std::string>& keys, const std::optional<Clock::time_point>& until);
+  void meet();
+  void look(std::vector<Beat>& beats, int64_t beat);
+  void watch();
+
+  const RankPlace place;
+  const MeetingTimes times;
+  std::string run = "vggt/";
+  c10::intrusive_ptr<c10d::Store> store, watched;  // a connection of each thread
+  int64_t round = 0;                               // of texts()
+  std::atomic<bool> is_lost = false;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::string lost;
+  Clock::time_point lost_since;
+  bool ends = false;
+  std::function<void()> at_loss;
+  std::function<void(const std::string&)> at_stuck;
+  std::thread watcher;
+};
+
+void Meeting::Impl::set_lost(const std::string& why) {
+  std::function<void()> tell;
+  {
+    const std::lock_guard lock(mutex);
+    if (is_lost) return;
+    lost = why;
+    lost_since = Clock::now();
+    is_lost = true;
+    tell = at_loss;
+  }
+  if (tell) tell();
+}
+
+/// Until the store has all keys. Throws RankLost where a rank is lost, or after `until`.
+void Meeting::Impl::wait_for(const std::vector<std::string>& keys,
+                             const std::optional<Clock::time_point>& until) {
+  while (!store->check(keys)) {
+    check();
+    if (until && Clock::now() > *until) {
+      int64_t missing = 0;
+      for (const std::string& one : keys) missing += store->check({one}) ? 0 : 1;
+      throw RankLost(std::to_string(missing) + " of " + std::to_string(place.ranks) +
+                     " ranks did not come to " + where() + " in time");
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+void Meeting::Impl::meet() {
+  const std::vector<std::string> here = keys("here/");
+  const std::string& own = here[static_cast<std::size_t>(place.rank)];
+  if (store->add(own, 1) > 1)
+    throw RankLost("another process is rank " + std::to_string(place.rank) + " at " + where());
+  wait_for(here, Clock::now() + times.meeting);
+}
+
+/// One sign of life, and a look at the others'.
+void Meeting::Impl::look(std::vector<Beat>& beats, int64_t beat) {
+  watched->set(key("beat/", place.rank), bytes_of(std::to_string(beat)));
+  if (watched->check({key("failed")})) return set_lost(text_of(watched->get(key("failed"))));
+  for (int64_t rank = 0; rank < place.ranks; ++rank) {
+    Beat& last = beats[static_cast<std::size_t>(rank)];
+    const std::string name = key("beat/", rank);
+    const std::string sign = watched->check({name}) ? text_of(watched->get(name)) : "";
+    if (sign != last.sign || sign == "end") {
+      last = {sign, Clock::now()};
+    } else if (Clock::now() - last.seen > times.silence) {
+      return set_lost("rank " + std::to_string(rank) + " gives no sign of life");
+    }
+  }
+}
+
+void Meeting::Impl::watch() {
+  std::vector<Beat> beats(static_cast<std::size_t>(place.ranks));
+  for (int64_t beat = 0;; ++beat) {
+    try {
+      if (!is_lost) look(beats, beat);
+    } catch (const std::exception&) {
+      set_lost(place_lost().what());
+    }
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, kBeat, [&] { return ends; });
+    if (ends) return;
+    if (!is_lost || !at_stuck || Clock::now() - lost_since < times.stuck) continue;
+    const auto end = std::exchange(at_stuck, nullptr);
+    const std::string why = lost;
+    lock.unlock();
+    end(why);
+  }
+}
+
+Meeting::Meeting(const RankPlace& place, const MeetingTimes& times)
+    : impl_(std::make_unique<Impl>(place, times)) {
+  Impl& impl = *impl_;
+  try {
+    impl.store = open_store(place, times);
+    // torchrun starts ranks again beside the same store.
+    const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
+    if (attempt) impl.run += std::string(attempt) + "/";
+    impl.meet();
+    impl.watched = impl.store->clone();
+  } catch (const RankLost&) {
+    throw;
+  } catch (const std::exception&) {
+    throw RankLost("the other ranks cannot be met at " + impl.where() + " (MASTER_ADDR, MASTER_PORT)");
+  }
+  impl.watcher = std::thread([&impl] { impl.watch(); });
+}
+
+Meeting::~Meeting() {
+  Impl& impl = *impl_;
+  {
+    const std::lock_guard lock(impl.mutex);
+    impl.ends = true;
+  }
+  impl.changed.notify_all();
+  impl.watcher.join();
+  try {
+    impl.store->set(impl.key("beat/", impl.place.rank), bytes_of("end"));
+    impl.store->set(impl.key("gone/", impl.place.rank), bytes_of("1"));
+    // Rank 0 may serve the store, which the others need up to here.
+    if (impl.place.rank == 0 && !impl.place.store_is_there) {
+      const bool failed = impl.is_lost.exchange(false);
+      impl.wait_for(impl.keys("gone/"), Clock::now() + (failed ? milliseconds(2'000) : impl.times.silence));
+    }
+  } catch (const std::exception&) {
+    // The others are gone.
+  }
+}
+
+std::vector<std::string> Meeting::texts(const std::string& own) {
+  Impl& impl = *impl_;
+  impl.check();
+  const std::string name = "text/" + std::to_string(impl.round++) + "/";
+  const std::vector<std::string> keys = impl.keys(name.c_str());
+  std::vector<std::string> all;
+  try {
+    impl.store->set(keys[static_cast<std::size_t>(impl.place.rank)], bytes_of(own));
+    impl.wait_for(keys, std::nullopt);
+    for (const std::string& key : keys) all.push_back(text_of(impl.store->get(key)));
+  } catch (const RankLost&) {
+    throw;
+  } catch (const std::exception&) {
+    impl.check();
+    throw impl.place_lost();
+  }
+  return all;
+}
+
+void Meeting::fail(const std::string& why) {
+  try {
+    if (impl_->is_lost) return;
+    impl_->store->compareSet(impl_->key("failed"), {},
+                             bytes_of("rank " + std::to_string(impl_->place.rank) + ": " + why));
+  } catch (const std::exception&) {
+    // The others find out by its silence.
+  }
+}
+
+void Meeting::check() const {
+  impl_->check();
+}
+
+std::string Meeting::lost() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->lost;
+}
+
+void Meeting::on_lost(std::function<void()> end) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->is_lost) {
+      impl_->at_loss = std::move(end);
+      return;
+    }
+  }
+  if (end) end();
+}
+
+void Meeting::on_stuck(std::function<void(const std::string& why)> end) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->at_stuck = std::move(end);
+}
+
+const RankPlace& Meeting::place() const {
+  return impl_->place;
+}
+
+c10d::Store& Meeting::store() {
+  return *impl_->store;
+}
+
+const std::string& Meeting::prefix() const {
+  return impl_->run;
+}
+
+}  // namespace vggt

@@ -1,0 +1,188 @@
+// Ranks that are processes meet, talk, and find out when one of them is gone.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <optional>
+#include <thread>
+
+#include "model/ranks/meeting.h"
+
+namespace vggt {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr MeetingTimes kShort{milliseconds(4'000), milliseconds(2'000), milliseconds(500)};
+
+uint16_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+RankPlace place_of(int64_t rank, int64_t ranks, uint16_t port) {
+  RankPlace place;
+  place.rank = rank;
+  place.ranks = ranks;
+  place.host = "127.0.0.1";
+  place.port = port;
+  return place;
+}
+
+/// work(meeting) of every rank, each on a thread; what each threw, or nothing.
+std::vector<std::string> on_threads(int64_t ranks, const std::function<void(Meeting&)>& work) {
+  const uint16_t port = free_port();
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Meeting meeting(place_of(rank, ranks, port), kShort);
+        work(meeting);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// Waits until the group is lost, as work that waits for another rank does.
+std::string loss(Meeting& meeting) {
+  try {
+    while (true) meeting.texts("");
+  } catch (const RankLost& error) {
+    return error.what();
+  }
+}
+
+TEST(Meeting, TextsGoToAllInTheirOrder) {
+  const auto errors = on_threads(4, [](Meeting& meeting) {
+    for (int round = 0; round < 3; ++round) {
+      const std::string own = std::to_string(meeting.place().rank * 10 + round);
+      const std::vector<std::string> all = meeting.texts(round == 1 ? "" : own);
+      for (int64_t rank = 0; rank < 4; ++rank)
+        EXPECT_EQ(all[static_cast<std::size_t>(rank)], round == 1 ? "" : std::to_string(rank * 10 + round));
+    }
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(4));
+}
+
+TEST(Meeting, AFailedRankEndsTheOthersWithItsWords) {
+  std::atomic<int> ended = 0;
+  const auto errors = on_threads(3, [&](Meeting& meeting) {
+    if (meeting.place().rank == 2) {
+      meeting.fail("weights.pt: no such file");
+      return;
+    }
+    meeting.on_lost([&] { ++ended; });
+    EXPECT_EQ(loss(meeting), "rank 2: weights.pt: no such file");
+    EXPECT_EQ(meeting.lost(), "rank 2: weights.pt: no such file");
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(3));
+  EXPECT_EQ(ended, 2);
+}
+
+TEST(Meeting, ARankThatLeavesIsNotMissed) {
+  const auto errors = on_threads(2, [](Meeting& meeting) {
+    meeting.texts("");
+    if (meeting.place().rank == 1) return;
+    std::this_thread::sleep_for(kShort.silence + milliseconds(1'500));
+    EXPECT_NO_THROW(meeting.check());
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
+TEST(Meeting, AKilledRankIsFoundOut) {
+  const uint16_t port = free_port();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Meeting meeting(place_of(1, 2, port), kShort);
+    ::pause();
+    ::_exit(0);
+  }
+  Meeting meeting(place_of(0, 2, port), kShort);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const auto begin = Clock::now();
+  EXPECT_EQ(loss(meeting), "rank 1 gives no sign of life");
+  EXPECT_LT(Clock::now() - begin, kShort.silence + milliseconds(3'000));
+}
+
+TEST(Meeting, WithRank0TheMeetingPlaceIsGone) {
+  const uint16_t port = free_port();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Meeting meeting(place_of(0, 2, port), kShort);
+    ::pause();
+    ::_exit(0);
+  }
+  Meeting meeting(place_of(1, 2, port), kShort);
+  std::atomic<bool> stuck = false;
+  meeting.on_stuck([&](const std::string& why) {
+    EXPECT_NE(why.find("is gone"), std::string::npos) << why;
+    stuck = true;
+  });
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_NE(loss(meeting).find("meeting place at 127.0.0.1:"), std::string::npos);
+  for (int i = 0; i < 500 && !stuck; ++i) std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_TRUE(stuck);
+}
+
+TEST(Meeting, RanksThatDoNotComeAreMissed) {
+  const auto begin = Clock::now();
+  try {
+    Meeting(place_of(0, 3, free_port()), kShort);
+    ADD_FAILURE();
+  } catch (const RankLost& error) {
+    EXPECT_NE(std::string(error.what()).find("2 of 3 ranks did not come to 127.0.0.1:"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_LT(Clock::now() - begin, 2 * kShort.meeting);
+}
+
+TEST(Meeting, AWrongAddressIsSaid) {
+  RankPlace place = place_of(1, 2, free_port());
+  for (const char* host : {"127.0.0.1", "no-such-host.invalid"}) {
+    place.host = host;
+    const auto begin = Clock::now();
+    try {
+      const Meeting meeting(place, kShort);
+      ADD_FAILURE();
+    } catch (const RankLost& error) {
+      EXPECT_NE(std::string(error.what()).find("cannot be met at " + place.host), std::string::npos)
+          << error.what();
+    }
+    EXPECT_LT(Clock::now() - begin, milliseconds(20'000));
+  }
+}
+
+TEST(Meeting, TwoOfOneRankAreRefused) {
+  const uint16_t port = free_port();
+  std::optional<Meeting> first, second;
+  std::thread other([&] { second.emplace(place_of(1, 2, port), kShort); });
+  first.emplace(place_of(0, 2, port), kShort);
+  other.join();
+  EXPECT_THROW(Meeting(place_of(1, 2, port), kShort), RankLost);
+  std::thread leaves([&] { second.reset(); });
+  first.reset();
+  leaves.join();
+}
+
+}  // namespace
+}  // namespace vggt
