@@ -100,8 +100,7 @@ Options unusual() {
   o.picture = "p.png";
   o.picture_size = "64x48";
   o.save_predictions = "p.safetensors";
-  o.open = true;
-  o.open = o.dry_run = o.quiet = o.verbose = true;
+  o.open = o.report = o.dry_run = o.quiet = o.verbose = true;
   return o;
 }
 
