@@ -173,7 +173,7 @@ Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
           {"its parts", product_part_bytes(r, z.state, std::min(s.keep_frames, z.S) * z.P, 2 * z.C)}};
 }
 
-/// What a rank sends of two pieces of frames while it projects the second one.
+/// What a rank sends, of `parts` of q, k and v and two pieces of frames, while it projects the second one.
 MemoryTerm sent_terms(const Sizes& z, const Schedule& s, int64_t parts) {
   const int64_t piece = std::min(z.S, s.pass_frames) * z.P;
   return {"pieces for other ranks", 2 * piece * parts * (z.C - z.own) * z.operand};
@@ -231,7 +231,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
       merged{"merged q, k, v", streams ? 0 : M * 3 * z.own * z.operand},
       norm{"norm of a piece of rows", rows * z.C * z.operand},
       mixed{"attention's output", M * z.own * z.operand},
-      sent = r.ranks > 1 ? sent_terms(z, s, 1) : MemoryTerm{"nothing for other ranks", 0},
+      sent = sent_terms(z, s, 1),  // 0 bytes of a single rank
       projection{"its projection", r.ranks > 1 ? (M + 3 * M / r.ranks) * z.C * z.operand : mixed.bytes};
   const int64_t width = metric_width(*r.merge, z.C);
   const MemoryTerm narrow{"a narrower metric", width < z.C ? piece * width * 2 * score_operand : 0};

@@ -200,17 +200,16 @@ void Vggt::Run::save(int64_t done) {
 at::Tensor Vggt::Run::all_camera_tokens() const {
   const at::Tensor& own = camera_tokens_.whole();
   if (!group_) return own;
-  std::vector<at::Tensor> outs(static_cast<size_t>(shares_.parts)), ins = outs;
+  std::vector<at::Tensor> parts(static_cast<size_t>(shares_.parts));
+  parts[static_cast<size_t>(group_->rank())] = own;
   at::Tensor all;
   if (hands_out()) {
     all = at::empty({shares_.total, own.size(1)}, own.options());
-    all.narrow(0, 0, S_).copy_(own);
-    for (int64_t rank = 1; rank < shares_.parts; ++rank)
-      outs[static_cast<size_t>(rank)] = all.narrow(0, shares_.begin(rank), shares_.count(rank));
-  } else {
-    ins[0] = own;
+    for (int64_t rank = 0; rank < shares_.parts; ++rank)
+      parts[static_cast<size_t>(rank)] = all.narrow(0, shares_.begin(rank), shares_.count(rank));
+    parts[0].copy_(own);
   }
-  group_->exchange(std::move(outs), std::move(ins))->wait();
+  gather_at_first(*group_, std::move(parts));
   return all;
 }
 
@@ -228,30 +227,27 @@ void Vggt::Run::camera() {
 std::vector<Vggt::Run::Chunk> Vggt::Run::gather(int64_t begin, int64_t step, DenseOutput own,
                                                 bool is_depth) const {
   if (!group_) return {{begin, std::move(own)}};
-  const size_t ranks = static_cast<size_t>(shares_.parts);
   std::vector<Chunk> chunks;
-  std::vector<at::Tensor> values(ranks), confidence(ranks), none(ranks);
-  if (!hands_out()) {
-    values[0] = own.values;
-    confidence[0] = own.confidence;
-    group_->exchange(none, values)->wait();
-    group_->exchange(none, confidence)->wait();
-    return chunks;
+  std::vector<at::Tensor> values(static_cast<size_t>(shares_.parts)), confidence = values;
+  if (hands_out()) {
+    const at::TensorOptions options = head_options(net_);
+    if (own.values.defined()) chunks.push_back({begin, std::move(own)});
+    for (int64_t rank = 1; rank < shares_.parts; ++rank) {
+      const int64_t count = std::clamp<int64_t>(shares_.count(rank) - begin, 0, step);
+      if (count == 0) continue;
+      std::vector<int64_t> shape = {count, frames_.height, frames_.width};
+      const auto i = static_cast<size_t>(rank);
+      confidence[i] = at::empty(shape, options);
+      if (!is_depth) shape.push_back(3);
+      values[i] = at::empty(shape, options);
+      chunks.push_back({shares_.begin(rank) + begin, {values[i], confidence[i]}});
+    }
+  } else {
+    values[static_cast<size_t>(group_->rank())] = own.values;
+    confidence[static_cast<size_t>(group_->rank())] = own.confidence;
   }
-  const at::TensorOptions options = head_options(net_);
-  if (own.values.defined()) chunks.push_back({begin, std::move(own)});
-  for (int64_t rank = 1; rank < shares_.parts; ++rank) {
-    const int64_t count = std::clamp<int64_t>(shares_.count(rank) - begin, 0, step);
-    if (count == 0) continue;
-    std::vector<int64_t> shape = {count, frames_.height, frames_.width};
-    const auto i = static_cast<size_t>(rank);
-    confidence[i] = at::empty(shape, options);
-    if (!is_depth) shape.push_back(3);
-    values[i] = at::empty(shape, options);
-    chunks.push_back({shares_.begin(rank) + begin, {values[i], confidence[i]}});
-  }
-  group_->exchange(values, none)->wait();
-  group_->exchange(confidence, none)->wait();
+  gather_at_first(*group_, std::move(values));
+  gather_at_first(*group_, std::move(confidence));
   return chunks;
 }
 
@@ -335,10 +331,10 @@ std::array<at::Tensor, 4> Vggt::Run::patches_of(int64_t rank, int64_t first, int
   if (own) patches = track_maps_->take(first, count);
   if (rank == 0) return patches;
   for (size_t level = 0; level < 4; ++level) {
-    std::vector<at::Tensor> outs(static_cast<size_t>(shares_.parts)), ins = outs;
-    if (own) ins[0] = patches[level].contiguous();
-    if (hands_out()) outs[static_cast<size_t>(rank)] = patches[level] = track_maps_->blank(level, count);
-    group_->exchange(std::move(outs), std::move(ins))->wait();
+    std::vector<at::Tensor> parts(static_cast<size_t>(shares_.parts));
+    if (hands_out()) patches[level] = track_maps_->blank(level, count);
+    if (own || hands_out()) parts[static_cast<size_t>(rank)] = patches[level].contiguous();
+    gather_at_first(*group_, std::move(parts));
   }
   return patches;
 }

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
 
+#include "app/options/option_texts.h"
 #include "app/options/spelling.h"
-#include "io/files/numbers.h"
 
 namespace vggt {
 namespace {
@@ -50,26 +51,6 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::string text_of(const std::string& value) {
-  return value;
-}
-std::string text_of(bool value) {
-  return value ? "true" : "false";
-}
-std::string text_of(int64_t value) {
-  return std::to_string(value);
-}
-std::string text_of(double value) {
-  return number_text(value);
-}
-std::string text_of(const std::vector<std::string>& value) {
-  return joined(value);
-}
-template <class Value>
-std::string text_of(const std::optional<Value>& value) {
-  return value ? text_of(*value) : "";
-}
-
 /// The table and the texts that it points to.
 struct Table {
   std::deque<std::string> texts;
@@ -77,11 +58,12 @@ struct Table {
 
   Table() {
     const Options defaults;
+    const std::map<std::string, std::string> values = option_texts(defaults);
     visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
       if (is_of_program(info.name)) return;
       const char* const kind = Kind<std::decay_t<decltype(field)>>::name;
       const std::string& choices = texts.emplace_back(joined(info.choices));
-      const std::string& value = texts.emplace_back(text_of(field));
+      const std::string& value = texts.emplace_back(values.at(info.name));
       rows.push_back({info.name, kind, choices.c_str(), value.c_str(), info.help});
     });
   }

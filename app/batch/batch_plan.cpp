@@ -17,11 +17,9 @@ namespace {
 /// The names of devices that --device means.
 std::vector<std::string> devices_of(const std::string& text) {
   std::vector<std::string> devices;
+  if (text == "auto" && gpu_count() == 0) return {"cpu"};
   if (text == "auto" || text == "all") {
-    for (int i = 0; i < gpu_count(); ++i) devices.push_back("cuda:" + std::to_string(i));
-    if (text == "all" && devices.empty())
-      throw std::invalid_argument("device: 'all' GPUs, and there is none");
-    if (devices.empty()) devices.emplace_back("cpu");
+    for (const int gpu : listed_gpus("all")) devices.push_back("cuda:" + std::to_string(gpu));
     return devices;
   }
   std::istringstream parts(text);

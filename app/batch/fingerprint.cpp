@@ -8,11 +8,10 @@
 #include <cstdio>
 #include <exception>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "io/files/numbers.h"
+#include "app/options/option_texts.h"
 #include "io/frames/frame_sources.h"
 
 namespace vggt {
@@ -73,28 +72,6 @@ constexpr std::array kWithout{"frames",     "out",         "weights", "device", 
                               "gpu-memory", "host-memory", "scratch", "resume", "dry-run",
                               "quiet",      "verbose",     "open"};
 
-std::string text_of(const std::string& value) {
-  return value;
-}
-std::string text_of(bool value) {
-  return value ? "true" : "false";
-}
-std::string text_of(int64_t value) {
-  return std::to_string(value);
-}
-std::string text_of(double value) {
-  return number_text(value);
-}
-std::string text_of(const std::vector<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) text += value + ",";
-  return text;
-}
-template <class Value>
-std::string text_of(const std::optional<Value>& value) {
-  return value ? text_of(*value) : "none";
-}
-
 }  // namespace
 
 Fingerprint fingerprint_of(const Options& options, const fs::path& weights) {
@@ -105,17 +82,12 @@ Fingerprint fingerprint_of(const Options& options, const fs::path& weights) {
     if (!path.empty()) add_tree(frames, path);
   }
   // Defaults are left out, so that a program with one more option finds the same sum.
-  std::map<std::string, std::string> defaults;
-  const Options none;
-  visit_options(none,
-                [&](const OptionInfo& info, const auto& value) { defaults[info.name] = text_of(value); });
-  visit_options(options, [&](const OptionInfo& info, const auto& value) {
-    const std::string text = text_of(value);
-    if (text == defaults.at(info.name) || std::ranges::count(kWithout, std::string_view(info.name)) > 0)
-      return;
-    settings.add(info.name);
+  const std::map<std::string, std::string> defaults = option_texts(Options());
+  for (const auto& [name, text] : option_texts(options)) {
+    if (text == defaults.at(name) || std::ranges::count(kWithout, std::string_view(name)) > 0) continue;
+    settings.add(name);
     settings.add(text);
-  });
+  }
   model.add_file("", weights);
   return {frames.text(), settings.text(), model.text()};
 }

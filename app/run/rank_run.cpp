@@ -3,11 +3,12 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 
-#include "app/options/options.h"
+#include "app/options/option_texts.h"
 #include "app/run/device.h"
 #include "app/run/loaded_model.h"
 #include "app/run/run_network.h"
@@ -20,26 +21,15 @@ namespace {
 
 using nlohmann::json;
 
-template <class Value>
-json json_of(const Value& value) {
-  return value;
-}
-template <class Value>
-json json_of(const std::optional<Value>& value) {
-  return value ? json(*value) : json();
-}
-
 /// Options that may differ from rank to rank.
 bool is_own(const std::string& name) {
   return name == "device" || name == "threads" || name == "quiet" || name == "verbose" || name == "scratch";
 }
 
-json options_json(const Options& options) {
-  json all = json::object();
-  visit_options(options, [&](const OptionInfo& info, const auto& field) {
-    if (!is_own(info.name)) all[info.name] = json_of(field);
-  });
-  return all;
+std::map<std::string, std::string> shared_options(const Options& options) {
+  std::map<std::string, std::string> texts = option_texts(options);
+  std::erase_if(texts, [](const auto& option) { return is_own(option.first); });
+  return texts;
 }
 
 /// A sum over the weights' size and parts of the file all over it: all of 5 GB would take seconds.
@@ -62,8 +52,8 @@ std::string difference(const json& first, const json& other) {
   if (first["version"] != other["version"]) return "another version of the program or of LibTorch";
   if (first["weights"] != other["weights"]) return "other weights";
   for (const auto& [name, value] : first["options"].items()) {
-    if (other["options"].value(name, json()) != value)
-      return "--" + name + " " + other["options"].value(name, json()).dump() + " instead of " + value.dump();
+    const json& theirs = other["options"].at(name);  // programs of one version have the same options
+    if (theirs != value) return "--" + name + " " + theirs.get<std::string>() + " instead of " + value.dump();
   }
   if (first["gpu"] != other["gpu"]) return "another GPU, " + other["gpu"].dump();
   if (first["held"] != other["held"]) return "more or less free memory: give --gpu-memory";
@@ -83,7 +73,7 @@ void share_among(RunPlan& plan, int64_t ranks) {
 void agree(const RunPlan& plan, Group& group) {
   json own;
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
-  own["options"] = options_json(plan.given);
+  own["options"] = shared_options(plan.given);
   own["weights"] = sum_of(plan.model.weights);
   own["gpu"] = tuned_gpu(plan.model.options.device).name;
   own["held"] = plan.model.options.weights_on_host;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vggt {
@@ -42,6 +43,20 @@ inline void gather_parts(Group& group, const std::vector<at::Tensor>& parts) {
   std::vector<at::Tensor> outs = parts, ins(parts.size(), parts[static_cast<size_t>(group.rank())]);
   outs[static_cast<size_t>(group.rank())] = ins[static_cast<size_t>(group.rank())] = at::Tensor();
   group.exchange(std::move(outs), std::move(ins))->wait();
+}
+
+/// Rank 0 receives parts[r] of rank r; every other rank r sends its parts[r]. What is undefined is left out.
+inline void gather_at_first(Group& group, std::vector<at::Tensor> parts) {
+  std::vector<at::Tensor> none(parts.size());
+  const auto rank = static_cast<size_t>(group.rank());
+  if (rank > 0) {
+    std::vector<at::Tensor> ins(parts.size());
+    ins[0] = parts[rank];
+    group.exchange(std::move(none), std::move(ins))->wait();
+  } else {
+    parts[0] = at::Tensor();
+    group.exchange(std::move(parts), std::move(none))->wait();
+  }
 }
 
 }  // namespace vggt
