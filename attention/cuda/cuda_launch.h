@@ -19,15 +19,16 @@ cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStr
 /// fp32, IEEE arithmetic without tensor cores. tile: one of with_strict_tile()'s.
 cudaError_t launch_strict(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
 
-/// bf16 and fp16 on tensor cores: from sm_80 on, and on Hopper where sm90a_built().
-cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream);
+/// bf16 and fp16 on tensor cores: from sm_80 on, with a tile of tensor_tile.h; and on Hopper where
+/// sm90a_built().
+cudaError_t launch_half_sm80(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
 cudaError_t launch_half_sm90(const CudaProblem& p, cudaStream_t stream);
 
 /// fp32 in parts, see split_parts.h: split of two parts, at fp32's accuracy, turbo of one, at TF32's. From
 /// sm_80 on, and on Hopper where sm90a_built().
-cudaError_t launch_split_sm80(const CudaProblem& p, cudaStream_t stream);
+cudaError_t launch_split_sm80(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
 cudaError_t launch_split_sm90(const CudaProblem& p, cudaStream_t stream);
-cudaError_t launch_turbo_sm80(const CudaProblem& p, cudaStream_t stream);
+cudaError_t launch_turbo_sm80(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream);
 cudaError_t launch_turbo_sm90(const CudaProblem& p, cudaStream_t stream);
 
 /// The second pass: merges the states of the partitions by a tree. Any type of out.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "attention/cuda/strict_tile.h"
 #include "attention/cuda/tensor_tile.h"
@@ -28,12 +29,14 @@ struct Fit {
   int64_t blocks = 0;
 };
 
+constexpr int64_t kReservedBytes = 1024;  // of shared memory, which the hardware keeps of each block
+
 template <class Tile>
 Fit strict_fit(const CudaDevice& device) {
-  // The hardware keeps 1 KB of each block for itself; a thread takes up to 255 of 65536 registers.
-  constexpr int64_t kBytes = Tile::kFloats * int64_t{sizeof(float)}, kReserved = 1024;
+  // A thread takes up to 255 of 65536 registers.
+  constexpr int64_t kBytes = Tile::kFloats * int64_t{sizeof(float)};
   constexpr int64_t kByRegisters = 65536 / (256 * Tile::kThreads);
-  const int64_t by_memory = device.shared_per_multiprocessor / (kBytes + kReserved);
+  const int64_t by_memory = device.shared_per_multiprocessor / (kBytes + kReservedBytes);
   const int64_t blocks = kBytes > device.shared_per_block ? 0 : std::min(kByRegisters, by_memory);
   return {CudaKernel::strict, {Tile::kQueries, Tile::kKeys}, blocks};
 }
@@ -45,22 +48,34 @@ std::vector<Fit> strict_fits(const CudaSizes& sizes, const CudaDevice& device) {
   return {small, large};
 }
 
-Fit half_fit_sm80(CudaKernel kernel, int64_t dim, const CudaDevice& device) {
-  // Of a block: two tiles each of keys and values, and what the hardware keeps for itself.
-  const int64_t bytes = ((dim <= 64 ? 32 : 64) + 1) << 10;
-  return {kernel, kHalfTile80,
-          std::min<int64_t>(dim <= 64 ? 3 : 2, device.shared_per_multiprocessor / bytes)};
+/// The kernel's tiles, in the order of tensor_tile.h, but those first of which two blocks share a
+/// multiprocessor.
+std::vector<Fit> fits_sm80(CudaKernel kernel, std::span<const CudaTile> tiles, int64_t dim, int parts,
+                           const CudaDevice& device) {
+  std::vector<Fit> fits;
+  for (const CudaTile& tile : tiles) {
+    const int64_t bytes = shared_bytes80(tile, static_cast<int>(kernel_dim(dim)), parts);
+    const int64_t by_memory = device.shared_per_multiprocessor / (bytes + kReservedBytes);
+    const int64_t blocks =
+        bytes > device.shared_per_block ? 0 : std::min<int64_t>(blocks80(tile, parts), by_memory);
+    fits.push_back({kernel, tile, blocks});
+  }
+  std::ranges::stable_partition(fits, [](const Fit& fit) { return fit.blocks >= 2; });
+  return fits;
+}
+
+std::vector<Fit> half_fits_sm80(CudaKernel kernel, int64_t dim, const CudaDevice& device) {
+  if (dim <= 64) return fits_sm80(kernel, kHalfTiles80, dim, 1, device);
+  return fits_sm80(kernel, kHalfTiles80Wide, dim, 1, device);
+}
+
+std::vector<Fit> split_fits_sm80(int64_t dim, const CudaDevice& device) {
+  if (dim <= 64) return fits_sm80(CudaKernel::split_sm80, kSplitTiles80, dim, 2, device);
+  return fits_sm80(CudaKernel::split_sm80, kSplitTiles80Wide, dim, 2, device);
 }
 
 Fit half_fit_sm90(CudaKernel kernel, int64_t dim) {
   return {kernel, dim <= 64 ? kHalfTile90 : kHalfTile90Wide, 1};
-}
-
-Fit split_fit_sm80(int64_t dim, const CudaDevice& device) {
-  // Of a block: tiles, the low part of queries, and what the hardware keeps for itself.
-  const int64_t bytes = (64 + (dim <= 64 ? 8 : 16) + 1) << 10;
-  return {CudaKernel::split_sm80, dim <= 64 ? kSplitTile80 : kSplitTile80Wide,
-          std::min<int64_t>(2, device.shared_per_multiprocessor / bytes)};
 }
 
 Fit split_fit_sm90(int64_t dim) {
@@ -70,8 +85,9 @@ Fit split_fit_sm90(int64_t dim) {
 /// The variant's kernels and tiles for these sizes on this device, the one to be taken by rule first.
 std::vector<Fit> fits_of(AttentionVariant variant, const CudaSizes& sizes, const CudaDevice& device) {
   const int64_t dim = sizes.dim;
-  auto newest_first = [&](const Fit& hopper, const Fit& ampere) {
-    return device.wgmma ? std::vector{hopper, ampere} : std::vector{ampere};
+  auto newest_first = [&](const Fit& hopper, std::vector<Fit> ampere) {
+    if (device.wgmma) ampere.insert(ampere.begin(), hopper);
+    return ampere;
   };
   switch (variant) {
     case AttentionVariant::strict:
@@ -79,12 +95,12 @@ std::vector<Fit> fits_of(AttentionVariant variant, const CudaSizes& sizes, const
                        : strict_fits<StrictTile128, StrictTile128Small>(sizes, device);
     case AttentionVariant::half:
       return newest_first(half_fit_sm90(CudaKernel::half_sm90, dim),
-                          half_fit_sm80(CudaKernel::half_sm80, dim, device));
+                          half_fits_sm80(CudaKernel::half_sm80, dim, device));
     case AttentionVariant::turbo:
       return newest_first(half_fit_sm90(CudaKernel::turbo_sm90, dim),
-                          half_fit_sm80(CudaKernel::turbo_sm80, dim, device));
+                          half_fits_sm80(CudaKernel::turbo_sm80, dim, device));
     case AttentionVariant::split:
-      return newest_first(split_fit_sm90(dim), split_fit_sm80(dim, device));
+      return newest_first(split_fit_sm90(dim), split_fits_sm80(dim, device));
     default:
       return {};
   }

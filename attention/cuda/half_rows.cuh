@@ -65,20 +65,108 @@ struct SoftmaxRows {
   /// be multiplied by factor. A NaN or +inf makes all results of its row NaN.
   template <int kCount>
   __device__ __forceinline__ bool raise(const float (&scores)[kCount], float scale2, float (&factor)[2]) {
+    float most[2];
+    find_largest(scores, most);
+    join_lanes(most);
+    if (!__any_sync(~0u, falls_behind(most, scale2))) return false;
+    raise_peaks(scale2, factor);
+    return true;
+  }
+
+  /// Replaces logits by their weights, and adds the weights to sum.
+  template <int kCount>
+  __device__ __forceinline__ void exponentiate(float (&scores)[kCount], float scale2) {
+    if (far) lower(scores);
+    take_weights(scores, scale2);
+  }
+
+  // The same without shuffles and with one branch for most tiles, where `largest` is of this thread's
+  // columns. First lags(): whether rise() is due in all threads of the warp, because a row of this thread
+  // needs a new peak or, with a slack, is far. After rise() w must be multiplied by factor. Then weigh().
+
+  template <int kCount>
+  __device__ __forceinline__ bool lags(const float (&scores)[kCount], float scale2) {
+    float most[2];
+    find_largest(scores, most);
+    return falls_behind(most, scale2) || (kSlack > 0 && far);
+  }
+
+  template <int kCount>
+  __device__ __forceinline__ void rise(float (&scores)[kCount], float scale2, float (&factor)[2]) {
+    join_lanes(largest);
+    raise_peaks(scale2, factor);
+    if (kSlack > 0 && far) lower(scores);
+  }
+
+  template <int kCount>
+  __device__ __forceinline__ void weigh(float (&scores)[kCount], float scale2) {
+    if constexpr (kSlack == 0) lower(scores);
+    take_weights(scores, scale2);
+  }
+
+  __device__ __forceinline__ void join_columns() {
+    join_lanes(largest);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
+    }
+  }
+
+ private:
+  /// Logits to their distances from the peak, see Note [Far logits].
+  template <int kCount>
+  __device__ __forceinline__ void lower(float (&scores)[kCount]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) scores[i] -= anchor(peak[i / 2 % 2]);
+  }
+
+  template <int kCount>
+  __device__ __forceinline__ void take_weights(float (&scores)[kCount], float scale2) {
+    float total[2][2] = {};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int row = i / 2 % 2;
+      scores[i] = exp2_of(fmaf(scores[i], scale2, shift[row]));
+      total[row][i / 4 % 2] += scores[i];
+    }
+    sum[0] += total[0][0] + total[0][1];
+    sum[1] += total[1][0] + total[1][1];
+  }
+
+  /// The largest of this thread's logits by row.
+  template <int kCount>
+  __device__ static __forceinline__ void find_largest(const float (&scores)[kCount], float (&most)[2]) {
     float top[2][2] = {{scores[0], scores[4]}, {scores[2], scores[6]}};
 #pragma unroll
-    for (int i = 1; i < kCount; ++i)
-      top[i / 2 % 2][i / 4 % 2] = max_or_nan(top[i / 2 % 2][i / 4 % 2], scores[i]);
+    for (int i = 0; i < kCount; ++i) {
+      float& one = top[i / 2 % 2][i / 4 % 2];
+      if (i >= 8 || i % 2 == 1) one = max_or_nan(one, scores[i]);
+    }
+    most[0] = max_or_nan(top[0][0], top[0][1]);
+    most[1] = max_or_nan(top[1][0], top[1][1]);
+  }
+
+  /// The largest of the four threads that share the rows.
+  __device__ static __forceinline__ void join_lanes(float (&most)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      most[row] = max_or_nan(most[row], __shfl_xor_sync(~0u, most[row], 1));
+      most[row] = max_or_nan(most[row], __shfl_xor_sync(~0u, most[row], 2));
+    }
+  }
+
+  __device__ __forceinline__ bool falls_behind(const float (&most)[2], float scale2) {
     bool behind = false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float most = max_or_nan(top[row][0], top[row][1]);
-      most = max_or_nan(most, __shfl_xor_sync(~0u, most, 1));
-      most = max_or_nan(most, __shfl_xor_sync(~0u, most, 2));
-      largest[row] = max_or_nan(largest[row], most);
+      largest[row] = max_or_nan(largest[row], most[row]);
       behind |= !((largest[row] - peak[row]) * scale2 <= static_cast<float>(kSlack));
     }
-    if (!__any_sync(~0u, behind)) return false;
+    return behind;
+  }
+
+  __device__ __forceinline__ void raise_peaks(float scale2, float (&factor)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const float next = largest[row] == INFINITY ? NAN : largest[row];
@@ -91,33 +179,6 @@ struct SoftmaxRows {
       shift[1] = kLift - anchor(peak[1] * scale2);
       far = fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kFar;
       if (far) shift[0] = shift[1] = kLift;
-    }
-    return true;
-  }
-
-  /// Replaces logits by their weights, and adds the weights to sum.
-  template <int kCount>
-  __device__ __forceinline__ void exponentiate(float (&scores)[kCount], float scale2) {
-    if (far) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) scores[i] -= anchor(peak[i / 2 % 2]);
-    }
-    float total[2][2] = {};
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int row = i / 2 % 2;
-      scores[i] = exp2_of(fmaf(scores[i], scale2, shift[row]));
-      total[row][i / 4 % 2] += scores[i];
-    }
-    sum[0] += total[0][0] + total[0][1];
-    sum[1] += total[1][0] + total[1][1];
-  }
-
-  __device__ __forceinline__ void join_columns() {
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
-      sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
     }
   }
 };

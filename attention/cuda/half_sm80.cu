@@ -2,10 +2,12 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <iterator>
+#include <type_traits>
+
 #include "attention/cuda/ampere_block.cuh"
 #include "attention/cuda/built_code.h"
 #include "attention/cuda/cuda_launch.h"
-#include "attention/cuda/tensor_tile.h"
 
 namespace vggt {
 namespace {
@@ -13,48 +15,52 @@ namespace {
 using namespace ampere;
 
 /// A warp's registers. T: type of the operands. Out: type of the output, float where the operands are parts.
-template <class T, class Out_, int kDim>
+template <class T, class Out_, class Shape_>
 struct HalfWarp {
-  using Shape = ampere::Shape<kDim, 1, kHalfTile80.keys>;
+  using Shape = Shape_;
   using Out = Out_;
   static constexpr bool kOfParts = std::is_same_v<Out, float>;
 
-  uint32_t queries[kDim / 16][4];
-  float scores[Shape::kKeys / 2];  // q·k of a tile, then exp of them
-  float values[kDim / 2] = {};     // w
-  SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows;
+  float scores[Shape::kGroups][Shape::kKeys / 2];      // q·k of a tile, then exp of them
+  float values[Shape::kGroups][Shape::kDim / 2] = {};  // w
+  SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows[Shape::kGroups];
 
-  __device__ void take_queries(const HeadRows& q, const BlockWork& work, int first, uint32_t) {
-    take_fragments(queries, q, work, first);
-  }
-
-  __device__ void multiply_keys(uint32_t keys) {
-    const int lane = threadIdx.x % 32, key = lane / 16 * 8 + lane % 8, column = lane / 8 % 2 * 8;
+  __device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys) {
 #pragma unroll
-    for (float& x : scores) x = 0;
+    for (int g = 0; g < Shape::kGroups; ++g) {
 #pragma unroll
-    for (int k = 0; k < Shape::kKeys; k += 16) {
+      for (float& x : scores[g]) x = 0;
+    }
 #pragma unroll
-      for (int d = 0; d < kDim; d += 16) {
+    for (int d = 0; d < Shape::kDim; d += 16) {
+      uint32_t a[Shape::kGroups][4];
+      load_queries<Shape>(a, queries, d);
+#pragma unroll
+      for (int k = 0; k < Shape::kKeys; k += 16) {
         uint32_t b[4];
-        load_fragments(b, unit<Shape::kKeys>(keys, k + key, d + column));
-        multiply_square<T>(scores + k / 2, queries[d / 16], b);
+        load_keys<Shape>(b, keys, k, d);
+#pragma unroll
+        for (int g = 0; g < Shape::kGroups; ++g) multiply_square<T>(scores[g] + k / 2, a[g], b);
       }
     }
   }
 
-  __device__ void multiply_values(uint32_t from) {
-    const int lane = threadIdx.x % 32, key = lane % 16, column = lane / 16 * 8;
+  __device__ __forceinline__ void multiply_values(uint32_t from) {
+    uint32_t a[Shape::kGroups][Shape::kKeys / 4];
+#pragma unroll
+    for (int g = 0; g < Shape::kGroups; ++g) {
+#pragma unroll
+      for (int i = 0; i < Shape::kKeys / 4; ++i)
+        a[g][i] = packed_pair<T>(scores[g][2 * i], scores[g][2 * i + 1]);
+    }
 #pragma unroll
     for (int k = 0; k < Shape::kKeys; k += 16) {
-      uint32_t a[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) a[i] = packed_pair<T>(scores[k / 2 + 2 * i], scores[k / 2 + 2 * i + 1]);
-#pragma unroll
-      for (int d = 0; d < kDim; d += 16) {
+      for (int d = 0; d < Shape::kDim; d += 16) {
         uint32_t b[4];
-        load_transposed(b, unit<Shape::kKeys>(from, k + key, d + column));
-        multiply_square<T>(values + d / 2, a, b);
+        load_values<Shape>(b, from, k, d);
+#pragma unroll
+        for (int g = 0; g < Shape::kGroups; ++g) multiply_square<T>(values[g] + d / 2, a[g] + k / 4, b);
       }
     }
   }
@@ -64,38 +70,34 @@ struct HalfWarp {
   }
 };
 
-template <class W>
-__global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kDim == 64 ? 3 : 2)
-    half_mma_kernel(const __grid_constant__ CudaProblem p) {
-  extern __shared__ __align__(kRowBytes) char memory[];
-  run_block<W>(p, memory);
-}
-
-template <class T, class Out, int kDim>
-cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
-  using W = HalfWarp<T, Out, kDim>;
-  return launch_blocks<typename W::Shape>(half_mma_kernel<W>, p, stream);
-}
-
 template <class T, class Out>
-cudaError_t launch(const CudaProblem& p, cudaStream_t stream) {
-  return p.dim == 64 ? launch<T, Out, 64>(p, stream) : launch<T, Out, 128>(p, stream);
+cudaError_t launch(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream) {
+  constexpr auto& k64 = kHalfTiles80;
+  constexpr auto& k128 = kHalfTiles80Wide;
+  static_assert(std::size(k64) == 2 && std::size(k128) == 2);
+  cudaError_t error = cudaErrorInvalidValue;
+  launch_if<HalfWarp<T, Out, Shape<64, 1, k64[0]>>>(p, tile, stream, error);
+  launch_if<HalfWarp<T, Out, Shape<64, 1, k64[1]>>>(p, tile, stream, error);
+  launch_if<HalfWarp<T, Out, Shape<128, 1, k128[0]>>>(p, tile, stream, error);
+  launch_if<HalfWarp<T, Out, Shape<128, 1, k128[1]>>>(p, tile, stream, error);
+  return error;
 }
 
 }  // namespace
 
 bool sm80_built() {
-  const auto code = built_code(reinterpret_cast<const void*>(half_mma_kernel<HalfWarp<__half, __half, 64>>));
+  using W = HalfWarp<__half, __half, Shape<64, 1, kHalfTiles80[0]>>;
+  const auto code = built_code(reinterpret_cast<const void*>(mma_kernel<W>));
   return code && code->ptxVersion >= 80;
 }
 
-cudaError_t launch_half_sm80(const CudaProblem& p, cudaStream_t stream) {
-  return p.type == CudaElement::bf16 ? launch<__nv_bfloat16, __nv_bfloat16>(p, stream)
-                                     : launch<__half, __half>(p, stream);
+cudaError_t launch_half_sm80(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream) {
+  return p.type == CudaElement::bf16 ? launch<__nv_bfloat16, __nv_bfloat16>(p, tile, stream)
+                                     : launch<__half, __half>(p, tile, stream);
 }
 
-cudaError_t launch_turbo_sm80(const CudaProblem& p, cudaStream_t stream) {
-  return launch<__half, float>(p, stream);
+cudaError_t launch_turbo_sm80(const CudaProblem& p, const CudaTile& tile, cudaStream_t stream) {
+  return launch<__half, float>(p, tile, stream);
 }
 
 }  // namespace vggt

@@ -433,20 +433,23 @@ INSTANTIATE_TEST_SUITE_P(Strict, AttentionKernel,
                              {{CudaKernel::strict, {128, 64}}, {CudaKernel::strict, {64, 32}}}}),
                          name_of);
 
-const Kernel kSplit{
-    AttentionVariant::split,
-    at::kFloat,
-    1.5e-6,
-    8e-6,
-    {{CudaKernel::split_sm90, vggt::kSplitTile90}, {CudaKernel::split_sm80, vggt::kSplitTile80}}};
-const Kernel kTurbo{
-    AttentionVariant::turbo,
-    at::kFloat,
-    5e-4,
-    2e-4,
-    {{CudaKernel::turbo_sm90, vggt::kHalfTile90}, {CudaKernel::turbo_sm80, vggt::kHalfTile80}}};
+const Kernel kSplit{AttentionVariant::split,
+                    at::kFloat,
+                    1.5e-6,
+                    8e-6,
+                    {{CudaKernel::split_sm90, vggt::kSplitTile90},
+                     {CudaKernel::split_sm80, vggt::kSplitTiles80[0]},
+                     {CudaKernel::split_sm80, vggt::kSplitTiles80[1]}}};
+const Kernel kTurbo{AttentionVariant::turbo,
+                    at::kFloat,
+                    5e-4,
+                    2e-4,
+                    {{CudaKernel::turbo_sm90, vggt::kHalfTile90},
+                     {CudaKernel::turbo_sm80, vggt::kHalfTiles80[0]},
+                     {CudaKernel::turbo_sm80, vggt::kHalfTiles80[1]}}};
 const std::vector<KernelTile> kHalfTiles{{CudaKernel::half_sm90, vggt::kHalfTile90},
-                                         {CudaKernel::half_sm80, vggt::kHalfTile80}};
+                                         {CudaKernel::half_sm80, vggt::kHalfTiles80[0]},
+                                         {CudaKernel::half_sm80, vggt::kHalfTiles80[1]}};
 
 INSTANTIATE_TEST_SUITE_P(Split, AttentionKernel, ::testing::Values(kSplit), name_of);
 INSTANTIATE_TEST_SUITE_P(Split, RefusedHeads, ::testing::Values(kSplit), name_of);

@@ -4,10 +4,12 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "attention/cuda/cuda_plan.h"
+#include "attention/cuda/tensor_tile.h"
 
 namespace {
 
@@ -144,7 +146,8 @@ TEST(CudaPlan, TensorCoresNeedADeviceAndABuildForThem) {
             "needs a head dim of at most 128, got 129");
   EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, hopper), "");
   EXPECT_EQ(variant_refusal(AttentionVariant::split, CudaElement::fp32, 64, ampere), "");
-  EXPECT_EQ(half(ampere, 64).tile.queries, 64);
+  EXPECT_EQ(half(ampere, 64).tile, (vggt::CudaTile{128, 64}));
+  EXPECT_EQ(half(ampere, 128).tile, (vggt::CudaTile{128, 32}));
   EXPECT_EQ(half(hopper, 64).tile.queries, 192);
   EXPECT_EQ(half(hopper, 128).tile.queries, 128);
 }
@@ -156,7 +159,7 @@ TEST(CudaPlan, BlocksThatDoNotFitTogetherAreNotCountedOn) {
   // As many blocks as multiprocessors: more only where two fit into one.
   const vggt::CudaSizes sizes{16, 512, 65536, 128};
   auto partitions = [&](const CudaDevice& device) {
-    return choose_cuda_plan(AttentionVariant::half, CudaElement::bf16, sizes, device).partitions;
+    return choose_cuda_plan(AttentionVariant::split, CudaElement::fp32, sizes, device).partitions;
   };
   EXPECT_EQ(partitions(ada), 1);
   EXPECT_GT(partitions(roomy), 1);
@@ -169,14 +172,41 @@ TEST(CudaPlan, SplitHasTilesForEveryTensorCore) {
     return choose_cuda_plan(AttentionVariant::split, CudaElement::fp32, {16, 4164, 4164, dim}, device);
   };
   EXPECT_EQ(split(hopper, 64).tile.queries, 128);
-  for (const CudaDevice& device : {ampere, ada}) {
-    EXPECT_EQ(split(device, 64).tile, (vggt::CudaTile{64, 64}));
-    EXPECT_EQ(split(device, 128).tile, (vggt::CudaTile{64, 32}));
-  }
+  EXPECT_EQ(split(ampere, 64).tile, (vggt::CudaTile{128, 32}));
+  EXPECT_EQ(split(ada, 64).tile, (vggt::CudaTile{64, 32}));
+  for (const CudaDevice& device : {ampere, ada}) EXPECT_EQ(split(device, 128).tile, (vggt::CudaTile{64, 32}));
   // Tiles of other GPUs are not for this one, those of older ones are.
   const vggt::CudaSizes sizes{16, 4164, 4164, 64};
   EXPECT_FALSE(fitted_plan(split(hopper, 64), sizes, ampere));
   EXPECT_TRUE(fitted_plan(split(ampere, 64), sizes, hopper));
+}
+
+// Shared memory of a block and of a multiprocessor, in KB, by compute capability.
+struct SharedMemory {
+  int capability, block, multiprocessor;
+};
+constexpr SharedMemory kSharedMemories[] = {{80, 163, 164}, {86, 99, 100}, {87, 163, 164}, {89, 99, 100},
+                                            {90, 227, 228}, {100, 227, 228}, {120, 99, 100}};
+
+TEST(CudaPlan, TilesFitEveryGpuFromSm80On) {
+  for (const SharedMemory& memory : kSharedMemories) {
+    CudaDevice device{memory.capability, 100, memory.block * kKilo, memory.multiprocessor * kKilo};
+    device.mma = true;
+    for (auto [variant, type, parts] : {std::tuple{AttentionVariant::half, CudaElement::bf16, 1},
+                                        std::tuple{AttentionVariant::turbo, CudaElement::fp32, 1},
+                                        std::tuple{AttentionVariant::split, CudaElement::fp32, 2}}) {
+      for (int dim : {64, 128}) {
+        const vggt::CudaSizes sizes{16, 16656, 16656, dim};
+        const CudaPlan plan = choose_cuda_plan(variant, type, sizes, device);
+        const int64_t most = memory.block * kKilo, bytes = vggt::shared_bytes80(plan.tile, dim, parts);
+        EXPECT_LE(bytes, most) << variant_name(variant) << " " << dim << " on " << memory.capability;
+        // Two blocks hide each other's waiting.
+        if (parts == 1) EXPECT_LE(2 * (bytes + kKilo), memory.multiprocessor * kKilo) << dim;
+        for (const CudaPlan& other : alternative_plans(plan, sizes, device))
+          EXPECT_LE(vggt::shared_bytes80(other.tile, dim, parts), most);
+      }
+    }
+  }
 }
 
 TEST(CudaPlan, TurboIsCutUpAsHalf) {
