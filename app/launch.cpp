@@ -1,5 +1,5 @@
-// The executable: help and version answer at once; for anything else it loads the program, which stands on
-// LibTorch and OpenCV and takes half a second to load.
+// The executable: help and version answer at once; for anything else it loads the shared library, which stands
+// on LibTorch and OpenCV and takes half a second to load.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
     if (const auto code = answer(argc, argv)) return static_cast<int>(*code);
   }
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
-  void* program = ::dlopen(VGGT_PROGRAM_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
-  void* run = program ? ::dlsym(program, "vggt_recon_main") : nullptr;
+  void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
+  void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;
   if (run == nullptr) {
     std::fprintf(stderr, "vggt-recon: error: %s\n", ::dlerror());
     return static_cast<int>(vggt::ExitCode::failed);

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import _check_torch  # before the library: it must not meet another LibTorch
+from . import _check_host  # before the library: it must not meet another LibTorch
 from . import _core
 from .arrays import images_of, is_path, path_bytes
 
@@ -166,8 +166,8 @@ class Reconstruction:
     def save(self, path: str | os.PathLike) -> None:
         """Writes the scene as the program does: x.ply and its siblings, or scene.ply and so on in a folder; or its
         arrays as x.npz. All of it, or nothing."""
-        if os.fspath(path).endswith(".npz"):
-            self._save_arrays(Path(path))
+        if os.fsdecode(path).endswith(".npz"):
+            self._save_arrays(Path(os.fsdecode(path)))
         else:
             self._scene.save(path_bytes(path))
 

@@ -39,7 +39,8 @@ def image_array(image, number: int) -> np.ndarray:
         raise ValueError(f"{where}: has the shape {list(array.shape)}, not [height,width,3]{hint}")
     if array.size == 0:
         raise ValueError(f"{where}: is empty")
-    return array
+    # One value that is broadcast: strides that are all 0 mean dense rows to the library.
+    return array if any(array.strides) else np.ascontiguousarray(array)
 
 
 def images_of(frames) -> tuple[list[bytes], list[np.ndarray]]:

@@ -57,14 +57,12 @@ if(VGGT_APP)
 
   # Where there is no package of it, Open3D is not in a system folder.
   cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../../)
-  set(program_rpath ${VGGT_TORCH_DIR}/lib ${CUDAToolkit_LIBRARY_DIR} ${open3d_lib})
-  set_target_properties(vggt_program PROPERTIES INSTALL_RPATH "${program_rpath}" BUILD_WITH_INSTALL_RPATH ON)
+  set(library_rpath ${VGGT_TORCH_DIR}/lib ${CUDAToolkit_LIBRARY_DIR} ${open3d_lib})
   file(RELATIVE_PATH bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib}" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS vggt-recon)
-  install(TARGETS vggt_program LIBRARY NAMELINK_SKIP)
-  # The shared library with its C interface, for CMake, for pkg-config and for Python.
-  set_target_properties(vggt_recon_shared PROPERTIES INSTALL_RPATH "$ORIGIN;${program_rpath}"
+  # The shared library with the program and its C interface, for CMake, for pkg-config and for Python.
+  set_target_properties(vggt_recon_shared PROPERTIES INSTALL_RPATH "$ORIGIN;${library_rpath}"
                         BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS vggt_recon_shared EXPORT vggt_c)
   install(EXPORT vggt_c NAMESPACE vggt_recon:: FILE c.cmake DESTINATION ${package_dir})

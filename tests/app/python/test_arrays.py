@@ -63,6 +63,14 @@ def test_gray_images_are_gray_in_colour(reconstructor):
     np.testing.assert_array_equal(reconstructor.run([gray]).depth, reconstructor.run([colored]).depth)
 
 
+def test_one_value_for_all_pixels_is_an_image(reconstructor):
+    """Its strides are 0, which C takes for dense rows: it must not read beyond the value."""
+    value = np.broadcast_to(np.uint8(90), (84, 112, 3))
+    assert value.strides == (0, 0, 0)
+    np.testing.assert_array_equal(reconstructor.run([picture(0), value]).depth,
+                                  reconstructor.run([picture(0), value.copy()]).depth)
+
+
 @pytest.mark.parametrize("frames, error, text", [
     ([], ValueError, "there are none"),
     ([picture(0).astype(np.float32) / 255], TypeError, "image 0: has values of type float32"),

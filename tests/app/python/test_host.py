@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,3 +142,13 @@ def test_another_torch_is_refused():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "ImportError: vggt_recon was built with torch" in done.stderr
     assert os.path.basename(done.stderr.strip().splitlines()[-1]).endswith("torch 1.0.0+cpu is loaded")
+
+
+def test_another_python_is_told_so(tmp_path):
+    """A wheel installs into any Python, for the program; its module is for one."""
+    copy = tmp_path / "vggt_recon"
+    shutil.copytree(Path(vggt_recon.__file__).parent, copy, ignore=shutil.ignore_patterns("_core*.so", "*.so.*", "libs"))
+    done = subprocess.run([sys.executable, "-c", "import vggt_recon"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ImportError: vggt_recon was built for Python 3."), done.stderr
