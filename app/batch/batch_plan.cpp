@@ -1,7 +1,6 @@
 #include "app/batch/batch_plan.h"
 
-#include <sstream>
-#include <stdexcept>
+#include <algorithm>
 
 #include "app/batch/fingerprint.h"
 #include "app/batch/job_memory.h"
@@ -16,21 +15,10 @@ namespace {
 
 /// The names of devices that --device means.
 std::vector<std::string> devices_of(const std::string& text) {
+  const std::vector<int> gpus = listed_gpus(text == "auto" && gpu_count() > 0 ? "all" : text);
+  if (gpus.empty()) return {choose_device(text).str()};
   std::vector<std::string> devices;
-  if (text == "auto" && gpu_count() == 0) return {"cpu"};
-  if (text == "auto" || text == "all") {
-    for (const int gpu : listed_gpus("all")) devices.push_back("cuda:" + std::to_string(gpu));
-    return devices;
-  }
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    if (part == "auto") throw std::invalid_argument("device: 'auto' stands alone, found '" + text + "'");
-    check_device(part);
-    const std::string name = choose_device(part).str();
-    if (std::ranges::count(devices, name) == 0) devices.push_back(name);
-  }
-  if (devices.empty())
-    throw std::invalid_argument("device: '' is not auto, all, cpu or GPUs such as cuda:0,cuda:1");
+  for (const int gpu : gpus) devices.push_back("cuda:" + std::to_string(gpu));
   return devices;
 }
 
@@ -45,7 +33,8 @@ void take_memory(RunPlan& plan, const RunPlan& common) {
 
 std::string passed_over_text(const std::vector<std::string>& names) {
   constexpr std::size_t kNamed = 5;
-  std::string text = std::to_string(names.size()) + " sub-folders hold no images: ";
+  std::string text = names.size() == 1 ? "a sub-folder holds no images: "
+                                       : std::to_string(names.size()) + " sub-folders hold no images: ";
   for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
   return text + (names.size() > kNamed ? ", ..." : "");
 }

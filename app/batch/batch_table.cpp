@@ -50,13 +50,13 @@ std::string remark_of(const SceneRow& row) {
 std::string row_line(const SceneRow& row, std::size_t width) {
   const SceneRecord& record = row.record;
   const bool done = record.state == SceneState::done && row.state == "done";
-  std::string line = cell(row.scene, width) + print("  %-11s", row.state.c_str());
+  std::string line = cell(one_line(row.scene), width) + print("  %-11s", row.state.c_str());
   line +=
       done ? print("  %6lld  %10lld  %7.1f  %7s  %6s", static_cast<long long>(record.frames),
                    static_cast<long long>(record.points), record.seconds,
                    bytes_text(record.peak_host_bytes).c_str(), bytes_text(record.peak_device_bytes).c_str())
            : std::string(46, ' ');
-  line += "  " + remark_of(row);
+  line += "  " + one_line(remark_of(row));
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 

@@ -245,7 +245,7 @@ struct Batch {
 /// The options of a run that mean something else for a batch; its help shows them alone.
 const std::map<std::string, std::string> kBatchHelp = {
     {"out", "folder of results: a folder for each scene, manifest.jsonl"},
-    {"device", "auto, all (all GPUs), cpu, or some: cuda:0,cuda:1 [auto: all GPUs, else the CPU]"},
+    {"device", "auto, all (all GPUs), cpu, or some GPUs: cuda:0,1 [auto: all GPUs, else the CPU]"},
     {"picture", "draw each scene: a file's name in its folder"},
     {"dry-run", "say which scenes would be done, and why"},
 };

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "app/cli/stop.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -23,14 +24,6 @@ std::string short_time(double seconds) {
   if (minutes < 60)
     return fmt::format("{} min {:02.0f} s", minutes, seconds - 60.0 * static_cast<double>(minutes));
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
-}
-
-/// A message stays one line, whatever the names of files in it hold.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  }
-  return text;
 }
 
 }  // namespace
@@ -61,12 +54,12 @@ Console::Console(Verbosity verbosity)
 
 void Console::detail(const std::string& text) {
   clear_line();
-  logger_->debug(text);
+  logger_->debug(one_line(text));
 }
 
 void Console::info(const std::string& text) {
   clear_line();
-  logger_->info(text);
+  logger_->info(one_line(text));
 }
 
 void Console::warn(const std::string& text) {
@@ -82,7 +75,7 @@ void Console::error(const std::string& text) {
 void Console::result(const std::string& text) {
   clear_line();
   if (verbosity_ == Verbosity::quiet) return;
-  std::fputs((text + "\n").c_str(), stdout);
+  std::fputs((one_line(text) + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -120,7 +113,8 @@ void Console::progress(const std::string& stage, const std::string& unit, int64_
   }
   if (seconds_between(last_shown_, now) < (is_terminal_ ? kTerminalInterval_s : kPlainInterval_s)) return;
   last_shown_ = now;
-  const std::string line = progress_line(stage, unit, done, total, seconds_between(stage_start_, now));
+  const std::string line =
+      one_line(progress_line(stage, unit, done, total, seconds_between(stage_start_, now)));
   if (is_terminal_) {
     std::fputs(("\r" + line + "\033[K").c_str(), stderr);
     std::fflush(stderr);

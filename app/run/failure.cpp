@@ -5,9 +5,11 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "app/events/events.h"
 #include "io/files/system_fault.h"
+#include "io/files/text.h"
 #include "model/ranks/group.h"
 
 namespace vggt {
@@ -61,9 +63,7 @@ Failure of_system(const std::system_error& error) {
   return {ExitCode::failed, error.what(), true};
 }
 
-}  // namespace
-
-Failure explain(const std::exception_ptr& error) {
+Failure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Stopped& e) {
@@ -86,6 +86,14 @@ Failure explain(const std::exception_ptr& error) {
   } catch (...) {
     return {ExitCode::failed, "an unknown error"};
   }
+}
+
+}  // namespace
+
+Failure explain(const std::exception_ptr& error) {
+  Failure failure = failure_of(error);
+  failure.message = one_line(std::move(failure.message));
+  return failure;
 }
 
 }  // namespace vggt

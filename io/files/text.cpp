@@ -9,13 +9,16 @@ constexpr std::string_view kBlanks = " \t\r";
 
 }  // namespace
 
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 std::string printable(std::string_view text) {
   constexpr std::size_t kLongest = 100;
-  std::string result;
-  for (const char c : text.substr(0, kLongest))
-    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  if (text.size() > kLongest) result += "...";
-  return result;
+  return one_line(std::string(text.substr(0, kLongest))) + (text.size() > kLongest ? "..." : "");
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -4,8 +4,11 @@
 
 namespace vggt {
 
-/// A name out of a file, fit for a message: each control character becomes '?', and what follows the first
-/// 100 characters becomes "...".
+/// The text with '?' for each control character: a message stays one line, whatever names of files it holds.
+std::string one_line(std::string text);
+
+/// A name out of a file, fit for a message: one_line() of it, and what follows the first 100 characters
+/// becomes "...".
 std::string printable(std::string_view text);
 
 /// The text without the blanks (space, tab, carriage return) at its ends.

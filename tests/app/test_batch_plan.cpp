@@ -84,12 +84,10 @@ TEST_F(BatchPlans, ScenesTakeTheDevicesPartOfMemory) {
   EXPECT_EQ(describe(plan), std::vector<std::string>{"b: to do (new)"});
 }
 
-TEST_F(BatchPlans, DevicesAreNamedOnce) {
+TEST_F(BatchPlans, DevicesAreThoseOfARun) {
   touch("scenes/a/1.png");
   BatchRequest request = this->request();
-  request.options.device = "cpu,cpu";
-  EXPECT_EQ(plan_batch(request).devices.size(), 1u);
-  for (const char* device : {"", "cpu,auto", "gpu", "cuda:999", "all,cpu"}) {
+  for (const char* device : {"", "cpu,auto", "cpu,cpu", "gpu", "cuda:999", "cuda:998,999", "all,cpu", ","}) {
     request.options.device = device;
     EXPECT_NE(refusal([&] { plan_batch(request); }).find("device"), std::string::npos) << device;
   }

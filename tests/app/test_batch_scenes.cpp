@@ -234,7 +234,7 @@ TEST(BatchTable, SaysWhatIsInWhichState) {
   done.warnings = {"w"};
   failed.scene = "bad";
   failed.state = SceneState::failed;
-  failed.error = "no images";
+  failed.error = "no images: \x1b[31mevil\nname";  // of a manifest that somebody has written
   killed.scene = "killed";
   const auto rows = scene_rows({"good", "bad", "killed", "new"},
                                {{"good", done}, {"bad", failed}, {"killed", killed}}, "/nowhere");
@@ -242,7 +242,7 @@ TEST(BatchTable, SaysWhatIsInWhichState) {
   ASSERT_EQ(lines.size(), 6u);
   EXPECT_NE(lines[1].find("12       34567      8.2"), std::string::npos) << lines[1];
   EXPECT_NE(lines[1].find("1 warning"), std::string::npos) << lines[1];
-  EXPECT_NE(lines[2].find("no images"), std::string::npos) << lines[2];
+  EXPECT_NE(lines[2].find("no images: ?[31mevil?name"), std::string::npos) << lines[2];
   EXPECT_NE(lines[3].find("interrupted"), std::string::npos) << lines[3];
   EXPECT_NE(lines[4].find("waiting"), std::string::npos) << lines[4];
   EXPECT_EQ(lines[5], "4 scenes: 1 done, 1 failed, 2 to be done; 8.2 s of work");

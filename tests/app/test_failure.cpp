@@ -30,6 +30,10 @@ TEST(Failure, APathThatCannotBeUsedIsBadInput) {
   EXPECT_EQ(explained(std::invalid_argument("frames: none")).code, ExitCode::bad_input);
 }
 
+TEST(Failure, AMessageIsOneLine) {
+  EXPECT_EQ(explained(std::invalid_argument("a\nb\x1b[31m.jpg: no image")).message, "a?b?[31m.jpg: no image");
+}
+
 TEST(Failure, AFullDiskIsLackOfResources) {
   for (const int code : {ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE}) {
     EXPECT_EQ(explained(system_error(code)).code, ExitCode::out_of_resources) << code;
