@@ -88,7 +88,7 @@ Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choic
 int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t workspace = r.gpu ? (r.gpu->wgmma ? kHopperWorkspace : kWorkspace) : 0;
   const int64_t camera = part_bytes(r, z, "camera_head.");
-  if (!r.weights_on_host) return workspace + part_bytes(r, z, "") - (r.camera_on_host ? camera : 0);
+  if (!r.weights_on_host) return workspace + part_bytes(r, z, "");
   // The dense heads and what is neither block nor head; of a stack that is streamed two blocks, one on its
   // way.
   const int64_t vit = part_bytes(r, z, "aggregator.patch_embed.blocks."),
@@ -110,8 +110,7 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
     bytes += (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
   if (s.qkv != Place::device && place == Place::host && merges)
     bytes += attended_rows(r, z) * 3 * z.own * z.operand;
-  if (place == Place::host && (r.weights_on_host || r.camera_on_host))
-    bytes += part_bytes(r, z, r.weights_on_host ? "" : "camera_head.");
+  if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
   return bytes;
 }
 
@@ -184,10 +183,12 @@ std::vector<Choice> choices(const MemoryRequest& r) {
       all.push_back({host, host, device, streamed, scale});
     }
   };
-  with_weights(false);
+  // Ranks all hold the same weights: streamed, beside the computation of their many frames, they take a rank
+  // little.
+  if (r.ranks == 1 || !r.weights_on_host) with_weights(false);
   if (r.weights_on_host) with_weights(true);
   for (const bool streamed : {false, true}) {
-    if (streamed && !r.weights_on_host) continue;
+    if (streamed ? !r.weights_on_host : r.ranks > 1 && r.weights_on_host) continue;
     for (const int64_t scale : {1, 4, 16, 64, 1024}) all.push_back({host, host, host, streamed, scale});
   }
   return all;
@@ -243,8 +244,7 @@ void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
       t.to_device += part_bytes(r, z, "aggregator.frame_blocks.");
     if (s.stream_weights && stage.stage == "global_block")
       t.to_device += part_bytes(r, z, "aggregator.global_blocks.");
-    if ((s.stream_weights || r.camera_on_host) && stage.stage == "camera_head")
-      t.to_device += part_bytes(r, z, "camera_head.");
+    if (s.stream_weights && stage.stage == "camera_head") t.to_device += part_bytes(r, z, "camera_head.");
   }
 }
 

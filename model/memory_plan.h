@@ -29,7 +29,6 @@ struct MemoryRequest {
   std::optional<MergeOptions> merge = {};
   int64_t ranks = 1;             // that share the frames; the plan is of the one with most of them
   bool weights_on_host = false;  // as in ModelOptions: they may then be streamed
-  bool camera_on_host = false;   // as in ModelOptions
   bool checkpoints = false;      // as in RunOptions: they take room beside the scratch files
   MemoryBudget budget = {};
 };

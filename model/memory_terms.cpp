@@ -322,7 +322,7 @@ StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule&
   // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
   constexpr int64_t kVectors = 11;
   Terms head = {{"vectors of all frames", kVectors * z.all * 2 * z.C * z.state}};
-  if (r.weights_on_host || r.camera_on_host)
+  if (r.weights_on_host)
     head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
   head = joined(head, block_terms(r, z.all, 2 * z.C, z.state, true));
   return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};

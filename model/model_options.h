@@ -48,7 +48,6 @@ struct ModelOptions {
   AttentionTuner* tuner = nullptr;         // as in AttentionOptions; it must outlive the model
   std::optional<MergeOptions> merge = {};  // of a run that is not told otherwise, as in RunOptions
   bool weights_on_host = false;            // of blocks and heads, until a run needs them
-  bool camera_on_host = false;             // of the camera head alone, a fifth of VGGT-1B's
   MemoryBudget budget = {};                // likewise
   int plans_passed = 0;                    // likewise
 };

@@ -88,11 +88,8 @@ Vggt::Network::Network(Binder& bind, const Config& config_, const ModelOptions& 
   bind.set_kind(of_camera);
   const AttentionOptions of_frames =
       attention_options(options, exact.operand, 2 * config.embed_dim / config.camera_num_heads);
-  const bool elsewhere = bind.on_host();
-  bind.set_on_host(elsewhere || options.camera_on_host);
   if (heads.camera)
     camera_head.emplace(bind, [c = config, of_frames](Binder& b) { return CameraHead(b, c, of_frames); });
-  bind.set_on_host(elsewhere);
   bind.set_kind(exact);
   if (heads.depth) depth_head.emplace(bind, [c = config](Binder& b) { return DptHead(b, c, depth_spec(c)); });
   if (heads.points)

@@ -56,7 +56,6 @@ std::string difference(const json& first, const json& other) {
     if (theirs != value) return "--" + name + " " + theirs.get<std::string>() + " instead of " + value.dump();
   }
   if (first["gpu"] != other["gpu"]) return "another GPU, " + other["gpu"].dump();
-  if (first["held"] != other["held"]) return "more or less free memory: give --gpu-memory";
   return "";
 }
 
@@ -67,7 +66,7 @@ void share_among(RunPlan& plan, int64_t ranks) {
     throw std::invalid_argument("device: several ranks need a GPU each");
   if (plan.checkpoint_seconds) throw std::invalid_argument("resume: not for a run on several GPUs");
   plan.memory.ranks = ranks;
-  plan.memory.camera_on_host = plan.model.options.camera_on_host = true;
+  plan.memory.weights_on_host = plan.model.options.weights_on_host = true;
 }
 
 void agree(const RunPlan& plan, Group& group) {
@@ -76,7 +75,6 @@ void agree(const RunPlan& plan, Group& group) {
   own["options"] = shared_options(plan.given);
   own["weights"] = sum_of(plan.model.weights);
   own["gpu"] = tuned_gpu(plan.model.options.device).name;
-  own["held"] = plan.model.options.weights_on_host;
   const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));
   const json first = json::parse(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

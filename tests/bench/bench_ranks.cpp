@@ -105,18 +105,17 @@ void print_difference(const char* name, const Results& got, const Results& expec
 }
 
 /// Predicted seconds by numbers of ranks: of one machine of eight GPUs, and of more over InfiniBand.
-void print_predictions(const vggt::MemoryRequest& request, vggt::Rates rates) {
+template <class Request>
+void print_predictions(Request request_of, vggt::Rates rates) {
   constexpr double kInfiniBand = 50e9;  // bytes a second and GPU
   std::printf("  predicted:");
   for (const int64_t ranks : {1, 2, 4, 8, 16, 64}) {
+    const vggt::MemoryRequest request = request_of(ranks);
     if (ranks > request.frames) continue;
-    vggt::MemoryRequest of_ranks = request;
-    of_ranks.ranks = ranks;
-    of_ranks.camera_on_host = ranks > 1;
     if (ranks > 8) rates.exchange = 1 / kInfiniBand;
-    const vggt::MemoryPlan plan = vggt::plan_memory(of_ranks);
+    const vggt::MemoryPlan plan = vggt::plan_memory(request);
     std::printf("  %lld ranks %.3f s %.2f GiB", static_cast<long long>(ranks),
-                vggt::total_seconds(vggt::predict_seconds(of_ranks, plan, rates)),
+                vggt::total_seconds(vggt::predict_seconds(request, plan, rates)),
                 static_cast<double>(plan.peak_bytes()) / (1 << 30));
   }
   std::printf("\n");
@@ -155,58 +154,68 @@ int main(int argc, char** argv) {
   options.device = device;
   options.precision = precisions.at(argv[1]);
   options.heads = {.camera = true, .depth = true};
-  options.camera_on_host = group.has_value();
   const std::string size = argv[2];
   const int64_t height = std::stoll(size), width = std::stoll(size.substr(size.find('x') + 1));
   const vggt::Config config;
-  const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
-  std::optional<vggt::Rates> rates;
-  if (speaks) rates = vggt::measure_rates(config, options);
-  const Bench bench{model, device, std::stoi(argv[3]), compare};
-  for (int i = 4; i < argc; ++i) {
-    const int64_t frames = std::stoll(argv[i]);
+  const int repeats = std::stoi(argv[3]);
+  const std::vector<std::string> counts(argv + 4, argv + argc);
+  vggt::RunOptions run;
+  if (merge) run.merge = vggt::MergeOptions{};
+  const auto images_of = [&](const std::string& frames) {
     at::manual_seed(1);
-    const at::Tensor images = at::randint(256, {frames, 3, height, width}, at::kByte);
-    vggt::RunOptions run;
-    if (merge) run.merge = vggt::MergeOptions{};
+    return at::randint(256, {std::stoll(frames), 3, height, width}, at::kByte);
+  };
+  const auto request_of = [&](const std::string& frames, int64_t ranks) {
     vggt::MemoryRequest request = vggt::memory_request(config, options);
-    request.frames = frames;
+    request.frames = std::stoll(frames);
     request.height = height;
     request.width = width;
     request.merge = run.merge;
-    const auto predicted = [&](int64_t ranks) {
-      vggt::MemoryRequest of_ranks = request;
-      of_ranks.ranks = ranks;
-      of_ranks.camera_on_host = options.camera_on_host;
-      return static_cast<double>(vggt::plan_memory(of_ranks).peak_bytes()) / (1 << 30);
-    };
-    Side one;
-    if (speaks) {
-      one = measure(bench, images, run);
-      std::printf("%lld frames %s, %s%s\n", static_cast<long long>(frames), argv[2], argv[1],
-                  merge ? ", merged" : "");
+    request.ranks = ranks;
+    request.weights_on_host = ranks > 1;
+    return request;
+  };
+  const auto predicted_gib = [&](const std::string& frames, int64_t ranks) {
+    return static_cast<double>(vggt::plan_memory(request_of(frames, ranks)).peak_bytes()) / (1 << 30);
+  };
+
+  // One rank first, as it runs alone, with its weights on the device.
+  std::map<std::string, Side> alone;
+  if (speaks) {
+    const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
+    const vggt::Rates rates = vggt::measure_rates(config, options);
+    for (const std::string& frames : counts) {
+      const at::Tensor images = images_of(frames);
+      const Side& one = alone[frames] = measure({model, device, repeats, compare}, images, run);
+      std::printf("%s frames %s, %s%s\n", frames.c_str(), argv[2], argv[1], merge ? ", merged" : "");
       print("1 rank", one, one.peak_gib);
-      print_predictions(request, *rates);
-      std::printf("           predicted %.2f GiB\n", predicted(1));
+      print_predictions([&](int64_t ranks) { return request_of(frames, ranks); }, rates);
+      std::printf("           predicted %.2f GiB\n", predicted_gib(frames, 1));
       if (compare)
-        print_difference("another tiling",
-                         measure({model, device, 0, true}, images, other_tiling(run, request)).results,
-                         one.results);
+        print_difference(
+            "another tiling",
+            measure({model, device, 0, true}, images, other_tiling(run, request_of(frames, 1))).results,
+            one.results);
+      std::fflush(stdout);
     }
-    if (group) {
-      c10::cuda::CUDACachingAllocator::emptyCache();
-      run.group = &*group;
-      const Side several = measure(bench, images, run);
-      double peak = 0;
-      for (const std::string& text : group->texts(std::to_string(several.peak_gib)))
-        peak = std::max(peak, std::stod(text));
-      if (speaks) {
-        print((std::to_string(group->ranks()) + " ranks").c_str(), several, peak);
-        std::printf("           predicted %.2f GiB; speed-up %.3f, peak %.3f of one rank's\n",
-                    predicted(group->ranks()), median(one) / median(several), peak / one.peak_gib);
-        if (compare) print_difference("several ranks", several.results, one.results);
-      }
-    }
+  }
+  if (!group) return 0;
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  options.weights_on_host = true;
+  const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
+  run.group = &*group;
+  for (const std::string& frames : counts) {
+    const Side several = measure({model, device, repeats, compare}, images_of(frames), run);
+    double peak = 0;
+    for (const std::string& text : group->texts(std::to_string(several.peak_gib)))
+      peak = std::max(peak, std::stod(text));
+    if (!speaks) continue;
+    const Side& one = alone.at(frames);
+    std::printf("%s frames\n", frames.c_str());
+    print((std::to_string(group->ranks()) + " ranks").c_str(), several, peak);
+    std::printf("           predicted %.2f GiB; speed-up %.3f, peak %.3f of one rank's\n",
+                predicted_gib(frames, group->ranks()), median(one) / median(several), peak / one.peak_gib);
+    if (compare) print_difference("several ranks", several.results, one.results);
     std::fflush(stdout);
   }
   return 0;
