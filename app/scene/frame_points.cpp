@@ -26,14 +26,29 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
     return;
   }
   read_depth(frame);
-  for (int y = 0; y < height_; ++y) {
-    for (int x = 0; x < width_; ++x) {
+  const FrameView& view = frame.view;
+  const bool judges_color = options_.mask_black || options_.mask_white,
+             judges_edges = options_.depth_edge > 0;
+  const auto drop = [&](Drop reason, int64_t pixels = 1) {
+    dropped_[static_cast<std::size_t>(reason)] += pixels;
+  };
+  const int64_t shown =
+      std::max<int64_t>(0, view.end_x - view.begin_x) * std::max<int64_t>(0, view.end_y - view.begin_y);
+  drop(Drop::padding, static_cast<int64_t>(width_) * height_ - shown);
+  for (int y = view.begin_y; y < view.end_y; ++y) {
+    for (int x = view.begin_x; x < view.end_x; ++x) {
       const auto pixel =
           static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
-      std::optional<Drop> drop = judge(frame, x, y);
-      if (!drop && frame.confidence[pixel] < conf_threshold_) continue;
-      if (!drop && !frame.confirmed.empty() && frame.confirmed[pixel] == 0) continue;
-      if (!drop) {
+      if (!frame.used.empty() && frame.used[pixel] == 0) {
+        drop(Drop::mask);
+      } else if (!std::isfinite(depth_[pixel]) || !std::isfinite(frame.confidence[pixel])) {
+        drop(Drop::not_finite);
+      } else if (judges_color && is_background(frame, pixel)) {
+        drop(Drop::color);
+      } else if (judges_edges && is_edge(x, y)) {
+        drop(Drop::depth_edge);
+      } else if (frame.confidence[pixel] >= conf_threshold_ &&
+                 (frame.confirmed.empty() || frame.confirmed[pixel] != 0)) {
         const Eigen::Vector3f point =
             frame.points.empty()
                 ? unproject(x, y, frame.depth[pixel])
@@ -42,10 +57,9 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
           points_.push_back(point);
           pixels_.push_back(static_cast<int>(pixel));
         } else {  // a finite double may become an infinite float, and floats are written
-          drop = Drop::not_finite;
+          drop(Drop::not_finite);
         }
       }
-      if (drop) ++dropped_[static_cast<std::size_t>(*drop)];
     }
   }
   if (with_normals) make_normals(frame);
@@ -91,18 +105,6 @@ void FramePoints::read_depth(const FrameMaps& frame) {
     const Eigen::Map<const Eigen::Vector3f> point(&frame.points[3 * i]);
     depth_[i] = axis_.head<3>().dot(point.cast<double>()) + axis_[3];
   }
-}
-
-std::optional<Drop> FramePoints::judge(const FrameMaps& frame, int x, int y) const {
-  const FrameView& view = frame.view;
-  if (x < view.begin_x || x >= view.end_x || y < view.begin_y || y >= view.end_y) return Drop::padding;
-  const auto pixel =
-      static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
-  if (!frame.used.empty() && frame.used[pixel] == 0) return Drop::mask;
-  if (!std::isfinite(depth_[pixel]) || !std::isfinite(frame.confidence[pixel])) return Drop::not_finite;
-  if ((options_.mask_black || options_.mask_white) && is_background(frame, pixel)) return Drop::color;
-  if (options_.depth_edge > 0 && is_edge(x, y)) return Drop::depth_edge;
-  return std::nullopt;
 }
 
 bool FramePoints::is_background(const FrameMaps& frame, std::size_t pixel) const {

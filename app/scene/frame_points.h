@@ -57,7 +57,6 @@ class FramePoints {
 
  private:
   void read_depth(const FrameMaps& frame);
-  std::optional<Drop> judge(const FrameMaps& frame, int x, int y) const;
   bool is_background(const FrameMaps& frame, std::size_t pixel) const;
   bool is_edge(int x, int y) const;
   Eigen::Vector3f unproject(int x, int y, double depth) const;

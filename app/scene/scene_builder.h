@@ -76,6 +76,7 @@ class SceneBuilder {
   /// finish().
   std::span<const int64_t> first_points() const { return first_points_; }
   bool has_normals() const { return options_.normals; }
+  const FrameWork& work() const { return work_; }
   /// After finish(): makes the points again, with normals where the options say so. take(frame, points) gets
   /// each frame's, in their order (row, column), on several threads at once and frames in any order.
   void for_each_frame_points(const std::function<void(int frame, const PointCloud& points)>& take) const;

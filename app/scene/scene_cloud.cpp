@@ -1,7 +1,9 @@
 #include "app/scene/scene_cloud.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "app/scene/for_each_frame.h"
 #include "io/scene/ply.h"
 
 namespace vggt {
@@ -17,11 +19,13 @@ SceneCloud::SceneCloud(const SceneBuilder& builder, const CloudFilters& filters,
   const std::span<const int64_t> first = builder.first_points();
   first_chosen_.assign(first.begin(), first.end());
   if (thinned_ || !choice_.all()) {
-    int64_t chosen = 0;
-    for (std::size_t frame = 0; frame + 1 < first.size(); ++frame) {
-      for (int64_t i = first[frame]; i < first[frame + 1]; ++i) chosen += is_chosen(i);
-      first_chosen_[frame + 1] = chosen;
-    }
+    for_each_frame(builder.work(), static_cast<int>(first.size()) - 1, [&](int frame, int) {
+      const auto f = static_cast<std::size_t>(frame);
+      int64_t chosen = 0;
+      for (int64_t i = first[f]; i < first[f + 1]; ++i) chosen += is_chosen(i);
+      first_chosen_[f + 1] = chosen;
+    });
+    std::partial_sum(first_chosen_.begin(), first_chosen_.end(), first_chosen_.begin());
   }
   size_ = first_chosen_.back();
   if (thinned_) scene.filters.push_back({"thinned", scene.points, size_});

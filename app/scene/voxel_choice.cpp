@@ -5,11 +5,15 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <unordered_set>
 
+#include "app/scene/for_each_frame.h"
 #include "app/scene/mixed.h"
 #include "app/scene/rank_search.h"
 
@@ -55,36 +59,48 @@ class CubeCounts {
   void count(const SceneBuilder& builder, PlaceAt&& place) {
     builder.for_each_frame_positions(
         [&](int, std::span<const Eigen::Vector3f> points, std::span<const float>) {
-          std::vector<std::unordered_set<uint64_t>> own(std::min(first_above() + 1, found_.size()));
+          std::vector<std::vector<uint64_t>> own(std::min(first_above() + 1, found_.size()));
           for (const Eigen::Vector3f& point : points) {
             auto places = place(point);
             for (std::size_t i = 0; i < own.size(); ++i) {
               const uint64_t cube = number_of_cube(places(i));
-              if ((cube & (rate_ - 1)) == 0) own[i].insert(cube);
+              if ((cube & (rate_ - 1)) == 0 && (own[i].empty() || own[i].back() != cube))
+                own[i].push_back(cube);
             }
           }
-          const std::lock_guard lock(mutex_);
-          for (std::size_t i = 0; i < own.size(); ++i) found_[i].merge(own[i]);
+          for (std::size_t i = 0; i < own.size(); ++i) found_[i].add(own[i]);
         });
   }
 
   /// The first side with more cubes than `most`; the number of sides if there is none.
   std::size_t first_above() const {
-    const std::lock_guard lock(mutex_);
     const auto above =
-        std::ranges::find_if(found_, [&](const auto& cubes) { return cubes.size() * rate_ > most_; });
+        std::ranges::find_if(found_, [&](const Side& side) { return side.size * rate_ > most_; });
     return static_cast<std::size_t>(above - found_.begin());
   }
   /// The logarithm of the number of cubes.
   double log_cubes(std::size_t i) const {
-    return std::log(static_cast<double>(std::max<uint64_t>(1, found_[i].size() * rate_)));
+    return std::log(static_cast<double>(std::max<uint64_t>(1, found_[i].size * rate_)));
   }
 
  private:
+  struct Side {
+    std::mutex mutex;
+    std::unordered_set<uint64_t> cubes;
+    std::atomic<std::size_t> size = 0;
+
+    void add(std::vector<uint64_t>& some) {
+      std::ranges::sort(some);
+      const auto repeated = std::ranges::unique(some);
+      const std::lock_guard lock(mutex);
+      cubes.insert(some.begin(), repeated.begin());
+      size = cubes.size();
+    }
+  };
+
   std::size_t most_;
   uint64_t rate_ = 1;  // of so many cubes one is counted
-  mutable std::mutex mutex_;
-  std::vector<std::unordered_set<uint64_t>> found_;
+  std::vector<Side> found_;
 };
 
 /// Where a line through two counts reaches `aim` (a logarithm), as a share of the way from the first.
@@ -137,44 +153,75 @@ class CubeTable {
  public:
   explicit CubeTable(int64_t most)
       : most_(most),
-        cells_(std::bit_ceil(static_cast<std::size_t>(most) + static_cast<std::size_t>(most) / 2)) {}
-
-  /// Returns false where there are more cubes than `most`.
-  bool add(uint64_t cube, float confidence, int64_t index) {
-    const std::size_t last = cells_.size() - 1;
-    for (std::size_t at = cube & last;; at = (at + 1) & last) {
-      uint64_t there = cells_[at].cube.load(std::memory_order_relaxed);
-      if (there == 0 && cells_[at].cube.compare_exchange_strong(there, cube)) {
-        if (++used_ > most_) return false;
-        there = cube;
-      }
-      if (there == cube) {
-        raise(cells_[at].best, rank_of(confidence, index));
-        return true;
-      }
-    }
+        size_(std::bit_ceil(static_cast<std::size_t>(most) + static_cast<std::size_t>(most) / 2)),
+        cells_(static_cast<Cell*>(std::calloc(size_, sizeof(Cell))),
+               std::free) {  // pages come as they are used
+    if (!cells_) throw std::bad_alloc();
   }
 
-  template <class Take>
-  void each_point(Take&& take) const {
-    for (const Cell& cell : cells_) {
-      if (cell.cube != 0) take(static_cast<int64_t>(kIndexMask - (cell.best & kIndexMask)));
+  /// Adds the points from index `first` on. Returns false where there are more cubes than `most`.
+  bool add(std::span<const Eigen::Vector3f> points, std::span<const float> confidence, int64_t first,
+           double side) {
+    constexpr std::size_t kAhead = 32;  // cells on their way from memory
+    std::array<uint64_t, kAhead> cubes;
+    for (std::size_t begin = 0; begin < points.size(); begin += kAhead) {
+      const std::size_t count = std::min(kAhead, points.size() - begin);
+      for (std::size_t i = 0; i < count; ++i) {
+        cubes[i] = cube_of(points[begin + i], side);
+        __builtin_prefetch(&cells_[cubes[i] & (size_ - 1)], 1);
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        const uint64_t rank = rank_of(confidence[begin + i], first + static_cast<int64_t>(begin + i));
+        if (!add(cubes[i], rank)) return false;
+      }
     }
+    return true;
+  }
+
+  /// A bit for each of `points` points, set for those of the table.
+  std::vector<uint64_t> chosen(int64_t points, const FrameWork& work) const {
+    constexpr int kParts = 256;
+    std::vector<uint64_t> bits(static_cast<std::size_t>(points + 63) / 64);
+    for_each_frame(work, kParts, [&](int part, int) {
+      const std::size_t begin = size_ * static_cast<std::size_t>(part) / kParts,
+                        end = size_ * static_cast<std::size_t>(part + 1) / kParts;
+      for (std::size_t at = begin; at < end; ++at) {
+        if (cells_[at].cube == 0) continue;
+        const uint64_t index = kIndexMask - (cells_[at].best & kIndexMask);
+        std::atomic_ref(bits[index / 64]).fetch_or(uint64_t{1} << index % 64, std::memory_order_relaxed);
+      }
+    });
+    return bits;
   }
 
  private:
   struct Cell {
-    std::atomic<uint64_t> cube = 0, best = 0;
+    uint64_t cube, best;
   };
   static constexpr int kIndexBits = 40;
   static constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
+
+  bool add(uint64_t cube, uint64_t rank) {
+    for (std::size_t at = cube & (size_ - 1);; at = (at + 1) & (size_ - 1)) {
+      const std::atomic_ref owner(cells_[at].cube);
+      uint64_t there = owner.load(std::memory_order_relaxed);
+      if (there == 0 && owner.compare_exchange_strong(there, cube)) {
+        if (++used_ > most_) return false;
+        there = cube;
+      }
+      if (there == cube) {
+        raise(std::atomic_ref(cells_[at].best), rank);
+        return true;
+      }
+    }
+  }
 
   /// Greater for a more confident point, and for the first of those whose first 24 bits are equal.
   static uint64_t rank_of(float confidence, int64_t index) {
     const uint64_t sure = ordered_key(confidence) >> 8;
     return sure << kIndexBits | (kIndexMask - static_cast<uint64_t>(index));
   }
-  static void raise(std::atomic<uint64_t>& best, uint64_t rank) {
+  static void raise(const std::atomic_ref<uint64_t>& best, uint64_t rank) {
     uint64_t old = best.load(std::memory_order_relaxed);
     while (old < rank && !best.compare_exchange_weak(old, rank)) {
     }
@@ -182,25 +229,21 @@ class CubeTable {
 
   int64_t most_;
   std::atomic<int64_t> used_ = 0;
-  std::vector<Cell> cells_;
+  std::size_t size_;  // a power of two
+  std::unique_ptr<Cell[], decltype(&std::free)> cells_;
 };
 
 /// The chosen points; nothing where there are more cubes than `most`.
-std::optional<std::vector<bool>> choose(const SceneBuilder& builder, double side, int64_t most) {
+std::optional<std::vector<uint64_t>> choose(const SceneBuilder& builder, double side, int64_t most) {
   CubeTable table(most);
   std::atomic<bool> fits = true;
   builder.for_each_frame_positions(
       [&](int frame, std::span<const Eigen::Vector3f> points, std::span<const float> confidence) {
         const int64_t first = builder.first_points()[static_cast<std::size_t>(frame)];
-        for (std::size_t i = 0; fits && i < points.size(); ++i) {
-          if (!table.add(cube_of(points[i], side), confidence[i], first + static_cast<int64_t>(i)))
-            fits = false;
-        }
+        if (fits && !table.add(points, confidence, first, side)) fits = false;
       });
   if (!fits) return std::nullopt;
-  std::vector<bool> kept(static_cast<std::size_t>(builder.first_points().back()));
-  table.each_point([&](int64_t index) { kept[static_cast<std::size_t>(index)] = true; });
-  return kept;
+  return table.chosen(builder.first_points().back(), builder.work());
 }
 
 }  // namespace

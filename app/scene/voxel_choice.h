@@ -16,12 +16,12 @@ class VoxelChoice {
   /// throws.
   VoxelChoice(const SceneBuilder& builder, const BuiltScene& scene, int64_t most);
 
-  bool operator()(int64_t index) const { return kept_[static_cast<std::size_t>(index)]; }
+  bool operator()(int64_t index) const { return kept_[static_cast<std::size_t>(index / 64)] >> index % 64 & 1; }
   /// The side of the cubes, world units.
   double side() const { return side_; }
 
  private:
-  std::vector<bool> kept_;
+  std::vector<uint64_t> kept_;  // a bit for each point
   double side_ = 0;
 };
 
