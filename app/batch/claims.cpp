@@ -31,7 +31,8 @@ FileTime time_of(const struct stat& status) {
 /// A claim's file, opened: on NFS opening asks the server, where looking alone may tell what is a minute old.
 class ClaimFile {
  public:
-  explicit ClaimFile(const fs::path& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {
+  explicit ClaimFile(const fs::path& path)  // a pipe of this name must not hold anybody up
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
     struct stat status {};
     if (file_ < 0 || ::fstat(file_, &status) != 0) {
       error_ = errno;

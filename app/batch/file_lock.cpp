@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,10 @@ FileLock::FileLock(const std::filesystem::path& path)
     : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (file_ < 0)
     throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
+  struct stat status {};
+  if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
+  ::close(file_);
+  throw std::system_error(EINVAL, std::generic_category(), path.string() + ": is no file");
 }
 
 FileLock::~FileLock() {

@@ -9,7 +9,12 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "app/batch/whole_number.h"
 
 namespace vggt {
 namespace {
@@ -34,7 +39,15 @@ std::string now_text() {
 
 template <class Value>
 void take(const Json& json, const char* key, Value& value) {
-  if (const auto found = json.find(key); found != json.end()) value = found->get<Value>();
+  const auto found = json.find(key);
+  if (found == json.end()) return;
+  if constexpr (std::is_integral_v<Value>) {
+    const int64_t number = whole_number(*found);
+    if (!std::in_range<Value>(number)) throw std::out_of_range(key);
+    value = static_cast<Value>(number);
+  } else {
+    value = found->get<Value>();
+  }
 }
 
 Json outcome_json(const SceneRecord& record) {
@@ -67,7 +80,7 @@ void take_outcome(const Json& json, SceneRecord& record) {
   take(json, "error", record.error);
   take(json, "exit_code", record.exit_code);
   for (const Json& file : json.value("files", Json::array()))
-    record.files.push_back({file.at("path").get<std::string>(), file.at("bytes").get<int64_t>()});
+    record.files.push_back({file.at("path").get<std::string>(), whole_number(file.at("bytes"))});
 }
 
 /// Writes all of it, or takes back what was written.
@@ -138,15 +151,17 @@ std::optional<SceneRecord> from_line(const std::string& line) try {
   return record;
 } catch (const Json::exception&) {
   return std::nullopt;
+} catch (const std::out_of_range&) {
+  return std::nullopt;
 }
 
 const SceneRecords& ManifestReader::read() {
+  const fs::file_status status = fs::status(path_);
+  if (!fs::exists(status)) return records_;
+  if (!fs::is_regular_file(status))
+    throw std::system_error(EINVAL, std::generic_category(), path_.string() + ": is no file");
   std::ifstream file(path_, std::ios::binary);
-  if (!file) {
-    if (fs::exists(path_))
-      throw std::system_error(EACCES, std::generic_category(), path_.string() + ": cannot be read");
-    return records_;
-  }
+  if (!file) throw std::system_error(EACCES, std::generic_category(), path_.string() + ": cannot be read");
   file.seekg(static_cast<std::streamoff>(offset_));
   // What lies behind the last end of line is read again: it may be half a line, or be taken back.
   for (std::string line; std::getline(file, line) && !file.eof();) {

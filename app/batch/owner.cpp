@@ -7,6 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
+#include <stdexcept>
+
+#include "app/batch/whole_number.h"
 
 namespace vggt {
 namespace {
@@ -82,9 +85,11 @@ std::string to_text(const Owner& owner) {
 std::optional<Owner> owner_of(const std::string& text) try {
   const Json json = Json::parse(text);
   return Owner{json.at("host").get<std::string>(), json.at("machine").get<std::string>(),
-               json.at("pid").get<int64_t>(), json.at("start").get<uint64_t>(),
+               whole_number(json.at("pid")), static_cast<uint64_t>(whole_number(json.at("start"))),
                json.at("token").get<std::string>()};
 } catch (const Json::exception&) {
+  return std::nullopt;
+} catch (const std::out_of_range&) {
   return std::nullopt;
 }
 

@@ -63,9 +63,9 @@ bool holds_images(const fs::path& folder) {
 
 bool is_video(const fs::path& file) {
   try {
-    return kind_of_source(file) == SourceKind::video;
+    return fs::is_regular_file(file) && kind_of_source(file) == SourceKind::video;
   } catch (const std::exception&) {
-    return false;  // a socket, or a file that cannot be read
+    return false;  // a file that cannot be looked at
   }
 }
 

@@ -35,6 +35,9 @@ void check_batch_options(const Options& options) {
   std::error_code ignored;
   if (fs::exists(options.out, ignored) && !fs::is_directory(options.out, ignored))
     throw std::invalid_argument("out: " + options.out + " is no folder, which the results of a batch need");
+  if (options.open && !options.report)
+    throw std::invalid_argument(
+        "open: a batch has nothing to open but the page of its scenes, which needs --report");
   check_inside("picture", options.picture);
   check_inside("save-predictions", options.save_predictions);
 }

@@ -11,7 +11,9 @@
 #include "app/batch/batch_index.h"
 #include "app/batch/batch_run.h"
 #include "app/batch/batch_table.h"
+#include "app/batch/file_lock.h"
 #include "app/batch/scene_options.h"
+#include "app/cli/first_contact.h"
 #include "app/cli/process.h"
 #include "io/frames/frame_sources.h"
 
@@ -86,8 +88,11 @@ void check_result(const std::vector<SceneRow>& rows, const BatchResult& result) 
                               (failed > kNamed ? ", ..." : "") + "; --retry-failed does them again");
 }
 
-/// Of all scenes, as other processes of the batch see them now.
+/// Of all scenes, as other processes of the batch see them now. They take turns, so that the last one to
+/// write is the last one to look.
 void write_index(const BatchPlan& plan) {
+  FileLock lock(plan.results / ".index.lock");
+  const FileLock::Turn turn(lock);
   ManifestReader manifest(plan.manifest());
   write_batch_index(plan.results, scene_rows(names_of(plan.scenes), manifest.read(), plan.claims()));
 }
@@ -110,7 +115,9 @@ void run_batch_command(const BatchCommand& command, Console& console) {
   for (const std::string& line : table_lines(rows)) console.result(line);
   if (command.options.report && !result.failure) {
     write_index(plan);
-    console.result((plan.results / "index.html").string() + ": the scenes' pages");
+    const std::filesystem::path index = plan.results / "index.html";
+    const bool opened = command.options.open && open_in_viewer(index);
+    console.result(opened ? index.string() + ": opened" : viewing_text(index));
   }
   check_result(rows, result);
 }

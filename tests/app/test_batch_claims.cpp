@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "app/batch/claims.h"
+#include "app/batch/manifest.h"
 
 namespace vggt {
 namespace {
@@ -134,6 +135,22 @@ TEST_F(BatchClaims, AFileWithoutOwnerGoesByItsAge) {
   EXPECT_FALSE(claims.take("s"));
   fs::last_write_time(folder() / "s", fs::file_time_type::clock::now() - milliseconds(20'000));
   EXPECT_TRUE(claims.take("s"));
+}
+
+// Nobody waits for the other end of a pipe.
+TEST_F(BatchClaims, APipeIsNoClaimAndNoManifest) {
+  fs::create_directories(folder());
+  ASSERT_EQ(::mkfifo((folder() / "s").c_str(), 0600), 0);
+  {
+    FileLock of_lock(lock());
+    Claims claims(folder(), of_lock, {milliseconds(50), milliseconds(0)});
+    EXPECT_FALSE(claims.holder("s"));
+    EXPECT_TRUE(claims.take("s"));
+  }
+  fs::remove(lock());
+  ASSERT_EQ(::mkfifo(lock().c_str(), 0600), 0);
+  EXPECT_THROW(FileLock{lock()}, std::system_error);
+  EXPECT_THROW(ManifestReader(lock()).read(), std::system_error);
 }
 
 TEST_F(BatchClaims, AnOwnerNoticesThatItStoodStillForTooLong) {

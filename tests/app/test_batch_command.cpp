@@ -14,7 +14,7 @@ TEST_F(BatchTest, EachSceneIsWhatARunOfItsOwnGives) {
   fs::create_directory(dir_ / "scenes/notes");
   const Outcome outcome = batch("--picture view.png --export colmap");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("1 sub-folders hold no images: notes"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("a sub-folder holds no images: notes"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("[2/2] b c: 3 frames, "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find("2 scenes: 2 done"), std::string::npos) << outcome.out;
   for (const std::string name : {"a", "b c"}) {
@@ -184,6 +184,7 @@ TEST_F(BatchTest, WhatIsWrongWithTheBatchIsSaidBeforeAnyWork) {
   expect_refusal(batch("--jobs 0"), "--jobs");
   expect_refusal(batch("--picture /tmp/view.png"), "without folders");
   expect_refusal(batch("--align none.txt"), "none.txt");
+  expect_refusal(batch("--open"), "--report");
   expect_refusal(batch("--job 2"), "did you mean '--jobs'");
   expect_refusal(run("batch --scenes scenes --out results --weights none.ts"), "none.ts");
   expect_refusal(run("batch --scenes scenes --out results --device all,cpu"), "device");

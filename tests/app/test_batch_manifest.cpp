@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <system_error>
 
 #include "app/batch/manifest.h"
+#include "tests/fuzz/check_batch.h"
 
 namespace vggt {
 namespace {
@@ -81,11 +83,45 @@ TEST_F(BatchManifest, WhatIsNoRecordIsPassedOver) {
         "{\"scene\":7,\"state\":\"done\"}", "{\"scene\":\"\",\"state\":\"done\"}",
         "{\"scene\":\"a\",\"state\":\"done\",\"seconds\":\"x\"}",
         "{\"scene\":\"a\",\"state\":\"done\",\"fingerprint\":7}",
-        "{\"scene\":\"a\",\"state\":\"done\",\"files\":[7]}"}) {
+        "{\"scene\":\"a\",\"state\":\"done\",\"files\":[7]}",
+        "{\"scene\":\"a\",\"state\":\"done\",\"points\":1e300}",
+        "{\"scene\":\"a\",\"state\":\"done\",\"exit_code\":4294967296}",
+        "{\"scene\":\"a\",\"state\":\"done\",\"files\":[{\"path\":\"x\",\"bytes\":0.5}]}"}) {
     EXPECT_FALSE(from_line(line)) << line;
   }
   // Keys of later programs are no harm.
   EXPECT_TRUE(from_line("{\"scene\":\"a\",\"state\":\"done\",\"later\":[1]}"));
+}
+
+// Lines, owners and names that somebody has damaged are refused, or are read as what they now say.
+TEST_F(BatchManifest, WhatIsDamagedIsRefusedOrReadAsItIs) {
+  SceneRecord record = done("küche 7");
+  record.warnings = {"a \"quoted\" one", "\x1b["};
+  std::mt19937 random(18);
+  for (const std::string& whole :
+       {to_line(record), to_text(this_process()), std::string("a\xc3\xa9/\xf0\x9f\x8f\xa0.mp4")}) {
+    check_batch(whole);
+    for (int i = 0; i < 4000; ++i) {
+      std::string text = whole;
+      for (int changes = 1 + static_cast<int>(random() % 4); changes > 0 && !text.empty(); --changes) {
+        const std::size_t at = random() % text.size();
+        switch (random() % 4) {
+          case 0:
+            text[at] = static_cast<char>(random());
+            break;
+          case 1:
+            text.erase(at, random() % 9);
+            break;
+          case 2:
+            text.insert(at, std::string(1 + random() % 40, "9{[\":,e.-"[random() % 9]));
+            break;
+          default:
+            text.insert(at, text.substr(random() % text.size(), random() % 30));
+        }
+      }
+      check_batch(text);
+    }
+  }
 }
 
 // A process may be killed at any byte of a line.

@@ -1,6 +1,7 @@
 // The pure parts of a batch: which scenes a folder or a list means, how they are called, whose share they
 // are, what a scene's sum depends on, and when it is done again.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -51,6 +52,7 @@ TEST_F(BatchScenes, OfAFolder) {
   touch("root/empty/readme.md");
   touch("root/.hidden/1.jpg");
   touch("root/results/old/scene.png");
+  ASSERT_EQ(::mkfifo((dir_ / "root/pipe.mp4").c_str(), 0600), 0);
   const SceneList list = find_scenes(dir_ / "root", dir_ / "root/results");
   std::vector<std::string> names;
   for (const BatchScene& scene : list.scenes) names.push_back(scene.name);

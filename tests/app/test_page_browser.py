@@ -93,6 +93,14 @@ class Browser:
         self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
         self.mouse("mouseReleased", x, y, button="left", clickCount=1)
 
+    def touch(self, *places):
+        """Fingers that go from place to place: each is a list of the fingers' (x, y)."""
+        for i, fingers in enumerate(places):
+            points = [dict(x=x, y=y, id=k) for k, (x, y) in enumerate(fingers)]
+            self.call("Input.dispatchTouchEvent", type="touchMove" if i else "touchStart", touchPoints=points)
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.value("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(1))))")
+
     def picture(self, **more):
         from PIL import Image
         data = self.call("Page.captureScreenshot", format="png", **more)["data"]
@@ -159,6 +167,7 @@ def check_scene(browser, page, shots):
     time.sleep(.3)
     browser.value("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(1))))")
     assert place() != before
+    check_touch(browser, area)
     browser.value("choose(3)")
     browser.picture(captureBeyondViewport=True, clip=dict(x=0, y=0, width=1280, height=2400, scale=1)).save(shots / "whole.png")
     # Hostile names are text.
@@ -183,6 +192,46 @@ def check_scene(browser, page, shots):
         light = browser.value("getComputedStyle(document.body).backgroundColor")
         assert (light == "rgb(244, 245, 247)") == (scheme == "light"), light
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def check_touch(browser, area):
+    """One finger turns, two that part come nearer, two that go together move the view, a tap selects a camera."""
+    def apart(a, b):
+        return sum((p - q) ** 2 for p, q in zip(a, b, strict=True)) ** .5
+
+    def cameras():
+        return [browser.value(f"view.where({i})") for i in (0, 3)]
+
+    def reset():
+        browser.value("view.reset()")
+        time.sleep(.7)
+        return cameras()
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=5)
+    x, y = area[0] + area[2] / 2, area[1] + area[3] * .8
+    first = reset()
+    browser.touch([(x, y)], [(x + 30, y)], [(x + 60, y - 20)])
+    turned = cameras()
+    assert apart(turned[0][:2], first[0][:2]) > 5, "one finger turns"
+    assert abs(apart(turned[0][:2], turned[1][:2]) - apart(first[0][:2], first[1][:2])) > .5, "which is no mere shift"
+    first = reset()
+    browser.touch([(x - 40, y), (x + 40, y)], [(x - 60, y), (x + 60, y)], [(x - 80, y), (x + 80, y)])
+    near = cameras()
+    assert apart(near[0][:2], near[1][:2]) > 1.3 * apart(first[0][:2], first[1][:2]) and near[0][2] < first[0][2], (near, first)
+    browser.touch([(x - 80, y), (x + 80, y)], [(x - 60, y), (x + 60, y)], [(x - 40, y), (x + 40, y)])
+    assert apart(cameras()[0], first[0]) < .02 * apart(first[0], (0, 0, 0)), "back, as the fingers are"
+    first = reset()
+    browser.touch([(x - 40, y), (x + 40, y)], [(x - 20, y - 15), (x + 60, y - 15)], [(x, y - 30), (x + 80, y - 30)])
+    for before, after in zip(first, cameras(), strict=True):
+        assert after[0] > before[0] + 10 and after[1] < before[1] - 8, (before, after)
+    reset()
+    assert browser.value("document.body.dataset.chosen") == "-1", "no gesture selects a camera"
+    tx, ty, _ = cameras()[1]
+    browser.touch([(area[0] + tx, area[1] + ty)])
+    chosen = int(browser.value("document.body.dataset.chosen"))
+    assert abs(chosen - 3) <= 1, chosen
+    assert browser.value("scrollY") == 0, "nothing scrolled"
+    browser.value("choose(-1)")
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
 def check_without_webgl(browser, page, shots):
