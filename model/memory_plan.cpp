@@ -64,7 +64,8 @@ StreamShape stream_shape(const MemoryRequest& r, const Sizes& z) {
 }
 
 Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
-  const int64_t largest_map = 4 * z.H * z.W * (r.config.dpt_features / 2);  // bytes in fp32
+  const int64_t number = r.heads_in_bf16 ? 2 : 4;  // bytes of it in a dense head, in fp64 too
+  const int64_t largest_map = number * z.H * z.W * (r.config.dpt_features / 2);
   const int64_t embed = (r.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / choice.scale / z.P;
   const int64_t dense =
       (r.gpu ? kDenseBytesCuda : kDenseBytesCpu) / choice.scale / std::max<int64_t>(1, 4 * largest_map);

@@ -36,7 +36,19 @@ Sizes::Sizes(const MemoryRequest& r)
       columns(r.width / r.config.patch_size),
       P(r.config.special_tokens() + rows * columns),
       operand(operand_bytes(r.precision)),
-      state(state_bytes(r.precision)) {}
+      state(state_bytes(r.precision)),
+      dense(r.heads_in_bf16 ? 2 : state) {}
+
+namespace {
+
+/// Whether it enters a dense head's products or convolutions; the last one stays in fp32.
+bool is_dense_weight(std::string_view name) {
+  const bool of_head = name.starts_with("depth_head.") || name.starts_with("point_head.") ||
+                       name.starts_with("track_head.feature_extractor.");
+  return of_head && !name.ends_with("output_conv2.2.weight");
+}
+
+}  // namespace
 
 int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view prefix) {
   int64_t bytes = 0;
@@ -44,8 +56,10 @@ int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view pref
     if (!name.starts_with(prefix)) continue;
     const int64_t values =
         std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
-    const bool operand = name.starts_with("aggregator.") && name.ends_with(".weight") && shape.size() > 1;
-    bytes += values * (operand ? z.operand : z.state);
+    const bool matrix = name.ends_with(".weight") && shape.size() > 1;
+    bytes += values * (matrix && name.starts_with("aggregator.") ? z.operand
+                       : matrix && is_dense_weight(name)         ? z.dense
+                                                                 : z.state);
   }
   return bytes;
 }
@@ -59,7 +73,7 @@ int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer) {
   for (size_t level = 0; level < 4; ++level) {
     if (r.config.intermediate_layers[level] < layer) channels += r.config.dpt_out_channels[level];
   }
-  return dense_heads(r) * z.S * z.rows * z.columns * channels * z.state;
+  return dense_heads(r) * z.S * z.rows * z.columns * channels * z.dense;
 }
 
 int64_t pyramid_frame_bytes(const MemoryRequest& r, const Sizes& z) {
@@ -163,14 +177,15 @@ Terms piece_copy(const Sizes& z, const Schedule& s, bool keeps) {
 
 /// One piece of a kept layer on its way to the heads.
 Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  const int64_t tokens = std::min(s.keep_frames, z.S) * z.P * z.state;
-  if (dense_heads(r) == 0) return {{"both halves of a piece", 2 * tokens * z.C}};
+  const int64_t tokens = std::min(s.keep_frames, z.S) * z.P;
+  if (dense_heads(r) == 0) return {{"both halves of a piece", 2 * tokens * z.C * z.state}};
   const int64_t widest =
       *std::max_element(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end());
-  return {{"both halves of a piece", 2 * tokens * z.C},
-          {"their norm", 4 * tokens * z.C},
-          {"their projection", (s.maps == Place::device ? 1 : 3) * tokens * widest},
-          {"its parts", product_part_bytes(r, z.state, std::min(s.keep_frames, z.S) * z.P, 2 * z.C)}};
+  const int64_t norm = z.dense + (r.gpu ? 0 : z.state);  // LibTorch's on a CPU is copied
+  return {{"both halves of a piece", 2 * tokens * z.C * z.state},
+          {"their norm", 2 * tokens * z.C * norm},
+          {"their projection", (s.maps == Place::device ? 1 : 3) * tokens * widest * z.dense},
+          {"its parts", product_part_bytes(r, z.dense, tokens, 2 * z.C)}};
 }
 
 /// What a rank sends, of `parts` of q, k and v and two pieces of frames, while it projects the second one.
@@ -262,7 +277,7 @@ Terms pieces_of_maps(const MemoryRequest& r, const Sizes& z, const Schedule& s) 
   const int64_t channels =
       std::accumulate(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end(), int64_t{0});
   return {{"pieces of its maps",
-           kBuffers * std::max(s.keep_frames, s.dense_frames) * z.rows * z.columns * channels * z.state}};
+           kBuffers * std::max(s.keep_frames, s.dense_frames) * z.rows * z.columns * channels * z.dense}};
 }
 
 /// Weights that come from the host when a stage begins and stay until it ends; streamed blocks are counted
@@ -322,8 +337,7 @@ StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule&
   // Of 2C numbers a frame: the token, its norm, the modulation, sums of them.
   constexpr int64_t kVectors = 11;
   Terms head = {{"vectors of all frames", kVectors * z.all * 2 * z.C * z.state}};
-  if (r.weights_on_host)
-    head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
+  if (r.weights_on_host) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
   head = joined(head, block_terms(r, z.all, 2 * z.C, z.state, true));
   return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};
 }
@@ -331,27 +345,25 @@ StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule&
 /// What a dense head holds for a chunk of frames. outputs: its channels; 0 for the tracker's feature
 /// extractor, whose maps are smaller than the frames.
 Terms dense_terms(const MemoryRequest& r, const Sizes& z, int64_t frames, int64_t features, int64_t outputs) {
-  const int64_t patches = z.rows * z.columns, a = frames * z.state;
-  const int64_t deepest = ((z.rows + 1) / 2) * ((z.columns + 1) / 2);
+  const int64_t patches = z.rows * z.columns, a = frames * z.dense;
   const int64_t ratio = outputs > 0 ? 1 : kTrackStride, narrow = outputs > 0 ? features / 2 : features;
-  const int64_t wide = a * 64 * patches * features;                 // the fused map, eight a patch's side
-  const int64_t fused = a * 64 * patches * narrow;                  // after output_conv1
-  const int64_t full = a * (z.H / ratio) * (z.W / ratio) * narrow;  // resized
-  const bool exact = r.gpu && r.precision == Precision::fp32;       // convolutions as products
-  const auto exact_bytes = [&](int64_t x) { return exact ? x + kConvPieceBytes : 0; };  // padded, a piece
-  const MemoryTerm maps{"maps of four levels",
-                        a * (16 + 4 + 1) * patches * features + a * deepest * features};
+  const int64_t wide = a * 64 * patches * features;  // the fused map, eight a patch's side
+  const int64_t fused = a * 64 * patches * narrow;   // after output_conv1
+  const int64_t pixels = frames * (z.H / ratio) * (z.W / ratio), full = pixels * narrow;  // resized, numbers
+  // Convolutions as products: what is padded, and a piece.
+  const bool exact = r.gpu && r.precision == Precision::fp32 && !r.heads_in_bf16;
+  const auto exact_bytes = [&](int64_t x) { return exact ? x + kConvPieceBytes : 0; };
   std::vector<Terms> steps = {
-      {maps, {"fused map", wide}, {"its output", fused}, {"convolution", exact_bytes(wide)}},
-      {maps, {"fused map", fused}, {"resized map", full}}};
+      {{"fused map", wide}, {"its output", fused}, {"convolution", exact_bytes(wide)}},
+      {{"fused map", fused}, {"resized map", full * z.dense}}};
   if (outputs > 0) {
-    steps.push_back({maps,
-                     {"resized map", full},
-                     {"its output", a * kDptLastChannels * z.H * z.W},
-                     {"convolution", exact_bytes(full)}});
+    steps.push_back({{"resized map", full * z.dense},
+                     {"its output", pixels * kDptLastChannels * z.dense},
+                     {"convolution", exact_bytes(full * z.dense)}});
   } else {
-    const int64_t pyramid = full + full / 3;
-    steps.push_back({{"resized map", full}, {"its norm", full}, {"its pyramid", pyramid}});
+    steps.push_back({{"resized map", full * z.dense},
+                     {"its norm", full * z.state},
+                     {"its pyramid", (full + full / 3) * z.state}});
   }
   return largest(steps);
 }

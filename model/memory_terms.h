@@ -18,6 +18,7 @@ struct Sizes {
   int64_t rows, columns;   // of patches in a frame
   int64_t P;               // tokens of a frame
   int64_t operand, state;  // bytes of a number in the blocks' products, and in everything else
+  int64_t dense;           // and in the dense heads' maps
 };
 
 /// Bytes of the weights whose names begin so, in the types that they are used in.

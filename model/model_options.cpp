@@ -17,6 +17,8 @@ namespace {
 }
 
 void check_precision(const ModelOptions& options) {
+  if (options.heads_in_bf16 && options.precision == Precision::fp64)
+    fail("heads in bf16 do not go with precision fp64");
   const bool exact = options.precision == Precision::fp32 || options.precision == Precision::fp64;
   if (options.device.is_cpu()) {
     if (!exact) fail("the CPU runs in fp32; tf32, bf16 and fp16 need a GPU");
@@ -29,7 +31,8 @@ void check_precision(const ModelOptions& options) {
     fail("device " + options.device.str() + ": there are " + std::to_string(count));
   }
   const cudaDeviceProp* properties = at::cuda::getDeviceProperties(numbered(options.device).index());
-  if ((options.precision == Precision::tf32 || options.precision == Precision::bf16) &&
+  if ((options.precision == Precision::tf32 || options.precision == Precision::bf16 ||
+       options.heads_in_bf16) &&
       properties->major < 8) {
     fail(std::string("tf32 and bf16 need compute capability 8.0; this is ") + properties->name);
   }

@@ -40,7 +40,10 @@ struct RunOptions {
 struct ModelOptions {
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
-  Heads heads;                   // which heads to load and run
+  Heads heads;  // which heads to load and run
+  /// What the dense heads and the tracker's feature extractor read, their convolutions and maps are in bf16,
+  /// with sums and the last layer in fp32; else as Precision says. Not beside fp64.
+  bool heads_in_bf16 = false;
   int64_t frames_per_chunk = 0;  // frames of the patch embedder and the dense heads at once; 0: by size
   /// What computes the attention of frame, global, DINOv2 and camera blocks. Any but automatic needs CUDA.
   /// Where this is half, the camera head, which runs in fp32, takes automatic.

@@ -77,6 +77,12 @@ ComputeKind head_kind(Precision precision) {
   return kind;
 }
 
+ComputeKind dense_head_kind(const ModelOptions& options) {
+  ComputeKind kind = head_kind(options.precision);
+  if (options.heads_in_bf16) kind.operand = at::kBFloat16;
+  return kind;
+}
+
 Vggt::Network::Network(Binder& bind, const Config& config_, const ModelOptions& options_)
     : config(config_), options(options_) {
   const Heads& heads = options.heads;
@@ -90,11 +96,14 @@ Vggt::Network::Network(Binder& bind, const Config& config_, const ModelOptions& 
       attention_options(options, exact.operand, 2 * config.embed_dim / config.camera_num_heads);
   if (heads.camera)
     camera_head.emplace(bind, [c = config, of_frames](Binder& b) { return CameraHead(b, c, of_frames); });
-  bind.set_kind(exact);
+  const ComputeKind dense = dense_head_kind(options);
+  bind.set_kind(dense);
   if (heads.depth) depth_head.emplace(bind, [c = config](Binder& b) { return DptHead(b, c, depth_spec(c)); });
   if (heads.points)
     point_head.emplace(bind, [c = config](Binder& b) { return DptHead(b, c, point_spec(c)); });
-  if (heads.tracks) track_head.emplace(bind, [c = config](Binder& b) { return TrackHead(b, c); });
+  bind.set_kind(exact);
+  if (heads.tracks)
+    track_head.emplace(bind, [c = config, dense](Binder& b) { return TrackHead(b, c, dense); });
 }
 
 /// Throws now what the heads would throw after the trunk has run.

@@ -15,6 +15,8 @@ ComputeKind aggregator_kind(Precision precision);
 /// How the heads compute: beside an aggregator in bf16 or fp16 their operands stay in fp32, as in the
 /// reference, and their convolutions are in TF32, which is PyTorch's default.
 ComputeKind head_kind(Precision precision);
+/// How the dense heads and the tracker's feature extractor compute: like the other heads, or in bf16.
+ComputeKind dense_head_kind(const ModelOptions& options);
 
 /// The parts of the network with their weights.
 struct Vggt::Network {

@@ -29,6 +29,7 @@ std::string run_text(const MemoryRequest& request) {
   text << request.frames << " frames of " << request.width << "x" << request.height << ", "
        << at::toString(aggregator_kind(request.precision).operand)
        << (request.precision == Precision::tf32 ? ", tf32" : "")
+       << (request.heads_in_bf16 ? ", heads in bf16" : "")
        << (request.query_points > 0 ? ", with tracks" : "");
   if (const auto& m = request.merge)
     text << ", merged from " << m->start << ": " << m->ratio << " " << m->protect << " " << m->refresh << " "

@@ -13,7 +13,7 @@ namespace vggt {
 /// What a dense head has projected of the layers that it reads, of all frames of a rank.
 class PatchMaps {
  public:
-  /// Of `frames` frames of this size in pixels.
+  /// Of `frames` frames of this size in pixels, on the device of `options`.
   PatchMaps(const DptHead& head, const std::string& name, int64_t frames, int64_t height, int64_t width,
             const Config& config, const Schedule& schedule, const at::TensorOptions& options)
       : head_(head),
@@ -22,7 +22,7 @@ class PatchMaps {
         patches_((height / config.patch_size) * (width / config.patch_size)),
         layers_(config.intermediate_layers),
         schedule_(&schedule),
-        options_(options) {}
+        options_(options.dtype(head.operand_type())) {}
 
   /// tokens [F,P,2C] of a layer that is kept.
   void add(int64_t layer, int64_t first, const at::Tensor& tokens) {

@@ -137,6 +137,7 @@ MemoryRequest memory_request(const Config& config, const ModelOptions& options) 
   request.heads = options.heads;
   request.tensors = expected_tensors(config, options.heads);
   request.precision = options.precision;
+  request.heads_in_bf16 = options.heads_in_bf16;
   request.attention = options.attention;
   request.frames_per_chunk = options.frames_per_chunk;
   request.merge = options.merge;

@@ -1,10 +1,12 @@
 #include "model/heads/dpt_head.h"
 
 #include <cmath>
+#include <utility>
 
 #include "model/heads/axis_embedding.h"
 #include "model/heads/head_constants.h"
 #include "model/layers/linear.h"
+#include "model/layers/row_passes.h"
 
 namespace vggt {
 namespace {
@@ -51,16 +53,13 @@ std::vector<Conv2d> make_layer_rn(Binder& bind, const Config& config, const std:
   return layers;
 }
 
-std::vector<Conv2d> make_output_conv2(Binder& bind, const DptSpec& spec) {
-  std::vector<Conv2d> layers;
-  if (spec.outputs == 0) return layers;
-  const std::string name = spec.name + ".scratch.output_conv2.";
-  layers.emplace_back(bind, name + "0", spec.features / 2, kDptLastChannels, 3, 1, 1);
-  layers.emplace_back(bind, name + "2", kDptLastChannels, spec.outputs, 1);
-  return layers;
-}
-
 }  // namespace
+
+DptHead::Output::Output(Binder& bind, const DptSpec& spec)
+    : conv(bind, spec.name + ".scratch.output_conv2.0", spec.features / 2, kDptLastChannels, 3, 1, 1),
+      weight(
+          bind.state(spec.name + ".scratch.output_conv2.2.weight", {spec.outputs, kDptLastChannels, 1, 1})),
+      offset(bind.state(spec.name + ".scratch.output_conv2.2.bias", {spec.outputs})) {}
 
 DptHead::ResidualUnit::ResidualUnit(Binder& bind, const std::string& name, int64_t features)
     : conv1(bind, name + ".conv1", features, features, 3, 1, 1),
@@ -88,10 +87,13 @@ at::Tensor DptHead::FusionBlock::operator()(at::Tensor x, at::Tensor skip, int64
   } else {
     add_to_map_(skip, {.relu = true});
     x = skip_unit[0](skip, {.first = x, .relu = true});
+    skip.reset();
   }
+  x = unit(x);
   // A 1×1 convolution and a bilinear resize commute; in this order the convolution has a quarter of the
   // pixels.
-  const auto [map, bias] = out_conv.before_bias(unit(x));
+  const auto [map, bias] = out_conv.before_bias(x);
+  x.reset();
   return resize_map(map, rows, columns, bias);
 }
 
@@ -100,7 +102,8 @@ DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
       patch_size_(config.patch_size),
       special_tokens_(config.special_tokens()),
       norm_(bind, spec.name + ".norm", 2 * config.embed_dim),
-      options_(at::TensorOptions().device(bind.device()).dtype(bind.kind().operand)),
+      options_(at::TensorOptions().device(bind.device()).dtype(bind.kind().state)),
+      operand_type_(bind.kind().operand),
       projects_(make_projects(bind, config, spec.name)),
       up4_(bind, spec.name + ".resize_layers.0", config.dpt_out_channels[0], 4),
       up2_(bind, spec.name + ".resize_layers.1", config.dpt_out_channels[1], 2),
@@ -112,11 +115,17 @@ DptHead::DptHead(Binder& bind, const Config& config, const DptSpec& spec)
       refinenet3_(bind, spec.name + ".scratch.refinenet3", spec.features, true),
       refinenet4_(bind, spec.name + ".scratch.refinenet4", spec.features, false),
       output_conv1_(bind, spec.name + ".scratch.output_conv1", spec.features,
-                    spec.outputs > 0 ? spec.features / 2 : spec.features, 3, 1, 1),
-      output_conv2_(make_output_conv2(bind, spec)) {}
+                    spec.outputs > 0 ? spec.features / 2 : spec.features, 3, 1, 1) {
+  if (spec.outputs > 0) output_conv2_.emplace_back(bind, spec);
+}
 
 at::Tensor DptHead::project(size_t level, const at::Tensor& tokens) const {
-  return projects_[level](norm_(tokens.narrow(1, special_tokens_, tokens.size(1) - special_tokens_)));
+  const at::Tensor rows = tokens.contiguous().view({-1, tokens.size(2)});            // [F·P,2C]
+  at::Tensor normed = at::empty(rows.sizes(), rows.options().dtype(operand_type_));  // [F·P,2C]
+  norm_rows(normed, rows, norm_);
+  // Of a frame's few special tokens too: without them the rows would have to be copied.
+  return projects_[level](normed.view(tokens.sizes()))
+      .narrow(1, special_tokens_, tokens.size(1) - special_tokens_);
 }
 
 DptPlaces DptHead::places(int64_t height, int64_t width) const {
@@ -143,11 +152,15 @@ at::Tensor DptHead::reassemble(size_t level, const at::Tensor& patches, int64_t 
   return layer_rn_[level](x.contiguous(at::MemoryFormat::ChannelsLast));  // [F,features,h,w]
 }
 
-Conv2d::Unbiased DptHead::fuse(const std::array<at::Tensor, 4>& maps) const {
-  at::Tensor x = refinenet4_(maps[3], {}, maps[2].size(2), maps[2].size(3));
-  x = refinenet3_(x, maps[2], maps[1].size(2), maps[1].size(3));
-  x = refinenet2_(x, maps[1], maps[0].size(2), maps[0].size(3));
-  x = refinenet1_(x, maps[0], 2 * maps[0].size(2), 2 * maps[0].size(3));
+Conv2d::Unbiased DptHead::fuse(std::array<at::Tensor, 4> maps) const {
+  const auto rows = [&](size_t level) { return maps[level].size(2); };
+  const auto columns = [&](size_t level) { return maps[level].size(3); };
+  const int64_t most_rows = 2 * rows(0), most_columns = 2 * columns(0);
+  // Each map goes when it has been added.
+  at::Tensor x = refinenet4_(std::move(maps[3]), {}, rows(2), columns(2));
+  x = refinenet3_(std::move(x), std::move(maps[2]), rows(1), columns(1));
+  x = refinenet2_(std::move(x), std::move(maps[1]), rows(0), columns(0));
+  x = refinenet1_(std::move(x), std::move(maps[0]), most_rows, most_columns);
   return output_conv1_.before_bias(x);
 }
 
@@ -158,13 +171,13 @@ at::Tensor DptHead::forward(const std::array<at::Tensor, 4>& patches, int64_t he
     maps[level] = reassemble(level, patches[level], height, width, places.levels[level]);
   at::Tensor x;
   {
-    const auto [fused, bias] = fuse(maps);
+    const auto [fused, bias] = fuse(std::move(maps));
     x = resize_map(fused, height / spec_.down_ratio, width / spec_.down_ratio, bias, places.output);
   }
   if (spec_.outputs == 0) return x;
-  auto [last, last_bias] = output_conv2_[0].before_bias(x);
-  add_to_map_(last, {.bias = last_bias, .relu = true});
-  return output_conv2_[1](last);
+  const Output& output = output_conv2_[0];
+  auto [last, last_bias] = output.conv.before_bias(x);
+  return finish_map_(last, last_bias, output.weight, output.offset);
 }
 
 DenseOutput activate_depth(const at::Tensor& raw) {

@@ -26,19 +26,23 @@ struct DptPlaces {
   PlaceTables output;                 // to the resized map
 };
 
-/// Dense prediction from four layers of tokens (vggt/heads/dpt_head.py), on channels-last maps.
+/// Dense prediction from four layers of tokens (vggt/heads/dpt_head.py), on channels-last maps of the operand
+/// type. Beside bf16 operands the tokens' norm, sums, biases, resizing and the last layer compute in fp32.
 class DptHead {
  public:
   DptHead(Binder& bind, const Config& config, const DptSpec& spec);
 
-  /// What the head reads of a picked layer (level 0 to 3): tokens [F,P,2C] -> patches [F,p,channels(level)].
+  /// What the head reads of a picked layer (level 0 to 3): tokens [F,P,2C] of the state type -> patches
+  /// [F,p,channels(level)] of the operand type.
   at::Tensor project(size_t level, const at::Tensor& tokens) const;
+  at::ScalarType operand_type() const { return operand_type_; }
   int64_t channels(size_t level) const { return projects_[level].bias.size(0); }
 
   /// What forward() needs for frames of this size in pixels: the same for all of them.
   DptPlaces places(int64_t height, int64_t width) const;
   /// Projected patches of F frames from the four layers, and the frames' size in pixels ->
-  /// [F,outputs,H,W], or [F,features,H/down_ratio,W/down_ratio]; not activated. On a GPU it only queues work.
+  /// [F,outputs,H,W] of the state type, or [F,features,H/down_ratio,W/down_ratio] of the operand type; not
+  /// activated. On a GPU it only queues work.
   at::Tensor forward(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width,
                      const DptPlaces& places) const;
 
@@ -60,19 +64,25 @@ class DptHead {
 
   at::Tensor reassemble(size_t level, const at::Tensor& patches, int64_t height, int64_t width,
                         const PlaceTables& places) const;
-  Conv2d::Unbiased fuse(const std::array<at::Tensor, 4>& maps) const;
+  Conv2d::Unbiased fuse(std::array<at::Tensor, 4> maps) const;
 
   DptSpec spec_;
   int64_t patch_size_, special_tokens_;
   LayerNorm norm_;
   at::TensorOptions options_;  // of the places' tables
+  at::ScalarType operand_type_;
   std::vector<Linear> projects_;
   ConvTranspose2d up4_, up2_;
   Conv2d down_;
   std::vector<Conv2d> layer_rn_;
   FusionBlock refinenet1_, refinenet2_, refinenet3_, refinenet4_;
   Conv2d output_conv1_;
-  std::vector<Conv2d> output_conv2_;  // 3×3 to 32 channels, 1×1 to the outputs
+  struct Output {
+    Conv2d conv;                // 3×3 to 32 channels
+    at::Tensor weight, offset;  // 1×1 to the outputs: [outputs,32,1,1], [outputs], state type
+    Output(Binder& bind, const DptSpec& spec);
+  };
+  std::vector<Output> output_conv2_;  // one, or none
 };
 
 /// Raw output [F,2,H,W] -> depth, confidence [F,H,W]; [F,4,H,W] -> points [F,H,W,3], confidence [F,H,W].

@@ -62,15 +62,22 @@ at::Tensor flow_embedding(const at::Tensor& flow, int64_t channels) {
   return at::stack({angles.sin(), angles.cos()}, 4).flatten(2);
 }
 
+DptHead make_feature_extractor(Binder& bind, const Config& config, const ComputeKind& kind) {
+  const ComputeKind of_tracker = bind.kind();
+  bind.set_kind(kind);
+  DptHead head(bind, config,
+               {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kTrackStride, false});
+  bind.set_kind(of_tracker);
+  return head;
+}
+
 }  // namespace
 
-TrackHead::TrackHead(Binder& bind, const Config& config)
+TrackHead::TrackHead(Binder& bind, const Config& config, const ComputeKind& of_features)
     : channels_(config.track_features),
       levels_(config.track_corr_levels),
       tf32_products_(bind.kind().tf32_products),
-      feature_extractor_(
-          bind, config,
-          {"track_head.feature_extractor", config.track_features, /*outputs=*/0, kTrackStride, false}),
+      feature_extractor_(make_feature_extractor(bind, config, of_features)),
       corr_mlp_(bind, "track_head.tracker.corr_mlp", levels_ * kCorrelationWindow, config.track_hidden,
                 channels_),
       query_ref_token_(bind.state("track_head.tracker.query_ref_token", {1, 2, 3 * channels_ + 4})),

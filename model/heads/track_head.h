@@ -20,7 +20,8 @@ class TrackHead {
     at::Tensor vis, conf;  // [S,Q] in (0,1)
   };
 
-  TrackHead(Binder& bind, const Config& config);
+  /// of_features: how the feature extractor computes; its maps enter the tracker in the binder's state type.
+  TrackHead(Binder& bind, const Config& config, const ComputeKind& of_features);
 
   /// The smallest side of a frame that the correlation pyramid can halve often enough, pixels.
   static int64_t min_frame_side(const Config& config) { return int64_t{1} << config.track_corr_levels; }

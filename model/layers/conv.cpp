@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/layers/linear.h"
+#include "model/layers/map_passes.h"
 #include "model/layers/work_sizes.h"
 
 namespace vggt {
@@ -59,7 +60,7 @@ at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, co
 Conv2d::Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride,
                int64_t padding, bool has_bias)
     : weight(bind.operand(name + ".weight", {out, in, kernel, kernel})),
-      bias(has_bias ? bind.operand(name + ".bias", {out}) : at::Tensor()),
+      bias(has_bias ? bind.state(name + ".bias", {out}) : at::Tensor()),
       stride(stride),
       padding(padding),
       tf32(bind.kind().tf32_convolutions) {
@@ -67,12 +68,14 @@ Conv2d::Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, i
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
-  return with(x, bias);
+  auto [map, rest] = before_bias(x);
+  if (rest.defined()) add_to_map_(map, {.bias = rest});
+  return map;
 }
 
 Conv2d::Unbiased Conv2d::before_bias(const at::Tensor& x) const {
   // On a GPU LibTorch adds a bias in a pass of its own.
-  if (!x.is_cuda()) return {with(x, bias), {}};
+  if (!x.is_cuda()) return {with(x, bias.defined() ? bias.to(x.scalar_type()) : bias), {}};
   return {with(x, {}), bias};
 }
 
@@ -87,11 +90,15 @@ at::Tensor Conv2d::with(const at::Tensor& x, const at::Tensor& bias) const {
 
 ConvTranspose2d::ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale)
     : weight(bind.operand(name + ".weight", {channels, channels, scale, scale})),
-      bias(bind.operand(name + ".bias", {channels})),
+      bias(bind.state(name + ".bias", {channels})),
       tf32(bind.kind().tf32_convolutions) {}
 
 at::Tensor ConvTranspose2d::operator()(const at::Tensor& x) const {
-  return convolution(x, weight, bias, weight.size(2), 0, /*transposed=*/true, tf32);
+  const bool fused = !x.is_cuda();  // LibTorch adds the bias in a pass of its own
+  const at::Tensor within = fused ? bias.to(x.scalar_type()) : at::Tensor();
+  at::Tensor y = convolution(x, weight, within, weight.size(2), 0, /*transposed=*/true, tf32);
+  if (!fused) add_to_map_(y, {.bias = bias});
+  return y;
 }
 
 }  // namespace vggt

@@ -18,10 +18,11 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Ten
 at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                int64_t stride, int64_t padding, int64_t piece_bytes);
 
-/// A convolution on channels-last maps.
+/// A convolution on channels-last maps of its weight's type. The bias is of the state type: where a map is in
+/// bf16, sums are made in fp32.
 struct Conv2d {
   at::Tensor weight;  // [out,in,k,k]
-  at::Tensor bias;    // [out], or undefined
+  at::Tensor bias;    // [out], state type, or undefined
   int64_t stride, padding;
   bool tf32;  // whether fp32 may be computed in TF32
 
@@ -43,7 +44,7 @@ struct Conv2d {
 
 /// A transposed convolution whose windows do not overlap: each pixel becomes `scale` × `scale` of them.
 struct ConvTranspose2d {
-  at::Tensor weight, bias;  // [channels,channels,scale,scale], [channels]
+  at::Tensor weight, bias;  // [channels,channels,scale,scale], [channels] of the state type
   bool tf32;                // whether fp32 may be computed in TF32
 
   ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale);

@@ -1,6 +1,7 @@
 // Times the network with random weights of the VGGT-1B architecture (or a config.json's) on random images:
-//   bench_model [--merge] [--protect R] [--refresh N] [--metric N] [--tracks POINTS] [--gpu-gb X] DEVICE
-//   PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+//   bench_model [--merge] [--protect R] [--refresh N] [--metric N] [--head-precision P] [--tracks POINTS]
+//   [--gpu-gb X] DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]
+// (--head-precision: fp32, or bf16 for the dense heads)
 // (--protect, --refresh and --metric: with --merge, as the program's --merge-protect and so on)
 // (--gpu-gb: a budget of all that the process takes of the device, with the weights on the host)
 // with the camera and the depth head, and with the tracker of so many query points where that is asked for.
@@ -157,7 +158,7 @@ void bench(const vggt::Vggt& model, const vggt::MemoryRequest& sizes, at::Device
 
 int main(int argc, char** argv) {
   int64_t query_points = 0;
-  bool merge = false;
+  bool merge = false, heads_in_bf16 = false;
   vggt::MergeOptions merging;
   double gpu_gb = 0;
   while (argc > 2 && std::string(argv[1]).starts_with("--")) {
@@ -167,6 +168,7 @@ int main(int argc, char** argv) {
     if (flag == "--protect") merging.protect = std::stod(argv[2]);
     if (flag == "--refresh") merging.refresh = std::stoll(argv[2]);
     if (flag == "--metric") merging.metric = std::stoll(argv[2]);
+    if (flag == "--head-precision") heads_in_bf16 = std::string(argv[2]) == "bf16";
     if (flag == "--tracks") query_points = std::stoll(argv[2]);
     if (flag == "--gpu-gb") gpu_gb = std::stod(argv[2]);
     argc -= taken;
@@ -174,8 +176,8 @@ int main(int argc, char** argv) {
   }
   if (argc < 6) {
     std::fprintf(stderr,
-                 "usage: bench_model [--merge] [--protect R] [--refresh N] [--metric N] [--tracks POINTS] "
-                 "[--gpu-gb X] "
+                 "usage: bench_model [--merge] [--protect R] [--refresh N] [--metric N] [--head-precision P] "
+                 "[--tracks POINTS] [--gpu-gb X] "
                  "DEVICE PRECISION HEIGHTxWIDTH REPEATS FRAMES [FRAMES...]\n");
     return 2;
   }
@@ -194,6 +196,7 @@ int main(int argc, char** argv) {
   options.device = device;
   options.precision = precisions.at(argv[2]);
   options.heads = {true, true, false, query_points > 0};
+  options.heads_in_bf16 = heads_in_bf16;
   if (merge) options.merge = merging;
   if (gpu_gb > 0) {
     options.weights_on_host = true;
@@ -212,7 +215,8 @@ int main(int argc, char** argv) {
   at::globalContext().setAllowTF32CuBLAS(options.precision == vggt::Precision::tf32);
   const vggt::Config config;
   const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
-  std::printf("%s, %s, %d CPU threads\n", argv[1], argv[2], at::get_num_threads());
+  std::printf("%s, %s%s, %d CPU threads\n", argv[1], argv[2], heads_in_bf16 ? ", dense heads in bf16" : "",
+              at::get_num_threads());
   vggt::MemoryRequest sizes = vggt::memory_request(config, options);
   sizes.query_points = query_points;
   sizes.height = height;

@@ -38,6 +38,10 @@ const MemoryTerm& term(const MemoryPlan& plan, const std::string& stage, const s
   throw std::invalid_argument(stage + " has no " + name);
 }
 
+int64_t pyramid_bytes(const MemoryPlan& plan) {
+  return term(plan, "track_head", "feature maps on the device").bytes;
+}
+
 TEST(MemoryPlan, OneBlockOfASmallModelByHand) {
   MemoryRequest r;
   r.config.embed_dim = 8;
@@ -111,7 +115,7 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
   EXPECT_EQ(plan.schedule.embed_frames, 2 * kBlockRows / 1041);
   EXPECT_EQ(plan.schedule.pass_frames, 2 * kBlockRows / 1041);
   EXPECT_EQ(plan.schedule.dense_frames, 7);
-  EXPECT_LE(term(plan, "track_head", "feature maps on the device").bytes, int64_t{6} << 30);
+  EXPECT_LE(pyramid_bytes(plan), int64_t{6} << 30);
   EXPECT_GT(plan.pinned_bytes, 0);
   r.frames = 1000;
   r.frames_per_chunk = 12;
@@ -120,7 +124,7 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
   r.frames = 50;  // of which seven at a time would take more than the trunk
   r.frames_per_chunk = 0;
   r.heads = {true, true, false, false};
-  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 5);
+  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 6);
   r.frames_per_chunk = 12;
   r.frames = 5;
   EXPECT_EQ(plan_memory(r).schedule.embed_frames, 5);
@@ -178,6 +182,35 @@ TEST(MemoryPlan, MergingChangesGlobalBlocksAlone) {
   // 1041 tokens a frame: the length that the description of FastVGGT names.
   const MergeCounts counts = merge_counts(400, 28, 37, 5, {});
   EXPECT_NEAR(static_cast<double>(counts.most_rows()) / static_cast<double>(counts.tokens), 0.349, 5e-4);
+}
+
+TEST(MemoryPlan, HeadsInBf16HoldHalfAsMuch) {
+  MemoryRequest r = request(Precision::bf16, 400, {true, true, true, true});
+  r.query_points = 100;
+  r.frames_per_chunk = 7;
+  const MemoryPlan wide = plan_memory(r);
+  r.heads_in_bf16 = true;
+  const MemoryPlan narrow = plan_memory(r);
+  // What the heads read of four layers, and their largest maps.
+  EXPECT_EQ(term(narrow, "camera_head", "heads' maps").bytes, int64_t{3} * 400 * 28 * 37 * 2816 * 2);
+  EXPECT_EQ(term(narrow, "depth_head", "resized map").bytes, int64_t{7} * 392 * 518 * 128 * 2);
+  EXPECT_EQ(term(narrow, "depth_head", "fused map").bytes, int64_t{7} * 64 * 28 * 37 * 128 * 2);
+  for (const char* stage : {"camera_head", "depth_head"})
+    EXPECT_EQ(term(wide, stage, "heads' maps").bytes, 2 * term(narrow, stage, "heads' maps").bytes) << stage;
+  for (const char* stage : {"depth_head", "point_head"}) {
+    EXPECT_EQ(wide.peak_bytes(stage) - wide.weight_bytes,
+              2 * (narrow.peak_bytes(stage) - narrow.weight_bytes))
+        << stage;
+  }
+  // The tracker computes in fp32.
+  EXPECT_EQ(pyramid_bytes(wide), pyramid_bytes(narrow));
+  // Matrices of three heads of some 32 million numbers each.
+  const int64_t less = wide.weight_bytes - narrow.weight_bytes;
+  EXPECT_GT(less, 3 * 2 * 25'000'000);
+  EXPECT_LT(less, 3 * 2 * 35'000'000);
+  EXPECT_LT(narrow.peak_bytes("global_block"), wide.peak_bytes("global_block"));
+  r.frames_per_chunk = 0;
+  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 15);  // as many bytes as 7 in fp32
 }
 
 // The tracker's operands are fp32 beside an aggregator in bf16 too.

@@ -30,7 +30,7 @@ Config small_config(int64_t features, int64_t levels) {
 TrackHead make_head(const Config& config, at::Device device, at::ScalarType type = at::kFloat) {
   const TensorSource source = random_weights(config, {.tracks = true}, 3);
   Binder bind(&source, {type, type}, device);
-  return TrackHead(bind, config);
+  return TrackHead(bind, config, bind.kind());
 }
 
 /// Tracks of feature maps [S,C,h,w] that come in chunks of so many frames.
