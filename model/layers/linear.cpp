@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include "model/layers/cpu_product.h"
 #include "model/layers/row_passes.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
@@ -52,32 +53,44 @@ Linear Linear::outputs(int64_t first, int64_t count) const {
   return some;
 }
 
+at::Tensor Linear::product_of(const at::Tensor& x) const {
+  return onednn_pays(x, weight) ? linear_onednn(x, weight, bias) : at::linear(x, weight, bias);
+}
+
+void Linear::write_product(at::Tensor& y, const at::Tensor& rows) const {
+  if (onednn_pays(rows, weight)) {
+    y.copy_(linear_onednn(rows, weight, bias));
+  } else {
+    at::addmm_out(y, bias, rows, weight.t());
+  }
+}
+
 at::Tensor Linear::operator()(const at::Tensor& x) const {
   const at::Tensor input = x.to(bias.scalar_type());
   if (parts.memory.defined()) return linear_split(input, parts, bias);
   check_tf32_setting(input, tf32);
-  return at::linear(input, weight, bias);
+  return product_of(input);
 }
 
 void Linear::write(at::Tensor& y, const at::Tensor& rows) const {
   const at::Tensor input = rows.to(bias.scalar_type());
   if (parts.memory.defined()) return linear_split_out(y, input, parts, bias);
   check_tf32_setting(input, tf32);
-  at::addmm_out(y, bias, input, weight.t());
+  write_product(y, input);
 }
 
 at::Tensor Linear::of_gelu_(at::Tensor& x) const {
   if (parts.memory.defined()) return linear_split(x, parts, bias, true);
   check_tf32_setting(x, tf32);
   gelu_rows_(x);
-  return at::linear(x, weight, bias);
+  return product_of(x);
 }
 
 void Linear::write_of_gelu_(at::Tensor& y, at::Tensor& x) const {
   if (parts.memory.defined()) return linear_split_out(y, x, parts, bias, true);
   check_tf32_setting(x, tf32);
   gelu_rows_(x);
-  at::addmm_out(y, bias, x, weight.t());
+  write_product(y, x);
 }
 
 }  // namespace vggt

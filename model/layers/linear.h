@@ -38,6 +38,9 @@ struct Linear {
 
  private:
   void split(bool few_rows);
+  // Without parts, x of the weights' type.
+  at::Tensor product_of(const at::Tensor& x) const;
+  void write_product(at::Tensor& y, const at::Tensor& rows) const;
 };
 
 }  // namespace vggt
