@@ -30,6 +30,7 @@ CLI::Validator positive() {
 struct RawOptions {
   std::map<std::string, std::string> text;
   std::map<std::string, CLI::Option*> given;
+  std::vector<CLI::Option*> unlisted;  // in the help
   std::string config;
   std::string positional;  // an argument that no option takes: the frames
   bool help = false, version = false, print_config = false;
@@ -80,11 +81,14 @@ void add_options(CLI::App& app, RawOptions& raw) {
 }
 
 /// `--frames --out x`: CLI11 takes the second option for the first one's value.
+void refuse_option_as_value(const RawOptions& raw, const std::string& name, const std::string& text) {
+  if (text.starts_with("--") && raw.given.contains(text.substr(2)))
+    throw std::invalid_argument("--" + name + " needs a value, found " + text);
+}
+
 void refuse_options_as_values(const RawOptions& raw) {
   for (const auto& [name, option] : raw.given) {
-    const std::string& text = raw.text.at(name);
-    if (option->count() > 0 && text.starts_with("--") && raw.given.contains(text.substr(2)))
-      throw std::invalid_argument("--" + name + " needs a value, found " + text);
+    if (option->count() > 0) refuse_option_as_value(raw, name, raw.text.at(name));
   }
 }
 
@@ -230,7 +234,7 @@ void add_plan(CLI::App& app, Plan& plan) {
   visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
     add_option(*plan.app, plan.raw, info, field, info.help);
     const std::string group = info.group;
-    if (group != "Frames" && group != "Model") plan.raw.given.at(info.name)->group("");
+    if (group != "Frames" && group != "Model") plan.raw.unlisted.push_back(plan.raw.given.at(info.name));
   });
   plan.app->add_option("--config", plan.raw.config, "read options from a YAML file");
   plan.app->footer("and the other options of a run, which make no difference (see vggt-recon --help)");
@@ -266,7 +270,7 @@ void add_batch(CLI::App& app, Batch& batch) {
   visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
     const auto found = kBatchHelp.find(info.name);
     add_option(*batch.app, batch.raw, info, field, found == kBatchHelp.end() ? info.help : found->second);
-    if (found == kBatchHelp.end()) batch.raw.given.at(info.name)->group("");
+    if (found == kBatchHelp.end()) batch.raw.unlisted.push_back(batch.raw.given.at(info.name));
   });
   batch.app->add_option("--config", batch.raw.config, "read options from a YAML file");
   batch.app->footer(
@@ -396,6 +400,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
+    // Not before: messages would not name them.
+    for (const RawOptions* options : {&plan.raw, &batch.raw}) {
+      for (CLI::Option* option : options->unlisted) option->group("");
+    }
     return ShowText{named_command(&app)->help()};
   } catch (const CLI::ParseError& error) {
     failure = error.what();
@@ -408,6 +416,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   refuse_options_as_values(merge.raw);
   refuse_options_as_values(plan.raw);
   refuse_options_as_values(batch.raw);
+  refuse_option_as_value(batch.raw, "scenes", batch.command.scenes);
   for (const auto& [command, taker] : {std::pair<const CLI::App*, RawOptions*>{&app, &raw},
                                        {plan.app, &plan.raw},
                                        {merge.app, &merge.raw},

@@ -182,6 +182,8 @@ TEST_F(BatchTest, WhatIsWrongWithTheBatchIsSaidBeforeAnyWork) {
   expect_refusal(batch("--width 15"), "multiple of 14");
   expect_refusal(batch("--shard 3/2"), "shard");
   expect_refusal(batch("--jobs 0"), "--jobs");
+  expect_refusal(batch("--width 112 --width 224"), "--width: ");
+  expect_refusal(run("batch --scenes --out results"), "--scenes needs a value, found --out");
   expect_refusal(batch("--picture /tmp/view.png"), "without folders");
   expect_refusal(batch("--align none.txt"), "none.txt");
   expect_refusal(batch("--open"), "--report");

@@ -146,7 +146,7 @@ def make_scenes(folder):
         scene = folder / f"scene{i:02}"
         scene.mkdir(parents=True)
         # The task that is cancelled has more to do, so that it is cut in the middle.
-        for frame in range(12 if i % TASKS == CANCELLED else 2):
+        for frame in range(40 if i % TASKS == CANCELLED else 2):
             Image.frombytes("RGB", (64, 48), draw.randbytes(64 * 48 * 3)).save(scene / f"{frame:02}.png")
 
 
@@ -181,10 +181,13 @@ def main(program, source, folder):
         done = {record["scene"] for record in records(results) if record["state"] == "done"}
         assert not mine <= done, "the task was cancelled too late"
         within(60, "requeued", lambda: subprocess.run(["scontrol", "requeue", task], capture_output=True).returncode == 0)
-        # Slurm holds a requeued job back for two minutes.
-        within(60, "begun again", lambda: subprocess.run(
-            ["scontrol", "update", f"JobId={task}", "StartTime=now"], capture_output=True).returncode == 0)
-        within(240, "all tasks end", lambda: not slurm("squeue", "-h", "-t", "PD,R,CG,CF,S").strip())
+
+        def is_over():
+            # Slurm holds a requeued job back for two minutes, and knows nothing of it for a moment.
+            subprocess.run(["scontrol", "update", f"JobId={task}", "StartTime=now"], capture_output=True)
+            done = {record["scene"] for record in records(results) if record["state"] == "done"}
+            return len(done) == SCENES and not slurm("squeue", "-h", "-t", "PD,R,CG,CF,S").strip()
+        within(240, "all tasks end", is_over)
         logs = "".join(f"{log.name}: {log.read_text()}" for log in sorted(folder.glob("task-*.log")))
         lines = records(results)
 
