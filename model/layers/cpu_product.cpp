@@ -39,7 +39,7 @@ at::Tensor linear_onednn(const at::Tensor& x, const at::Tensor& weight, const at
                              std::optional<std::string_view>);
   static const auto product =
       c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Product>();
-  return product.call(x, weight, bias, "none", {}, "");
+  return product.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
 }  // namespace vggt
