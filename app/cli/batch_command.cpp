@@ -117,6 +117,7 @@ void run_batch_command(const BatchCommand& command, Console& console) {
     write_index(plan);
     const std::filesystem::path index = plan.results / "index.html";
     const bool opened = command.options.open && open_in_viewer(index);
+    if (command.options.open && !opened) console.warn("open: there is no desktop here, or no xdg-open");
     console.result(opened ? index.string() + ": opened" : viewing_text(index));
   }
   check_result(rows, result);
