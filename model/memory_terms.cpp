@@ -102,7 +102,8 @@ Terms joined(Terms a, const Terms& b) {
 
 /// Bytes of the parts that attention makes of one element each of q, k and v. operand: bytes of an element.
 int64_t attention_part_bytes(const MemoryRequest& r, int64_t operand) {
-  if (!r.gpu || operand != 4) return 0;
+  if (!r.gpu) return operand == 2 ? 4 * 4 : 0;  // q, k, v and the output in fp32
+  if (operand != 4) return 0;
   const bool automatic = r.attention == AttentionVariant::automatic && r.gpu->mma;
   const bool tf32 = r.precision == Precision::tf32;
   if (r.attention == AttentionVariant::split || (automatic && !tf32)) return 3 * 4;

@@ -1,8 +1,10 @@
 #include "model/model_options.h"
 
 #include <ATen/Context.h>
+#include <ATen/cpu/Utils.h>
 
 #include <stdexcept>
+
 #ifdef VGGT_CUDA
 #include <ATen/cuda/CUDAContext.h>
 
@@ -21,7 +23,9 @@ void check_precision(const ModelOptions& options) {
     fail("heads in bf16 do not go with precision fp64");
   const bool exact = options.precision == Precision::fp32 || options.precision == Precision::fp64;
   if (options.device.is_cpu()) {
-    if (!exact) fail("the CPU runs in fp32; tf32, bf16 and fp16 need a GPU");
+    if (options.precision == Precision::bf16 && !cpu_has_bf16())
+      fail("bf16 needs a GPU, or a CPU with AVX512-BF16 or AMX");
+    if (!exact && options.precision != Precision::bf16) fail("tf32 and fp16 need a GPU");
     return;
   }
 #ifdef VGGT_CUDA
@@ -69,6 +73,18 @@ void check_attention([[maybe_unused]] const Config& config, const ModelOptions& 
 }
 
 }  // namespace
+
+bool cpu_has_bf16() {
+  static const bool has = [] {
+    const auto capabilities = at::cpu::get_cpu_capabilities();
+    const auto can = [&](const char* name) {
+      const auto found = capabilities.find(name);
+      return found != capabilities.end() && found->second.isBool() && found->second.toBool();
+    };
+    return at::hasMKLDNN() && (can("avx512_bf16") || can("amx_bf16"));
+  }();
+  return has;
+}
 
 void check_model_options(const Config& config, const ModelOptions& options) {
   check_precision(options);

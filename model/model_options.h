@@ -55,6 +55,10 @@ struct ModelOptions {
   int plans_passed = 0;                    // likewise
 };
 
+/// Whether this processor has instructions for products in bf16 (AVX512-BF16 or AMX), without which a CPU does not
+/// take Precision::bf16.
+bool cpu_has_bf16();
+
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this
 /// architecture, cannot have, and for merging that check_merge_options() refuses. Loads nothing.
 void check_model_options(const Config& config, const ModelOptions& options);

@@ -105,6 +105,10 @@ Precision choose_precision(const std::string& asked, const std::string& attentio
     if (!std::ranges::count(precisions, text)) text = precisions.front();
   }
   if (text == "fp32") return Precision::fp32;
+  if (text == "bf16" && device.is_cpu()) {
+    if (cpu_has_bf16()) return Precision::bf16;
+    throw std::invalid_argument("precision: 'bf16' needs AVX512-BF16 or AMX, which this CPU lacks");
+  }
   const bool possible = device.is_cuda() && (has_bf16 || text == "fp16");
   if (!possible) {
     throw std::invalid_argument("precision: '" + text + "' is not possible on " + device_name(device));

@@ -8,7 +8,7 @@ namespace vggt {
 /// kernels are for Intel's processors; on an AMD EPYC (Zen 5) oneDNN is 2 to 3.5 times as fast from 128 rows on.
 bool onednn_pays(const at::Tensor& x, const at::Tensor& weight);
 
-/// x·weightᵀ + bias by oneDNN, in fp32 or bf16 with fp32 sums: x [M,in], weight [out,in], bias [out] -> [M,out].
+/// x·weightᵀ + bias by oneDNN, in fp32: x [M,in], weight [out,in], bias [out] -> [M,out].
 at::Tensor linear_onednn(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace vggt

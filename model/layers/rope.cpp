@@ -18,27 +18,29 @@
 namespace vggt {
 namespace {
 
-template <typename T>
-void normalise(const T* x, const T* weight, const T* bias, T eps, int64_t n, T* out) {
+// T: what is computed in; Stored: the type of x.
+
+template <typename Stored, typename T>
+void normalise(const Stored* x, const T* weight, const T* bias, T eps, int64_t n, T* out) {
   T mean = 0, variance = 0;
-  for (int64_t i = 0; i < n; ++i) mean += x[i];
+  for (int64_t i = 0; i < n; ++i) mean += out[i] = static_cast<T>(x[i]);
   mean /= static_cast<T>(n);
-  for (int64_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
+  for (int64_t i = 0; i < n; ++i) variance += (out[i] - mean) * (out[i] - mean);
   const T scale = 1 / std::sqrt(variance / static_cast<T>(n) + eps);
-  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+  for (int64_t i = 0; i < n; ++i) out[i] = (out[i] - mean) * scale * weight[i] + bias[i];
 }
 
 /// Turns pairs (i, i + n) of x [2n] by the angles of one position; writes to out.
-template <typename T>
-void rotate(const T* x, const T* cosine, const T* sine, int64_t n, T* out) {
+template <typename T, typename Stored>
+void rotate(const T* x, const T* cosine, const T* sine, int64_t n, Stored* out) {
   for (int64_t i = 0; i < n; ++i) {
-    out[i] = x[i] * cosine[i] - x[i + n] * sine[i];
-    out[i + n] = x[i + n] * cosine[i] + x[i] * sine[i];
+    out[i] = static_cast<Stored>(x[i] * cosine[i] - x[i + n] * sine[i]);
+    out[i + n] = static_cast<Stored>(x[i + n] * cosine[i] + x[i] * sine[i]);
   }
 }
 
-template <typename T>
-void norm_rope_cpu(T* x, const NormRopeParams<T>& p) {
+template <typename Stored, typename T>
+void norm_rope_cpu(Stored* x, const NormRopeParams<T>& p) {
   const int64_t quarter = p.head_dim / 4;
   at::parallel_for(0, p.tokens, 16, [&](int64_t begin, int64_t end) {
     std::vector<T> normed(p.head_dim);
@@ -47,7 +49,7 @@ void norm_rope_cpu(T* x, const NormRopeParams<T>& p) {
       const int64_t row = patch < 0 ? 0 : patch / p.columns + 1;
       const int64_t column = patch < 0 ? 0 : patch % p.columns + 1;
       for (int64_t head = 0; head < p.heads; ++head) {
-        T* values = x + token * p.token_stride + head * p.head_dim;
+        Stored* values = x + token * p.token_stride + head * p.head_dim;
         normalise(values, p.weight, p.bias, p.eps, p.head_dim, normed.data());
         rotate(normed.data(), p.cosine + row * quarter, p.sine + row * quarter, quarter, values);
         rotate(normed.data() + 2 * quarter, p.cosine + column * quarter, p.sine + column * quarter, quarter,
@@ -98,13 +100,12 @@ void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   TORCH_CHECK(x.size(2) % 4 == 0, "norm_rope_: head dim must be a multiple of 4, got ", x.size(2));
   const bool is_double = x.scalar_type() == at::kDouble;
   if (x.is_cpu()) {
-    TORCH_CHECK(is_double || x.scalar_type() == at::kFloat, "norm_rope_: the CPU takes fp32 and fp64");
-    if (is_double) {
-      norm_rope_cpu(x.mutable_data_ptr<double>(), make_params<double>(x, weight, bias, eps, rope));
-    } else {
-      norm_rope_cpu(x.mutable_data_ptr<float>(), make_params<float>(x, weight, bias, eps, rope));
-    }
-    return;
+    if (is_double)
+      return norm_rope_cpu(x.mutable_data_ptr<double>(), make_params<double>(x, weight, bias, eps, rope));
+    const NormRopeParams<float> params = make_params<float>(x, weight, bias, eps, rope);
+    if (x.scalar_type() == at::kFloat) return norm_rope_cpu(x.mutable_data_ptr<float>(), params);
+    TORCH_CHECK(x.scalar_type() == at::kBFloat16, "norm_rope_: the CPU takes fp64, fp32 and bf16");
+    return norm_rope_cpu(x.mutable_data_ptr<at::BFloat16>(), params);
   }
 #ifdef VGGT_CUDA
   const c10::cuda::CUDAGuard guard(x.device());

@@ -56,7 +56,7 @@ TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
 }
 
 TEST_F(CliTest, WhatTheDeviceOrTheWeightsLackIsRefused) {
-  for (const char* precision : {"fp16", "bf16", "tf32"}) {
+  for (const char* precision : {"fp16", "tf32"}) {
     expect_refusal(reconstruct(std::string("--frames frames --out out/ --precision ") + precision),
                    precision);
   }
