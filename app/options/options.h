@@ -22,7 +22,7 @@ struct Options {
   std::vector<std::string> heads;
   std::string points = "depth";
   std::string query_points;
-  std::string precision = "auto", attention = "auto", device = "auto";
+  std::string precision = "auto", head_precision = "auto", attention = "auto", device = "auto";
   bool no_autotune = false;
   std::string merge = "auto";
   int64_t merge_start = 0;
@@ -102,9 +102,10 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"precision",
           kModel,
           "P",
-          "auto|fp32|tf32|bf16|fp16 [bf16 on newer GPUs]",
+          "fp32|tf32|bf16|fp16 [auto], of dense heads",
           {"auto", "fp32", "tf32", "bf16", "fp16"}},
         o.precision);
+  visit(I{"head-precision", kModel, "P", "", {"auto", "fp32", "bf16"}}, o.head_precision);
   visit(I{"attention",
           kModel,
           "A",

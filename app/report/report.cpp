@@ -91,6 +91,7 @@ std::string report_text(const Report& report) {
   json["weights"] = report.weights;
   json["device"] = report.device;
   json["precision"] = report.precision;
+  json["head_precision"] = report.head_precision;
   json["heads"] = report.heads;
   json["poses"] = report.poses;
   json["cloud_source"] = report.cloud_source;

@@ -16,7 +16,7 @@ namespace vggt {
 /// What a run did, as <name>.report.json says it.
 struct Report {
   Options options;
-  std::string weights, device, precision, heads, poses, cloud_source;
+  std::string weights, device, precision, head_precision, heads, poses, cloud_source;
   std::vector<std::string> frames_used, frames_skipped, warnings, notes;
   int network_width = 0, network_height = 0;
   std::vector<FilterCount> filters;

@@ -19,6 +19,8 @@
 namespace vggt {
 namespace {
 
+constexpr int kFirstWithBf16AndTf32 = 80;
+
 #ifdef VGGT_CUDA
 void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
@@ -95,7 +97,6 @@ AttentionVariant choose_attention(const std::string& text, at::Device device) {
 }
 
 Precision choose_precision(const std::string& asked, const std::string& attention, at::Device device) {
-  constexpr int kFirstWithBf16AndTf32 = 80;
   const int capability = device.is_cuda() ? gpu_at(device.index()).capability : 0;
   const bool has_bf16 = capability >= kFirstWithBf16AndTf32;
   std::string text = asked;
@@ -115,6 +116,13 @@ Precision choose_precision(const std::string& asked, const std::string& attentio
   }
   if (text == "tf32") return Precision::tf32;
   return text == "fp16" ? Precision::fp16 : Precision::bf16;
+}
+
+bool choose_heads_in_bf16(const std::string& text, Precision precision, at::Device device) {
+  if (text == "auto") return device.is_cuda() && precision == Precision::bf16;
+  if (text == "bf16" && device.is_cuda() && gpu_at(device.index()).capability < kFirstWithBf16AndTf32)
+    throw std::invalid_argument("head-precision: 'bf16' is not possible on " + device_name(device));
+  return text == "bf16";
 }
 
 std::string precision_name(Precision precision) {

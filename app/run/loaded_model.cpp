@@ -8,9 +8,9 @@ namespace {
 std::string key_of(const ModelPlan& plan) {
   const ModelOptions& options = plan.options;
   return plan.weights.path().string() + '\n' + options.device.str() + '\n' +
-         precision_name(options.precision) + '\n' + variant_name(options.attention) + '\n' +
-         heads_text(options.heads) + '\n' + (plan.autotune ? "tuned" : "by rule") + '\n' +
-         (options.weights_on_host ? "on host" : "on device");
+         precision_name(options.precision) + '\n' + (options.heads_in_bf16 ? "heads in bf16\n" : "\n") +
+         variant_name(options.attention) + '\n' + heads_text(options.heads) + '\n' +
+         (plan.autotune ? "tuned" : "by rule") + '\n' + (options.weights_on_host ? "on host" : "on device");
 }
 
 int64_t bytes_on_device(const ModelPlan& plan) {

@@ -102,8 +102,9 @@ std::string rates_key(const Config& config, const ModelOptions& options) {
   widths.input_width = 518;
   widths.bundle_adjust = false;
   const std::string architecture = Json::parse(config_to_json(widths, options.heads)).dump();
-  return kProgram + " " + processor(options.device) + "; " + precision_name(options.precision) + "; " +
-         variant_name(options.attention) + "; " + heads_text(options.heads) + "; " + architecture;
+  return kProgram + " " + processor(options.device) + "; " + precision_name(options.precision) +
+         (options.heads_in_bf16 ? ", heads bf16" : "") + "; " + variant_name(options.attention) + "; " +
+         heads_text(options.heads) + "; " + architecture;
 }
 
 std::optional<Rates> rates_in_cache(const std::string& cache, const std::string& key) {

@@ -16,7 +16,8 @@ namespace vggt {
 std::optional<std::filesystem::path> rates_cache_path();
 
 /// What rates hold for: the program's version, the device (a GPU's name; a CPU's model and its threads),
-/// precision, attention, the architecture's widths, the heads. Numbers of blocks make no difference.
+/// precisions (the trunk's and the dense heads'), attention, the architecture's widths, the heads. Numbers of
+/// blocks make no difference.
 std::string rates_key(const Config& config, const ModelOptions& options);
 
 /// The rates that a cache's text has for this key; nothing where the text is no cache of this form.

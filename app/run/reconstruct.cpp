@@ -45,7 +45,8 @@ Events recording(const Events& events, std::vector<std::string>& warnings) {
 
 std::string model_text(const ModelPlan& plan) {
   return plan.weights.path().filename().string() + " on " + device_name(plan.options.device) + " in " +
-         precision_name(plan.options.precision) + ", heads: " + heads_text(plan.options.heads);
+         precision_name(plan.options.precision) + ", heads: " + heads_text(plan.options.heads) +
+         (plan.options.heads_in_bf16 ? ", the dense ones in bf16" : "");
 }
 
 std::string merge_text(const MergeOptions& merge) {
@@ -163,6 +164,7 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
   report.weights = plan.model.weights.path().string();
   report.device = device_name(plan.model.options.device);
   report.precision = precision_name(plan.model.options.precision);
+  report.head_precision = plan.model.options.heads_in_bf16 ? "bf16" : "fp32";
   report.heads = heads_text(plan.model.options.heads);
   report.notes = plan.notes;
   report.network_width = frames.width;
@@ -404,7 +406,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
                     (plan.adjust.wanted ? ", then adjusted to the images" : ""));
   }
   lines.push_back("device:    " + device_name(model.device));
-  lines.push_back("precision: " + precision_name(model.precision));
+  lines.push_back("precision: " + precision_name(model.precision) +
+                  (model.heads_in_bf16 ? ", dense heads bf16" : ""));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
   MemoryRequest request = request_for(plan.memory, frames);

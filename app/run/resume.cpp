@@ -92,6 +92,7 @@ json parts_of(const RunPlan& plan) {
       {"--max-frames", or_null(frames.max_frames)},
       {"--heads", heads_text(model.heads)},
       {"--precision", precision_name(model.precision)},
+      {"--head-precision", model.heads_in_bf16 ? "bf16" : "fp32"},
       {"--attention", variant_name(model.attention)},
       {"--device", model.device.is_cuda() ? "cuda" : "cpu"},
       {"--merge", plan.given.merge},

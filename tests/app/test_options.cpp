@@ -68,6 +68,7 @@ Options unusual() {
   o.up = "auto";
   o.query_points = "~";
   o.precision = "bf16";
+  o.head_precision = "fp32";
   o.attention = "half";
   o.no_autotune = true;
   o.merge = "on";

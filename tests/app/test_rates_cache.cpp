@@ -86,6 +86,9 @@ TEST(RatesKey, TellsWhatTimesDependOn) {
   more = options;
   more.precision = Precision::fp64;
   EXPECT_NE(rates_key(config, more), key);
+  more = options;
+  more.heads_in_bf16 = true;
+  EXPECT_NE(rates_key(config, more), key);
 }
 
 }  // namespace

@@ -147,6 +147,7 @@ TEST_F(Resumed, AnotherRunIsRefused) {
   kill_at("aggregator", 3);
   expect_refusal(resume("--width 182"), "--width");
   expect_refusal(resume("--precision tf32"), "precision");
+  expect_refusal(resume("--head-precision bf16"), "--head-precision");
   expect_refusal(resume("--max-frames 4"), "--max-frames");
   expect_refusal(resume("--merge on"), "--merge (auto then, on now)");
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/run/device.h"
 #include "app/run/run_plan.h"
 
 namespace vggt {
@@ -48,6 +49,7 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_EQ(plan.frames.width, plan.model.config.input_width);
   EXPECT_TRUE(plan.model.options.heads.camera && plan.model.options.heads.depth);
   EXPECT_EQ(plan.model.options.precision, Precision::fp32);
+  EXPECT_FALSE(plan.model.options.heads_in_bf16);
   EXPECT_EQ(plan.scene.source, CloudSource::depth);
   EXPECT_EQ(plan.scene.filters.voxel, 0.5);
   ASSERT_TRUE(plan.scene.filters.outliers);
@@ -59,6 +61,20 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_TRUE(plan.adjust.wanted);
   EXPECT_FALSE(plan.adjust.asked);
   EXPECT_FALSE(fs::exists(options.out));  // nothing is written
+}
+
+TEST(RunPlan, DenseHeadsFollowTheTrunksPrecisionUnlessTold) {
+  Options options = valid();
+  options.head_precision = "bf16";
+  EXPECT_TRUE(plan_run(options).model.options.heads_in_bf16);
+  EXPECT_TRUE(plan_run(options).memory.heads_in_bf16);
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16}) {
+    EXPECT_EQ(choose_heads_in_bf16("auto", precision, at::Device(at::kCUDA, 0)),
+              precision == Precision::bf16);
+    EXPECT_FALSE(choose_heads_in_bf16("auto", precision, at::kCPU));
+    EXPECT_TRUE(choose_heads_in_bf16("bf16", precision, at::kCPU));
+    EXPECT_FALSE(choose_heads_in_bf16("fp32", precision, at::kCPU));
+  }
 }
 
 // The small model was trained on whole frames, and says so; weights that say nothing were trained as VGGT
@@ -98,6 +114,7 @@ TEST(RunPlan, RefusesValuesThatNoTextWasParsedFor) {
   refuses("bundle-adjust: 'perhaps'", [](Options& o) { o.bundle_adjust = "perhaps"; });
   refuses("attention: 'fast'", [](Options& o) { o.attention = "fast"; });
   refuses("precision: 'int8'", [](Options& o) { o.precision = "int8"; });
+  refuses("head-precision: 'fp16'", [](Options& o) { o.head_precision = "fp16"; });
   refuses("heads: 'wings'", [](Options& o) { o.heads = {"camera", "wings"}; });
   refuses("device: 'cuda:x'", [](Options& o) { o.device = "cuda:x"; });
   refuses("voxel: '-1'", [](Options& o) { o.voxel = -1; });
