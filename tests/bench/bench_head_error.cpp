@@ -3,12 +3,10 @@
 // same device:
 //   bench_head_error DEVICE WEIGHTS FRAMES.safetensors [FRAMES.safetensors...]
 // Depth and confidences: mean of |difference| / value, and its 99th percentile, over all pixels. Points: the
-// distance over the median depth. Cameras do not pass through dense heads. On a CPU, which has no trunk in
-// bf16 or fp16, the weights of its matrices alone are rounded so: less than what such a trunk does.
+// distance over the median depth. Cameras do not pass through dense heads.
 #include <ATen/Context.h>
 
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +23,6 @@ struct Way {
   const char* name;
   vggt::Precision precision;
   bool heads_in_bf16;
-  std::optional<at::ScalarType> rounded = {};  // the trunk's matrices
 };
 
 at::Tensor joined(const std::vector<at::Tensor>& parts) {
@@ -45,9 +42,7 @@ Outputs run(const vggt::WeightFile& file, at::Device device, const Way& way, con
   vggt::TensorSource source;
   for (const auto& [name, stored] : file.tensors()) source.shapes[name] = stored.shape;
   source.load = [&](const std::string& name, at::ScalarType type, at::Device to) {
-    const at::Tensor tensor = file.load(name, type, to);
-    const bool matrix = name.starts_with("aggregator.") && tensor.dim() > 1 && name.ends_with(".weight");
-    return way.rounded && matrix ? tensor.to(*way.rounded).to(type) : tensor;
+    return file.load(name, type, to);
   };
   const vggt::Config config = vggt::read_config(file.config_json(), source.shapes);
   vggt::ModelOptions options{
@@ -108,21 +103,13 @@ int main(int argc, char** argv) {
   at::Device device(argv[1]);
   if (device.is_cuda() && !device.has_index()) device.set_index(0);
   std::vector<Way> ways = {{"fp32", Precision::fp32, false}, {"fp32, heads bf16", Precision::fp32, true}};
-  const auto add = [&](Way way) {
-    ways.push_back(way);
-    way.heads_in_bf16 = true;
-    way.name = way.precision == Precision::bf16   ? "bf16, heads bf16"
-               : way.precision == Precision::fp16 ? "fp16, heads bf16"
-               : way.rounded == at::kHalf         ? "fp16 weights, heads bf16"
-                                                  : "bf16 weights, heads bf16";
-    ways.push_back(way);
-  };
+  if (device.is_cuda() || vggt::cpu_has_bf16()) {
+    ways.push_back({"bf16", Precision::bf16, false});
+    ways.push_back({"bf16, heads bf16", Precision::bf16, true});
+  }
   if (device.is_cuda()) {
-    add({"bf16", Precision::bf16, false});
-    add({"fp16", Precision::fp16, false});
-  } else {
-    add({"bf16 weights", Precision::fp32, false, at::kBFloat16});
-    add({"fp16 weights", Precision::fp32, false, at::kHalf});
+    ways.push_back({"fp16", Precision::fp16, false});
+    ways.push_back({"fp16, heads bf16", Precision::fp16, true});
   }
   const vggt::WeightFile file = vggt::WeightFile::open(argv[2]);
   for (int i = 3; i < argc; ++i) {

@@ -23,6 +23,7 @@ struct Way {
   const char* name;
   double limit;  // of every tensor's relative error
   AttentionVariant attention = AttentionVariant::automatic;
+  bool heads_in_bf16 = false;
 };
 
 struct Inputs {
@@ -75,7 +76,9 @@ class Precisions : public ::testing::TestWithParam<Way> {
     if (reason != "(accepted)") GTEST_SKIP() << reason;
   }
   ModelOptions options() const {
-    return inputs_.options_of(GetParam().device, GetParam().precision, GetParam().attention);
+    ModelOptions options = inputs_.options_of(GetParam().device, GetParam().precision, GetParam().attention);
+    options.heads_in_bf16 = GetParam().heads_in_bf16;
+    return options;
   }
   Tensors exact() const { return inputs_.run(inputs_.options_of(at::kCPU, Precision::fp64)); }
   Tensors ours() const { return inputs_.run(options()); }
@@ -113,18 +116,21 @@ TEST_P(Precisions, StaysCloseToFloat64OverLongSequences) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Precisions,
-    ::testing::Values(Way{at::kCPU, Precision::fp32, "cpu_fp32", 5e-6},
-                      Way{at::kCUDA, Precision::fp64, "cuda_fp64", 1e-12},
-                      Way{at::kCUDA, Precision::fp32, "cuda_fp32", 5e-6},
-                      Way{at::kCUDA, Precision::tf32, "cuda_tf32", 5e-3},
-                      Way{at::kCUDA, Precision::fp16, "cuda_fp16", 5e-3},
+    ::testing::Values(
+        Way{at::kCPU, Precision::fp32, "cpu_fp32", 5e-6},
+        Way{at::kCPU, Precision::fp32, "cpu_heads_bf16", 5e-2, AttentionVariant::automatic, true},
                       Way{at::kCPU, Precision::bf16, "cpu_bf16", 5e-2},
-                      Way{at::kCUDA, Precision::bf16, "cuda_bf16", 5e-2},
-                      Way{at::kCUDA, Precision::fp32, "cuda_fp32_strict", 5e-6, AttentionVariant::strict},
-                      Way{at::kCUDA, Precision::fp32, "cuda_fp32_split", 5e-6, AttentionVariant::split},
-                      Way{at::kCUDA, Precision::tf32, "cuda_tf32_turbo", 5e-3, AttentionVariant::turbo},
-                      Way{at::kCUDA, Precision::fp16, "cuda_fp16_half", 5e-3, AttentionVariant::half},
-                      Way{at::kCUDA, Precision::bf16, "cuda_bf16_half", 5e-2, AttentionVariant::half}),
+        Way{at::kCUDA, Precision::bf16, "cuda_bf16_heads_bf16", 5e-2, AttentionVariant::automatic, true},
+        Way{at::kCUDA, Precision::fp64, "cuda_fp64", 1e-12},
+        Way{at::kCUDA, Precision::fp32, "cuda_fp32", 5e-6},
+        Way{at::kCUDA, Precision::tf32, "cuda_tf32", 5e-3},
+        Way{at::kCUDA, Precision::fp16, "cuda_fp16", 5e-3},
+        Way{at::kCUDA, Precision::bf16, "cuda_bf16", 5e-2},
+        Way{at::kCUDA, Precision::fp32, "cuda_fp32_strict", 5e-6, AttentionVariant::strict},
+        Way{at::kCUDA, Precision::fp32, "cuda_fp32_split", 5e-6, AttentionVariant::split},
+        Way{at::kCUDA, Precision::tf32, "cuda_tf32_turbo", 5e-3, AttentionVariant::turbo},
+        Way{at::kCUDA, Precision::fp16, "cuda_fp16_half", 5e-3, AttentionVariant::half},
+        Way{at::kCUDA, Precision::bf16, "cuda_bf16_half", 5e-2, AttentionVariant::half}),
     [](const auto& param) { return std::string(param.param.name); });
 
 /// A block as Block computes it, by LibTorch's own layers, in the weights' type. x [B,N,C]
@@ -215,6 +221,28 @@ TEST(Precision, OfAGpuIsRefusedOnTheCpu) {
   const Inputs inputs;
   ModelOptions options{.device = at::kCPU, .precision = Precision::fp16, .heads = {.camera = true}};
   EXPECT_THROW(Vggt(inputs.config, inputs.source, options), std::invalid_argument);
+}
+
+TEST(Precision, HeadsInBf16AreRefusedBesideFp64) {
+  const Inputs inputs;
+  ModelOptions options = inputs.options_of(at::kCPU, Precision::fp64);
+  options.heads_in_bf16 = true;
+  EXPECT_EQ(refusal([&] { check_model_options(inputs.config, options); }),
+            "heads in bf16 do not go with precision fp64");
+}
+
+// What the dense heads do not make stays as it is, bit for bit; what they make has changed.
+TEST(Precision, HeadsInBf16ChangeWhatDenseHeadsMakeAlone) {
+  const Inputs inputs;
+  ModelOptions options = inputs.options_of(at::kCPU, Precision::fp32);
+  const Tensors before = inputs.run(options);
+  options.heads_in_bf16 = true;
+  const Tensors after = inputs.run(options);
+  EXPECT_TRUE(at::equal(after.at("pose_enc.3"), before.at("pose_enc.3")));
+  for (const char* name : {"depth", "depth_conf", "world_points", "world_points_conf", "track.0"}) {
+    EXPECT_EQ(after.at(name).scalar_type(), at::kFloat) << name;
+    EXPECT_GT(testing::relative_error(after.at(name), before.at(name)), 1e-6) << name;
+  }
 }
 
 TEST(Precision, AnAttentionOfGpusIsRefusedOnTheCpu) {
