@@ -21,9 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Options that may differ from rank to rank.
+/// Options that may differ from rank to rank; of the weights the file is compared, not where it lies.
 bool is_own(const std::string& name) {
-  return name == "device" || name == "threads" || name == "quiet" || name == "verbose" || name == "scratch";
+  return name == "weights" || name == "device" || name == "threads" || name == "quiet" || name == "verbose" ||
+         name == "scratch";
 }
 
 std::map<std::string, std::string> shared_options(const Options& options) {
@@ -74,7 +75,8 @@ void agree(const RunPlan& plan, Group& group) {
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
   own["options"] = shared_options(plan.given);
   own["weights"] = sum_of(plan.model.weights);
-  own["gpu"] = tuned_gpu(plan.model.options.device).name;
+  const at::Device device = plan.model.options.device;
+  own["gpu"] = device.is_cuda() ? tuned_gpu(device).name : device_name(device);
   const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));
   const json first = json::parse(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

@@ -1,0 +1,178 @@
+// One run that several ranks make together, here threads on the CPU: its result is one rank's, and ranks that
+// do not fit together say so, all of them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/run/rank_run.h"
+#include "app/run/reconstruct.h"
+#include "model/ranks/thread_group.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RankRun : public ::testing::Test {
+ protected:
+  RankRun() {
+    std::string name = (fs::temp_directory_path() / "vggt_rank_run_XXXXXX").string();
+    dir_ = mkdtemp(name.data());
+    options_.frames = VGGT_SOURCE_DIR "/examples/room";
+    options_.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+    options_.device = "cpu";
+    options_.width = 140;
+    options_.max_frames = 5;
+    options_.bundle_adjust = "off";
+  }
+  ~RankRun() override { fs::remove_all(dir_); }
+
+  RunPlan plan_of(const Options& given, const std::string& folder, int64_t ranks) const {
+    Options options = given;
+    options.out = (dir_ / folder).string() + "/";
+    RunPlan plan = plan_run(options);
+    plan.memory.ranks = ranks;
+    return plan;
+  }
+
+  /// What work(rank, group) gives on each rank.
+  template <class Work>
+  static auto on_ranks(int64_t ranks, const Work& work) {
+    auto groups = make_thread_groups(ranks);
+    using Result = decltype(work(int64_t{}, *groups.front()));
+    std::vector<std::future<Result>> running;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      running.push_back(std::async(std::launch::async,
+                                   [&work, rank, group = std::move(groups[static_cast<std::size_t>(rank)])] {
+                                     return work(rank, *group);
+                                   }));
+    }
+    std::vector<Result> results;
+    for (auto& one : running) results.push_back(one.get());
+    return results;
+  }
+
+  /// The errors of two ranks, of which the second has other options.
+  std::vector<std::string> refusals(const std::function<void(Options&)>& change) const {
+    return on_ranks(2, [&](int64_t rank, Group& group) -> std::string {
+      Options options = options_;
+      if (rank == 1) change(options);
+      try {
+        agree(plan_of(options, "refused" + std::to_string(rank), 2), group);
+      } catch (const std::invalid_argument& error) {
+        return error.what();
+      }
+      return "(agreed)";
+    });
+  }
+
+  Options options_;
+  fs::path dir_;
+};
+
+TEST_F(RankRun, GivesWhatOneRankGives) {
+  const Reconstruction alone = reconstruct(plan_of(options_, "alone", 1), {});
+  for (const int64_t ranks : {2, 3}) {
+    const std::string folder = "ranks" + std::to_string(ranks);
+    const std::vector<Reconstruction> of_ranks = on_ranks(ranks, [&](int64_t, Group& group) {
+      return reconstruct(plan_of(options_, folder, ranks), {}, {.group = &group});
+    });
+    const Reconstruction& first = of_ranks.front();
+    ASSERT_EQ(first.cameras.size(), alone.cameras.size());
+    for (std::size_t i = 0; i < alone.cameras.size(); ++i) {
+      const Camera &got = first.cameras[i].camera, &expected = alone.cameras[i].camera;
+      EXPECT_LE((got.cam_from_world.matrix() - expected.cam_from_world.matrix()).norm(), 1e-5)
+          << ranks << " " << i;
+      EXPECT_LE((got.k - expected.k).norm(), 1e-4 * expected.k.norm()) << ranks << " " << i;
+    }
+    EXPECT_EQ(first.report.rank_peak_bytes.size(), static_cast<std::size_t>(ranks));
+    const auto size = fs::file_size(dir_ / folder / "scene.ply"),
+               expected = fs::file_size(dir_ / "alone/scene.ply");
+    EXPECT_NEAR(static_cast<double>(size), static_cast<double>(expected),
+                0.001 * static_cast<double>(expected));
+    for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) EXPECT_TRUE(of_ranks[rank].written.empty());
+  }
+}
+
+TEST_F(RankRun, RanksThatFitAgree) {
+  for (const std::string& answer : refusals([](Options& o) { o.quiet = true; }))
+    EXPECT_EQ(answer, "(agreed)");
+}
+
+TEST_F(RankRun, OtherOptionsAreRefusedOnEveryRank) {
+  for (const std::string& answer : refusals([](Options& o) { o.merge = "on"; })) {
+    EXPECT_NE(answer.find("rank 1 does not fit rank 0"), std::string::npos) << answer;
+    EXPECT_NE(answer.find("--merge on instead of \"auto\""), std::string::npos) << answer;
+  }
+}
+
+TEST_F(RankRun, OtherWeightsAreRefusedOnEveryRank) {
+  const fs::path other = dir_ / "other.ts";
+  fs::copy_file(options_.weights, other);
+  fs::copy_file(VGGT_SOURCE_DIR "/weights/vggt-small.config.json", dir_ / "other.config.json");
+  const auto use_other = [&](Options& o) { o.weights = other.string(); };
+  for (const std::string& answer : refusals(use_other)) EXPECT_EQ(answer, "(agreed)") << "they lie elsewhere";
+
+  std::fstream file(other, std::ios::in | std::ios::out | std::ios::binary);
+  const auto size = static_cast<std::streamoff>(fs::file_size(other));
+  for (std::streamoff at = size / 4; at < size / 2; at += 30000) {  // tensors
+    file.seekp(at);
+    file.put('\x55');
+  }
+  file.close();
+  for (const std::string& answer : refusals(use_other))
+    EXPECT_NE(answer.find("rank 1 does not fit rank 0: it has other weights"), std::string::npos) << answer;
+}
+
+TEST_F(RankRun, TheSmallestBudgetAndTheFirstRanksTaskHoldForAll) {
+  const auto budgets = on_ranks(3, [](int64_t rank, Group& group) {
+    MemoryBudget own;
+    own.device = 100 - rank;
+    own.host = 50 + rank;
+    return smallest_budget(group, own);
+  });
+  for (const MemoryBudget& budget : budgets) {
+    EXPECT_EQ(budget.device, 98);
+    EXPECT_EQ(budget.host, 50);
+  }
+  const auto tasks = on_ranks(2, [](int64_t rank, Group& group) {
+    RankTask task;
+    task.frames = 7 + rank;
+    task.height = 14;
+    task.width = 28;
+    task.merges = rank == 0;
+    task.budget.scratch = "scratch" + std::to_string(rank);
+    return share_task(group, task);
+  });
+  for (std::size_t rank = 0; rank < tasks.size(); ++rank) {
+    EXPECT_EQ(tasks[rank].frames, 7);
+    EXPECT_TRUE(tasks[rank].merges);
+    EXPECT_EQ(*tasks[rank].budget.scratch, "scratch" + std::to_string(rank)) << "a rank's own folder";
+  }
+}
+
+TEST_F(RankRun, ARankThatFailsEndsTheOthers) {
+  const auto answers = on_ranks(2, [&](int64_t rank, Group& group) -> std::string {
+    try {
+      RunPlan plan = plan_of(options_, "lost", 2);
+      if (rank == 1) return "left";  // its group goes with it
+      reconstruct(plan, {}, {.group = &group});
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "(done)";
+  });
+  EXPECT_NE(answers[0], "(done)");
+  EXPECT_FALSE(fs::exists(dir_ / "lost/scene.ply")) << "nothing is half-written";
+}
+
+}  // namespace
+}  // namespace vggt
