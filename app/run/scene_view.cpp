@@ -1,5 +1,7 @@
 #include "app/run/scene_view.h"
 
+#include <algorithm>
+
 #include "app/report/page_points.h"
 #include "app/run/frame_input.h"
 #include "io/files/text.h"
@@ -26,6 +28,14 @@ FrameWork work_of(const SceneView& scene) {
   return {scene.plan.frames.threads, [&scene] { scene.events.check_stop(); }};
 }
 
+/// Of two places in turn, each frame may have a warning: a person needs some of them.
+void tell(const std::vector<HealthWarning>& warnings, const Events& events) {
+  constexpr std::size_t kTold = 10;
+  for (std::size_t i = 0; i < std::min(warnings.size(), kTold); ++i) events.warn(warnings[i].text);
+  if (warnings.size() > kTold)
+    events.warn(std::to_string(warnings.size() - kTold) + " more warnings such as these are in the report");
+}
+
 /// What a person calls the scene: the file's name, or the folder's where that is the usual one.
 std::string scene_name(const OutputPlan& outputs) {
   const std::filesystem::path base =
@@ -45,7 +55,7 @@ SceneHealth health_of(const SceneView& scene, const std::vector<Track>& tracks) 
   input.readers = readers_of(scene);
   input.work = work_of(scene);
   SceneHealth health = assess_scene(input);
-  for (const HealthWarning& warning : health.warnings) scene.events.warn(warning.text);
+  tell(health.warnings, scene.events);
   return health;
 }
 

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array kImageExtensions{".jpg", ".jpeg", ".png",  ".webp", ".tif", ".tiff",
                                       ".bmp", ".heic", ".heif", ".hif",  ".avif"};
-constexpr std::array kVideoExtensions{".mp4", ".mov", ".avi",  ".mkv", ".webm",
-                                      ".m4v", ".mpg", ".mpeg", ".wmv", ".ts"};
+constexpr std::array kVideoExtensions{".mp4",  ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg",
+                                      ".mpeg", ".wmv", ".ts",  ".mts", ".m2ts", ".3gp", ".ogv"};
 
 bool has_extension(const fs::path& path, std::span<const char* const> extensions) {
   std::string extension = path.extension().string();

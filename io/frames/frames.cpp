@@ -224,10 +224,11 @@ FrameSet assemble(const FrameOptions& options, std::vector<FrameResult> results,
     set.height = std::max(set.height, result.height);
   }
   if (set.warnings.size() == results.size()) {
-    const std::string source = options.source.string();
-    if (results.empty()) throw std::invalid_argument(source + ": no frames");
+    // Paths and images in memory have no source.
+    const std::string source = options.source.empty() ? "" : options.source.string() + ": ";
+    if (results.empty()) throw std::invalid_argument(source + "no frames");
     if (results.size() == 1) throw std::invalid_argument("no frames: " + set.warnings.front());
-    throw std::invalid_argument(source + ": none of the " + std::to_string(results.size()) +
+    throw std::invalid_argument(source + "none of the " + std::to_string(results.size()) +
                                 " frames can be used; the first: " + set.warnings.front());
   }
   std::vector<std::size_t> pieces;

@@ -48,6 +48,7 @@ TEST_F(BatchScenes, OfAFolder) {
   touch("root/b9/1.PNG");
   touch("root/colmap/images/1.jpg");
   touch("root/walk.mp4");
+  touch("root/clip.3GP");
   touch("root/notes.txt");
   touch("root/empty/readme.md");
   touch("root/.hidden/1.jpg");
@@ -56,8 +57,8 @@ TEST_F(BatchScenes, OfAFolder) {
   const SceneList list = find_scenes(dir_ / "root", dir_ / "root/results");
   std::vector<std::string> names;
   for (const BatchScene& scene : list.scenes) names.push_back(scene.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"b9", "b10", "colmap", "walk.mp4"}));
-  EXPECT_EQ(list.scenes[2].source, dir_ / "root/colmap/images");
+  EXPECT_EQ(names, (std::vector<std::string>{"b9", "b10", "clip.3GP", "colmap", "walk.mp4"}));
+  EXPECT_EQ(list.scenes[3].source, dir_ / "root/colmap/images");
   EXPECT_EQ(list.passed_over, std::vector<std::string>{"empty"});
 }
 

@@ -83,6 +83,14 @@ TEST(CApiHosts, FilesThatCannotBeUsed) {
   EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
   EXPECT_EQ(vggt_recon_error(context.get()), missing + ": no such file or folder");
   EXPECT_EQ(vggt_recon_error_number(context.get()), 0);
+  const char* const paths[] = {missing.c_str(), nullptr};
+  input = input_of();
+  input.frames = nullptr;
+  input.paths = paths;
+  input.count = 2;
+  EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
+  EXPECT_THAT(vggt_recon_error(context.get()),
+              StartsWith("none of the 2 frames can be used; the first: " + missing));
   const std::string out = (folder / "bad.safetensors").string() + "/x/";
   const vggt_recon_option option = {"out", out.c_str()};
   input = input_of();

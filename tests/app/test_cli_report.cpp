@@ -1,4 +1,5 @@
-// --report and health from the command line: faults planted among real frames are named, and what is whole is not.
+// --report and health from the command line: faults planted among real frames are named, and what is whole is
+// not.
 #include "tests/support/cli.h"
 
 namespace vggt::test {
@@ -35,13 +36,34 @@ TEST_F(CliReport, NamesFramesOfAnotherSceneAndBlackOnes) {
     EXPECT_EQ(stranger.at("kind"), "apart");
     EXPECT_EQ(stranger.at("first"), 3);
     EXPECT_EQ(stranger.at("last"), 3);
-    EXPECT_NE(outcome.err.find("vggt-recon: warning: 05.jpg sees nothing that the others see"), std::string::npos)
+    EXPECT_NE(outcome.err.find("vggt-recon: warning: 05.jpg sees nothing that the others see"),
+              std::string::npos)
         << outcome.err;
     EXPECT_EQ(health.at("frames").size(), 8u);
     const std::string page = text_of(path("out/scene.html"));
     EXPECT_NE(page.find("05.jpg sees nothing"), std::string::npos);
     EXPECT_LT(page.size(), 8'000'000u);
   }
+}
+
+TEST_F(CliReport, SaysTheFirstOfManyWarnings) {
+  fs::create_directory(dir_ / "room");
+  for (int i = 0; i < 12; ++i) {
+    const std::string number = (i < 10 ? "0" : "") + std::to_string(i);
+    fs::copy_file(kRoot / "examples/room" / (number + ".jpg"), dir_ / "room" / (number + ".jpg"));
+    ASSERT_TRUE(cv::imwrite(path("room/" + number + "b.png"), cv::Mat(48, 64, CV_8UC3, cv::Scalar(2, 2, 2))));
+  }
+  const Outcome outcome = run("--device cpu --width 112 --bundle-adjust off --weights '" +
+                              (kRoot / "weights/vggt-small.ts").string() + "' --frames room --out out/");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json health = parse_strictly(path("out/scene.report.json")).at("health");
+  const std::size_t warnings = health.at("warnings").size();
+  EXPECT_GE(warnings, 12u);
+  const std::string last =
+      "warning: " + std::to_string(warnings - 10) + " more warnings such as these are in the report";
+  EXPECT_NE(outcome.err.find(last), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("09b.png is of one colour"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("10b.png is of one colour"), std::string::npos) << outcome.err;
 }
 
 TEST_F(CliReport, HasNothingToSayOfAWholeScene) {
@@ -59,7 +81,8 @@ TEST_F(CliReport, HasNothingToSayOfAWholeScene) {
 TEST_F(CliReport, WritesThePageBesideTheSceneForOneFrameAndWithoutDepth) {
   ASSERT_EQ(reconstruct("--frames frames --max-frames 1 --out one/ --report").code, 0);
   EXPECT_EQ(names_in("one").size(), 5u);
-  ASSERT_EQ(reconstruct("--frames frames --heads camera --out two/x.ply --report").code, 2);  // a cloud is asked for
+  ASSERT_EQ(reconstruct("--frames frames --heads camera --out two/x.ply --report").code,
+            2);  // a cloud is asked for
   ASSERT_EQ(reconstruct("--frames frames --heads camera --out three/ --report").code, 0);
   EXPECT_NE(text_of(path("three/scene.html")).find("<canvas"), std::string::npos);
   ASSERT_EQ(reconstruct("--frames frames --out named.ply --report --conf-percentile 100").code, 0);
