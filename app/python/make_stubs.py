@@ -6,7 +6,7 @@ from pathlib import Path
 from nanobind.stubgen import StubGen
 
 TYPES = {"flag": "bool", "whole number": "int", "number": "float", "text": "str", "list": "str | Sequence[str]"}
-PATHS = {"masks", "weights", "query_points", "scratch", "intrinsics", "poses", "align", "out", "picture",
+PATHS = {"masks", "query_points", "scratch", "intrinsics", "poses", "align", "out", "picture",
          "save_predictions"}
 
 
@@ -27,7 +27,7 @@ def main(template, package):
     module.put(_core)
     (package / "_core.pyi").write_text(module.get())
     lines = [f"    {option.name}: {type_of(option)} | None" + (f"  # {option.help}" if option.help else "")
-             for option in vggt_recon.options()]
+             for option in vggt_recon.options() if option.name != "weights"]
     (package / "__init__.pyi").write_text(template.read_text().replace("@OPTIONS@", "\n".join(lines)))
 
 

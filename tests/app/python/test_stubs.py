@@ -56,10 +56,29 @@ def test_functions_have_the_signatures_of_the_stub():
     assert checked >= 20
 
 
+def typed_options(name):
+    options = next(node for node in tree("__init__.pyi").body if getattr(node, "name", "") == name)
+    return {item.target.id: ast.unparse(item.annotation) for item in options.body}
+
+
+def test_no_option_is_an_argument_too():
+    """Type checkers then check neither."""
+    taken = {"Unpack[_Options]": {*typed_options("_Options")}}
+    taken["Unpack[_RunOptions]"] = taken["Unpack[_Options]"] | {*typed_options("_RunOptions")}
+    checked = 0
+    for function in (node for node in ast.walk(tree("__init__.pyi")) if isinstance(node, ast.FunctionDef)):
+        options = taken.get(ast.unparse(function.args.kwarg.annotation)) if function.args.kwarg else None
+        if options is None:
+            continue
+        assert not options & {arg.arg for arg in function.args.args + function.args.kwonlyargs}, function.name
+        checked += 1
+    assert checked == 3
+
+
 def test_every_option_has_an_argument():
-    options = next(node for node in tree("__init__.pyi").body if getattr(node, "name", "") == "_Options")
-    stubbed = {item.target.id: ast.unparse(item.annotation) for item in options.body}
-    assert list(stubbed) == [option.name for option in vggt_recon.options()]
+    stubbed = typed_options("_Options")
+    assert list(stubbed) == [option.name for option in vggt_recon.options() if option.name != "weights"]
+    assert list(typed_options("_RunOptions")) == ["weights"]
     assert stubbed["conf_percentile"] == "float | None"
     assert stubbed["fit"].startswith("Literal['") and "'crop'" in stubbed["fit"]
     assert stubbed["out"] == "str | os.PathLike[str] | None"
