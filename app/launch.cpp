@@ -1,5 +1,5 @@
-// The executable: help and version answer at once; for anything else it loads the shared library, which stands
-// on LibTorch and OpenCV and takes half a second to load.
+// The executable: help and version answer at once; for anything else it loads the shared library, which
+// stands on LibTorch and OpenCV and takes half a second to load.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -89,6 +89,12 @@ Fingerprint fingerprint_of(const Options& options, const fs::path& weights) {
     settings.add(text);
   }
   model.add_file("", weights);
+  // What lies beside weights and says what they mean, see io/weights/weight_file.h.
+  for (const fs::path& config :
+       {weights.parent_path() / "config.json", fs::path(weights).replace_extension(".config.json")}) {
+    std::error_code ignored;
+    if (fs::exists(config, ignored)) model.add_file(config.filename().string(), config);
+  }
   return {frames.text(), settings.text(), model.text()};
 }
 

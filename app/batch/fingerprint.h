@@ -10,7 +10,7 @@ namespace vggt {
 struct Fingerprint {
   std::string frames;   // names, sizes and times of the frames' files, and of those that options name
   std::string options;  // all but where things lie, what runs them and how much memory that may take
-  std::string weights;  // size and time of the file
+  std::string weights;  // size and time of the file, and of a config beside it
 
   bool operator==(const Fingerprint&) const = default;
 };

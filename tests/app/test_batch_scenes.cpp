@@ -168,6 +168,11 @@ TEST_F(BatchScenes, TheSumChangesWithFramesOptionsAndWeights) {
   EXPECT_EQ(changes(later, sum()), "frames");
   touch("w.ts", "longer");
   EXPECT_EQ(changes(before, sum()), "frames, weights");
+  for (const char* config : {"w.config.json", "config.json"}) {
+    const Fingerprint without = sum();
+    touch(config);
+    EXPECT_EQ(changes(without, sum()), "weights") << config;
+  }
 
   // Files that options name count as frames do; a source that is missing has a sum as well.
   touch("poses.txt");
