@@ -12,8 +12,7 @@
 #include "app/run/device.h"
 #include "app/run/loaded_model.h"
 #include "app/run/run_network.h"
-#include "io/files/crc32.h"
-#include "io/files/input_file.h"
+#include "io/files/content_sum.h"
 #include "model/vggt.h"
 
 namespace vggt {
@@ -31,21 +30,6 @@ std::map<std::string, std::string> shared_options(const Options& options) {
   std::map<std::string, std::string> texts = option_texts(options);
   std::erase_if(texts, [](const auto& option) { return is_own(option.first); });
   return texts;
-}
-
-/// A sum over the weights' size and parts of the file all over it: all of 5 GB would take seconds.
-std::string sum_of(const WeightFile& weights) {
-  constexpr int64_t kParts = 64, kBytes = 1 << 16;
-  const InputFile file(weights.path());
-  const auto size = static_cast<int64_t>(file.size());
-  uint32_t sum = 0;
-  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(size, kBytes)));
-  for (int64_t part = 0; part < kParts; ++part) {
-    const int64_t first = (size - static_cast<int64_t>(bytes.size())) / (kParts - 1) * part;
-    file.read(static_cast<uint64_t>(first), bytes);
-    sum = combine_crc32(sum, crc32(bytes), bytes.size());
-  }
-  return std::to_string(size) + " bytes, sum " + std::to_string(sum);
 }
 
 /// Of two ranks' texts the first thing that differs.
@@ -74,7 +58,7 @@ void agree(const RunPlan& plan, Group& group) {
   json own;
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
   own["options"] = shared_options(plan.given);
-  own["weights"] = sum_of(plan.model.weights);
+  own["weights"] = content_sum(plan.model.weights.path());
   const at::Device device = plan.model.options.device;
   own["gpu"] = device.is_cuda() ? tuned_gpu(device).name : device_name(device);
   const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -18,6 +18,7 @@
 #include "app/run/device.h"
 #include "app/run/head_choice.h"
 #include "io/files/atomic_file.h"
+#include "io/files/content_sum.h"
 #include "io/files/crc32.h"
 #include "io/files/text_file.h"
 #include "io/frames/frame_sources.h"
@@ -35,12 +36,16 @@ std::string plain(const fs::path& path) {
   return fs::absolute(path).lexically_normal().string();
 }
 
-/// Size and time of a file, which change with its contents.
-std::string state_of(const fs::path& path) {
+/// What changes with a file's contents: their sum, and of a large file, which is not summed whole, its time
+/// too.
+std::string state_of(const fs::path& path) try {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "missing";
-  return std::to_string(status.st_size) + " bytes of " + std::to_string(status.st_mtim.tv_sec) + "." +
-         std::to_string(status.st_mtim.tv_nsec);
+  const std::string sum = content_sum(path);
+  if (static_cast<uint64_t>(status.st_size) <= kSummedWhole) return sum;
+  return sum + " of " + std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec);
+} catch (const std::exception& error) {
+  return error.what();  // decoding will skip it, with a warning
 }
 
 uint32_t sum_of_index(const WeightFile& weights) {
@@ -85,7 +90,9 @@ json parts_of(const RunPlan& plan) {
   json parts = {
       {"program", VGGT_VERSION},
       {"--weights", {plain(weights), state_of(weights), sum_of_index(plan.model.weights)}},
-      {"--fit", frames.fit == Fit::pad ? "pad" : frames.fit == Fit::whole ? "whole" : "crop"},
+      {"--fit", frames.fit == Fit::pad     ? "pad"
+                : frames.fit == Fit::whole ? "whole"
+                                           : "crop"},
       {"--width", frames.width},
       {"--fps", or_null(frames.fps)},
       {"--stride", or_null(frames.stride)},

@@ -159,6 +159,11 @@ TEST_F(Resumed, AnotherRunIsRefused) {
   fs::copy(frame, dir_ / "kept.jpg");
   fs::copy(dir_ / "frames/03.jpg", frame, fs::copy_options::overwrite_existing);
   expect_refusal(resume(), "--frames (02.jpg)");
+  // Neither its size nor its time tells.
+  fs::copy(dir_ / "kept.jpg", frame, fs::copy_options::overwrite_existing);
+  std::fstream(frame, std::ios::in | std::ios::out | std::ios::binary).seekp(200).put('\x55');
+  fs::last_write_time(frame, of_frame);
+  expect_refusal(resume(), "--frames (02.jpg)");
   fs::remove(frame);
   expect_refusal(resume(), "--frames (5 files then, 4 now)");
   fs::copy(dir_ / "kept.jpg", frame);
