@@ -16,7 +16,7 @@ std::string content_sum(const std::filesystem::path& path) {
   std::vector<std::byte> bytes(parts > 1 ? kPartBytes : size);
   uint32_t sum = 0;
   for (uint64_t part = 0; part < parts; ++part) {
-    file.read((size - bytes.size()) / std::max<uint64_t>(1, parts - 1) * part, bytes);
+    file.read((size - bytes.size()) * part / std::max<uint64_t>(1, parts - 1), bytes);
     sum = combine_crc32(sum, crc32(bytes), bytes.size());
   }
   return std::to_string(size) + " bytes, sum " + std::to_string(sum);
