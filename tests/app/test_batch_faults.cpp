@@ -62,7 +62,7 @@ TEST_F(BatchFaults, KilledAtRandomMomentsNothingIsLost) {
   fs::remove_all(dir_ / "results");
   const Clock::time_point start = Clock::now();
   ASSERT_EQ(batch().code, 0);
-  const double duration = std::chrono::duration<double>(Clock::now() - start).count();
+  double duration = std::chrono::duration<double>(Clock::now() - start).count();
   const Files expected = files_in("results");
   EXPECT_EQ(expected.size(), static_cast<std::size_t>(3 * scenes));
 
@@ -79,7 +79,10 @@ TEST_F(BatchFaults, KilledAtRandomMomentsNothingIsLost) {
       const int status = wait_for(process);
       if (!WIFSIGNALED(status)) {
         ASSERT_EQ(WEXITSTATUS(status), 0) << text_of(path("log"));
-        break;
+        duration = std::min(duration, moment);  // the first run may have been slow
+        if (!killed.empty()) break;
+        fs::remove_all(dir_ / "results");
+        continue;
       }
       killed.insert(process);
       ++killed_in_time;
@@ -96,10 +99,10 @@ TEST_F(BatchFaults, KilledAtRandomMomentsNothingIsLost) {
     torn += static_cast<int>(std::count(manifest.begin(), manifest.end(), '\n')) !=
             static_cast<int>(records().size());
   }
-  EXPECT_GT(killed_in_time, 0);
+  EXPECT_GE(killed_in_time, kills);
   std::printf(
       "%d batches of %d scenes, %d processes killed: %d scenes begun for %d that are done, %d torn lines; "
-      "undisturbed %.2f s\n",
+      "undisturbed at most %.2f s\n",
       kills, scenes, killed_in_time, begun, kills * scenes, torn, duration);
 }
 
