@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 /// Makes the pages exist, on several threads: the system clears them, which is most of the time of locking.
-void touch(char* memory, std::size_t bytes) {
+[[maybe_unused]] void touch(char* memory, std::size_t bytes) {
   constexpr std::size_t kPage = 4096;
   const std::size_t most = std::min<std::size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
   const std::size_t parts = std::clamp<std::size_t>(bytes / (64 * kHugePage), 1, most);
@@ -33,7 +33,7 @@ void touch(char* memory, std::size_t bytes) {
 }  // namespace
 
 at::Tensor host_tensor(at::IntArrayRef shape, at::ScalarType type, [[maybe_unused]] bool pinned) {
-  const int64_t count = c10::multiply_integers(shape);
+  [[maybe_unused]] const int64_t count = c10::multiply_integers(shape);
   const auto options = at::TensorOptions().dtype(type);
 #ifdef VGGT_CUDA
   if (pinned && count > 0) {

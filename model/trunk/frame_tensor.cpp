@@ -215,7 +215,7 @@ void FrameTensor::Impl::give(int64_t first, const at::Tensor& tensor) {
     if (own.data_ptr() != tensor.data_ptr()) own.copy_(tensor);
     return;
   }
-  const std::optional<std::size_t> index = buffer_of(tensor);
+  [[maybe_unused]] const std::optional<std::size_t> index = buffer_of(tensor);
 #ifdef VGGT_CUDA
   if (host.defined()) {
     streams->write(index, host.narrow(0, first, count), tensor);
