@@ -41,14 +41,15 @@ double depth_along(const Eigen::Vector3d& from, const Eigen::Vector3d& ray) {
 
 struct Scene {
   explicit Scene(double contrast = 180, double gain = 0.06,
-                 const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}, double k1 = 0) {
+                 const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}, double k1 = 0,
+                 double aspect = 1) {
     for (int f = 0; f < kFrames; ++f) {
       Camera camera;
       const double angle = 0.08 * f;
       camera.cam_from_world.linear() =
           Eigen::AngleAxisd(angle, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
       camera.cam_from_world.translation() << -0.2 * f, 0.04 * f * (f % 2), 0.03 * f;
-      camera.k << 200, 0, center.x(), 0, 200, center.y(), 0, 0, 1;
+      camera.k << 200, 0, center.x(), 0, 200 * aspect, center.y(), 0, 0, 1;
       camera.width = kWidth;
       camera.height = kHeight;
       camera.distortion[0] = k1;
@@ -186,6 +187,7 @@ TEST(AdjustScene, FindsCamerasFocalLengthAndDepth) {
   EXPECT_LT(after.direction, 0.15 * before.direction);
   EXPECT_LT(after.direction, 1.5);
   for (const Camera& camera : result.cameras) {
+    EXPECT_EQ(camera.model, CameraModel::simple_pinhole);
     EXPECT_NEAR(camera.k(0, 0) / 200, 1, 0.015);
     EXPECT_NEAR(camera.k(1, 1) / 200, 1, 0.015);
     EXPECT_EQ(camera.k(0, 0), result.cameras[0].k(0, 0));
@@ -214,6 +216,23 @@ TEST(AdjustScene, FindsADistortionThatTheImagesShow) {
     EXPECT_FALSE(plain.cameras[f].is_distorted());
   }
   EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn, 0.3);
+  EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn,
+            0.7 * pose_errors(plain.cameras, truth.cameras).turn);
+}
+
+TEST(AdjustScene, FindsAnAspectThatTheImagesShow) {
+  const Scene truth(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, 0, 1.03);
+  const Adjusted found = adjust(truth, beside(truth.cameras));
+  ASSERT_TRUE(found.changed) << found.summary;
+  for (const Camera& camera : found.cameras) {
+    EXPECT_EQ(camera.model, CameraModel::pinhole);
+    EXPECT_NEAR(camera.k(1, 1) / camera.k(0, 0), 1.03, 0.004);
+    EXPECT_FALSE(camera.is_distorted());
+  }
+  AdjustOptions square;
+  square.model = CameraModel::simple_pinhole;
+  const Adjusted plain = adjust(truth, beside(truth.cameras), square);
+  EXPECT_EQ(plain.cameras[0].k(0, 0), plain.cameras[0].k(1, 1));
   EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn,
             0.7 * pose_errors(plain.cameras, truth.cameras).turn);
 }
