@@ -49,6 +49,8 @@ struct Scene {
       camera.cam_from_world.linear() =
           Eigen::AngleAxisd(angle, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
       camera.cam_from_world.translation() << -0.2 * f, 0.04 * f * (f % 2), 0.03 * f;
+      // Upright cameras leave open whether the pixels or the scene are stretched.
+      if (aspect != 1) camera.cam_from_world.prerotate(Eigen::AngleAxisd(0.4 * f, Eigen::Vector3d::UnitZ()));
       camera.k << 200, 0, center.x(), 0, 200 * aspect, center.y(), 0, 0, 1;
       camera.width = kWidth;
       camera.height = kHeight;
