@@ -15,13 +15,14 @@ namespace vggt {
 /// What exports are made of.
 struct ExportInput {
   const std::vector<FrameCamera>& cameras;     // of all frames; none without the camera head
-  const std::vector<Track>& tracks;            // none where the scene was not adjusted
+  const std::vector<Track>& tracks;            // by matches; none where the scene was not adjusted
   std::optional<std::filesystem::path> cloud;  // a PLY that write_ply() or PlyWriter wrote
   const DenseMaps* depth = nullptr;            // with its confidence, [H,W] network pixels
   std::vector<FrameView> seen;                 // of each frame
   int network_width = 0;
   ReadMask read_mask = {};  // empty: there are no masks
   FrameWork work = {};
+  ReadRgb read_rgb = {};  // of the network's images; empty: no tracks by depth
 };
 
 }  // namespace vggt

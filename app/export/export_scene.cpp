@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "app/export/depth_tracks.h"
 #include "app/export/export_maps.h"
 #include "app/report/picture.h"
 #include "app/report/picture_view.h"
@@ -153,7 +154,9 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
     turns.push_back(images.view(i).quarter_turns);
   }
   share_intrinsics(scene.images, turns);
-  for (const Track& track : input.tracks) {
+  const std::vector<Track> by_depth =
+      input.tracks.empty() && input.depth && input.read_rgb && !input.cameras.empty() ? depth_tracks(input) : std::vector<Track>();
+  for (const Track& track : input.tracks.empty() ? by_depth : input.tracks) {
     if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
   }
   if (scene.tracks.empty() && input.cloud) scene.points = sample_ply(*input.cloud, kSparsePoints);

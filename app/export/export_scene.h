@@ -7,7 +7,8 @@
 
 namespace vggt {
 
-/// The scene in the pixels of its exported images. Without tracks it has some of the cloud's points.
+/// The scene in the pixels of its exported images. Without tracks by matches it has tracks by depth, and
+/// without these some of the cloud's points.
 ExportedScene exported_scene(const ExportInput& input, const ExportedImages& images);
 
 /// Writes all that the plan names. images: none are needed by what it names. Throws std::system_error and

@@ -344,7 +344,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     const FrameWork work{plan.frames.threads, [&events] { events.check_stop(); }};
     export_scene(plan.outputs.exports, *images,
                  {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width,
-                  frames.read_mask, work},
+                  frames.read_mask, work, frames.read_rgb},
                  files);
     times.count("export");
   }

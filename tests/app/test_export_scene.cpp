@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <opencv2/videoio.hpp>
 
+#include "app/export/depth_tracks.h"
 #include "app/export/export_maps.h"
 #include "app/export/export_scene.h"
 #include "io/scene/colmap_text.h"
@@ -244,6 +245,58 @@ TEST_F(ExportTest, EdgesStaySharpAndHolesStayHoles) {
       const bool hole = y / 2 == 2 && x / 2 == 1;
       EXPECT_EQ(values[static_cast<std::size_t>(8 * y + x)], hole ? 0 : x < 4 ? 1 : 5) << x << " " << y;
     }
+  }
+}
+
+// Four cameras side by side look at a wall that is 5 away.
+TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
+  constexpr int kSide = 64;
+  std::vector<FrameCamera> cameras(4);
+  DenseMaps maps(std::make_shared<HostSpace>(), "test");
+  for (int f = 0; f < 4; ++f) {
+    Camera& camera = cameras[static_cast<std::size_t>(f)].camera;
+    camera.width = camera.height = kSide;
+    camera.original_width = camera.original_height = 2 * kSide;
+    camera.map = {0.5, 0.5, 0, 0};
+    camera.k << 60, 0, 31.5, 0, 60, 31.5, 0, 0, 1;
+    camera.cam_from_world.translation().x() = -0.4 * f;
+    maps.put(f, std::vector<float>(kSide * kSide, f == 1 ? 5.05F : 5), std::vector<float>(kSide * kSide, 2));
+  }
+  const ReadRgb read_rgb = [](std::size_t frame, std::span<uint8_t> rgb) {
+    std::ranges::fill(rgb, static_cast<uint8_t>(10 * frame));
+  };
+  const ReadMask read_mask = [](std::size_t frame, std::span<uint8_t> used) {
+    std::ranges::fill(used, uint8_t{1});
+    if (frame == 3) std::fill_n(used.begin(), kSide * kSide / 2, uint8_t{0});  // the upper half
+  };
+  const std::vector<FrameView> seen(4, FrameView{0, kSide, 0, kSide});
+  const std::vector<Track> tracks = depth_tracks({cameras, {}, {}, &maps, seen, kSide, read_mask, {}, read_rgb});
+  ASSERT_GT(tracks.size(), 400U);
+  bool all_four = false;
+  for (const Track& track : tracks) {
+    ASSERT_GE(track.observations.size(), 3U);
+    all_four |= track.observations.size() == 4;
+    // A frame's depth is 1 % off: the point lies between, and the observations are a little off.
+    EXPECT_NEAR(track.point_in_world.z(), 5 + 0.05 / static_cast<double>(track.observations.size()), 0.03);
+    double error = 0;
+    bool in_frame_1 = false;
+    for (const Observation& at : track.observations) {
+      const Camera& camera = cameras[static_cast<std::size_t>(at.frame)].camera;
+      const Eigen::Vector2d pixel = camera.project(camera.cam_from_world * track.point_in_world);
+      error += (Eigen::Vector2d(camera.map.original_x(pixel.x()), camera.map.original_y(pixel.y())) - at.pixel)
+                   .norm();
+      EXPECT_FALSE(at.frame == 3 && at.pixel.y() < kSide - 2) << "masked";
+      in_frame_1 |= at.frame == 1;
+    }
+    EXPECT_NEAR(track.error_px, error / static_cast<double>(track.observations.size()), 1e-9);
+    EXPECT_LT(track.error_px, 0.2);
+    if (!in_frame_1) EXPECT_LT(track.error_px, 1e-4);
+  }
+  EXPECT_TRUE(all_four);
+
+  maps.put_values(1, std::vector<float>(kSide * kSide, 5.5F));  // 10 % off: no frame agrees with it
+  for (const Track& track : depth_tracks({cameras, {}, {}, &maps, seen, kSide, {}, {}, read_rgb})) {
+    for (const Observation& at : track.observations) EXPECT_NE(at.frame, 1);
   }
 }
 

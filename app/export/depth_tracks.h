@@ -1,0 +1,15 @@
+#pragma once
+#include <vector>
+
+#include "app/export/export_input.h"
+
+namespace vggt {
+
+/// Tracks of a scene without matches: pixels of an even grid of each frame whose depth two other frames or
+/// more agree with. A frame sees the point where the cameras and the depth of the grid's frame put it; the
+/// point is the mean of where the depths of all frames that see it put theirs, so that its error says how
+/// well they agree. Needs input.depth and read_rgb; masked pixels have no part. Memory: two maps for each
+/// thread. Throws what reading and input.work throw.
+std::vector<Track> depth_tracks(const ExportInput& input);
+
+}  // namespace vggt
