@@ -270,7 +270,9 @@ TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
     if (frame == 3) std::fill_n(used.begin(), kSide * kSide / 2, uint8_t{0});  // the upper half
   };
   const std::vector<FrameView> seen(4, FrameView{0, kSide, 0, kSide});
-  const std::vector<Track> tracks = depth_tracks({cameras, {}, {}, &maps, seen, kSide, read_mask, {}, read_rgb});
+  const std::vector<Track> none;
+  const ExportInput input{cameras, none, {}, &maps, seen, kSide, read_mask, FrameWork{}, read_rgb};
+  const std::vector<Track> tracks = depth_tracks(input);
   ASSERT_GT(tracks.size(), 400U);
   bool all_four = false;
   for (const Track& track : tracks) {
@@ -290,12 +292,14 @@ TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
     }
     EXPECT_NEAR(track.error_px, error / static_cast<double>(track.observations.size()), 1e-9);
     EXPECT_LT(track.error_px, 0.2);
-    if (!in_frame_1) EXPECT_LT(track.error_px, 1e-4);
+    if (!in_frame_1) {
+      EXPECT_LT(track.error_px, 1e-4);
+    }
   }
   EXPECT_TRUE(all_four);
 
   maps.put_values(1, std::vector<float>(kSide * kSide, 5.5F));  // 10 % off: no frame agrees with it
-  for (const Track& track : depth_tracks({cameras, {}, {}, &maps, seen, kSide, {}, {}, read_rgb})) {
+  for (const Track& track : depth_tracks(input)) {
     for (const Observation& at : track.observations) EXPECT_NE(at.frame, 1);
   }
 }
