@@ -26,6 +26,7 @@ constexpr double kOutlier = 5;  // standard deviations
 constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
+constexpr double kEnoughMatches = 2000;  // of a frame in a fine pass: with twice as many cameras are as exact
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
 constexpr double kLeastMove = 1;  // pixels of the original, of a corner
 
@@ -107,7 +108,8 @@ class SceneAdjustment {
 
   AdjustedScene run() {
     Bundle found = start_;
-    if (!coarse(found) || !pass(found, kFine, {}, true) || !pass(found, kFinest, {1, 15}, false))
+    if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
+        !pass(found, enough(kFinest, found), {1, 15}, false))
       return unchanged("too few matches between frames");
     const double given = epipolar_error(bundle_as_given(cameras_), found.anchors, held_out_),
                  adjusted = epipolar_error(found, found.anchors, held_out_);
@@ -134,6 +136,13 @@ class SceneAdjustment {
     return pass;
   }
 
+  /// A pass that looks for no more anchors than it needs, by what the last one found.
+  MatchPass enough(MatchPass pass, const Bundle& found) const {
+    const double matches = static_cast<double>(found.sightings.size()) * last_every_;
+    pass.every = std::max(1, static_cast<int>(std::lround(matches / kEnoughMatches / frames_)));
+    return pass;
+  }
+
   /// Coarse passes until the matches that are held out no longer come much nearer.
   bool coarse(Bundle& found) {
     double before = std::numeric_limits<double>::infinity();
@@ -153,6 +162,7 @@ class SceneAdjustment {
 
   /// Matches once from the cameras found so far and adjusts to that; false where there are too few matches.
   bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_distort) {
+    last_every_ = how.every;
     std::vector<Sighting> sightings =
         matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, events_);
     std::vector<Sighting> held_out = hold_out(sightings);
@@ -245,6 +255,8 @@ class SceneAdjustment {
   Bundle start_;
   std::vector<Sighting> held_out_;
   std::vector<bool> weak_;  // of each frame
+  const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));
+  int last_every_ = 1;  // of every how many anchors the last pass looked for one
 };
 
 }  // namespace
