@@ -9,8 +9,8 @@ function(expect wanted gpus result)
   endif()
 endfunction()
 
-expect("" "" "75-virtual;80-real;90a-real;90-virtual")
-expect("" "8.9" "75-virtual;80-real;90a-real;90-virtual")  # also on a machine with a GPU
+expect("" "" "75-virtual;80;86-real;89-real;90a-real;120")
+expect("" "8.9" "75-virtual;80;86-real;89-real;90a-real;120")  # also on a machine with a GPU
 expect("90" "" "90a-real;90-virtual")
 expect("90-real" "" "90a-real")
 expect("90a" "" "90a")
