@@ -26,7 +26,9 @@ constexpr double kOutlier = 5;  // standard deviations
 constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
-constexpr double kEnoughMatches = 2000;  // of a frame in a fine pass: with twice as many cameras are as exact
+// Of a frame in a fine pass: with twice as many cameras are as exact. A match takes some 200 bytes.
+constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
+constexpr std::size_t kMany = 64;  // frames
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
 constexpr double kLeastMove = 1;  // pixels of the original, of a corner
 
@@ -130,7 +132,6 @@ class SceneAdjustment {
 
   /// Of many frames, which have fewer anchors each, fewer are looked for.
   MatchPass coarse_pass() const {
-    constexpr std::size_t kMany = 64;
     MatchPass pass = kCoarse;
     if (cameras_.size() > kMany) pass.every = 4;
     return pass;
@@ -138,8 +139,9 @@ class SceneAdjustment {
 
   /// A pass that looks for no more anchors than it needs, by what the last one found.
   MatchPass enough(MatchPass pass, const Bundle& found) const {
-    const double matches = static_cast<double>(found.sightings.size()) * last_every_;
-    pass.every = std::max(1, static_cast<int>(std::lround(matches / kEnoughMatches / frames_)));
+    const double found_of_frame = static_cast<double>(found.sightings.size()) * last_every_ / frames_,
+                 wanted = cameras_.size() > kMany ? kEnoughMatchesOfMany : kEnoughMatches;
+    pass.every = std::max(1, static_cast<int>(std::lround(found_of_frame / wanted)));
     return pass;
   }
 
