@@ -1,6 +1,8 @@
 #include "attention/attention.h"
 
 #include <cmath>
+#include <exception>
+#include <optional>
 #include <utility>
 
 #include "attention/cpu/cpu.h"
@@ -10,6 +12,8 @@
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #include "attention/cuda/fused.h"
+#include "attention/cuda/fused_check.h"
+#include "attention/tune/autotune.h"
 #include "attention/tune/tuned_plan.h"
 #endif
 
@@ -74,6 +78,47 @@ AttentionResult by_sequence(F attend, const at::Tensor& q, const at::Tensor& k, 
   return all;
 }
 
+#ifdef VGGT_CUDA
+/// attention() by a kernel of LibTorch's that ours can replace; nothing where memory does not suffice, or the
+/// kernel, which is then not taken again, refuses the sizes.
+std::optional<AttentionResult> attempt_fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                             const AttentionOptions& options, CudaKernel fused) {
+  try {
+    return attention_fused(q, k, v, options, fused);
+  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception&) {
+    withdraw_fused(fused, q.scalar_type(), q.size(3), q.device());
+  }
+  return std::nullopt;
+}
+
+AttentionResult attention_on_gpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 const AttentionOptions& options) {
+  const CudaPlan rule = plan_cuda(q, k, options);
+  if (is_libtorch(rule.kernel) && options.q_offsets.defined()) {
+    AttentionOptions whole = options;
+    whole.q_offsets = whole.k_offsets = at::Tensor();
+    auto attend = [&](const at::Tensor& one_q, const at::Tensor& one_k, const at::Tensor& one_v,
+                      const AttentionOptions&) { return attention_on_gpu(one_q, one_k, one_v, whole); };
+    return by_sequence(attend, q, k, v, options);
+  }
+  const CudaPlan own = tuned_plan(q, k, v, options, rule), plan = faster_plan(q, k, v, options, own);
+  auto note = [&](const CudaPlan& ran) {
+    AttentionTuner* tuner = options.tuner;
+    if (tuner && tuner->device() == q.device().index()) tuner->note_run(variant_of(rule.kernel), ran);
+  };
+  if (plan != own) {
+    if (std::optional<AttentionResult> result = attempt_fused(q, k, v, options, plan.kernel)) {
+      note(plan);
+      return *std::move(result);
+    }
+  }
+  note(own);
+  if (is_libtorch(own.kernel)) return attention_fused(q, k, v, options, own.kernel);
+  return attention_cuda(q, k, v, options, own);
+}
+#endif
+
 }  // namespace
 
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -90,10 +135,7 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   if (q.is_cpu()) return attention_cpu(q, k, v, settled, best_cpu_isa());
   TORCH_CHECK(q.is_cuda(), "attention: expected a CPU or CUDA tensor, got ", q.device());
 #ifdef VGGT_CUDA
-  const CudaPlan plan = plan_cuda(q, k, settled);
-  if (plan.kernel != CudaKernel::sdpa)
-    return attention_cuda(q, k, v, settled, tuned_plan(q, k, v, settled, plan));
-  return by_sequence(attention_fused, q, k, v, settled);
+  return attention_on_gpu(q, k, v, settled);
 #else
   TORCH_CHECK(false, "attention: this build has no CUDA, got a tensor on ", q.device());
 #endif

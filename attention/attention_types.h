@@ -20,8 +20,11 @@ struct AttentionOptions {
   double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
   AttentionWant want = AttentionWant::output;
   AttentionVariant variant = AttentionVariant::automatic;  // others: for fp32, bf16, fp16 on CUDA only
-  /// Where a GPU's plans are kept: a class of sizes that is new to it is measured on first use. Null: plans
-  /// by rule alone, the same on every run.
+  /// Whether LibTorch's kernels may take the variant's place where they are faster and no less exact, as they
+  /// may take automatic's: for outputs without packed sequences, and a positive scale.
+  bool or_libtorch = false;
+  /// Where a GPU's plans are kept, and what ran is noted: a class of sizes that is new to it is measured on
+  /// first use. Null: plans by rule alone, the same on every run.
   AttentionTuner* tuner = nullptr;
   /// Packed sequences of different lengths: int64 CPU tensors [sequences + 1] of token offsets, with B = 1.
   /// Query i of sequence j attends to the keys of sequence j only. Undefined: one sequence per batch entry.

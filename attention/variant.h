@@ -4,7 +4,7 @@ namespace vggt {
 
 /// What computes attention on a GPU; they differ in rounding and speed.
 enum class AttentionVariant {
-  automatic,  // the fastest of ours for type, head dim and GPU that keeps the type's accuracy
+  automatic,  // the fastest for type, sizes and GPU that keeps the type's accuracy, ours or LibTorch's
   strict,     // fp32, IEEE arithmetic, no tensor cores
   split,      // fp32 at fp32's accuracy, on tensor cores by splitting operands
   turbo,      // fp32 with TF32's mantissa, on tensor cores

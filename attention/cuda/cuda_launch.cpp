@@ -31,7 +31,9 @@ cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream
     };
   };
   switch (plan.kernel) {
-    case CudaKernel::sdpa:
+    case CudaKernel::sdpa_efficient:
+    case CudaKernel::sdpa_flash:
+    case CudaKernel::sdpa_cudnn:
       return cudaErrorNotSupported;
     case CudaKernel::strict:
       return launch_strict(p, plan.tile, stream);

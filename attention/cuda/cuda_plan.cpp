@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "attention/cuda/fused_kernel.h"
 #include "attention/cuda/strict_tile.h"
 #include "attention/cuda/tensor_tile.h"
 
@@ -24,7 +25,7 @@ int64_t divide_up(int64_t a, int64_t b) {
 
 /// A kernel with one of its tiles, and how many blocks share a multiprocessor: 0 where not even one fits.
 struct Fit {
-  CudaKernel kernel = CudaKernel::sdpa;
+  CudaKernel kernel = CudaKernel::sdpa_efficient;
   CudaTile tile;
   int64_t blocks = 0;
 };
@@ -176,7 +177,7 @@ CudaPlan choose_cuda_plan(AttentionVariant variant, CudaElement type, const Cuda
   const AttentionVariant chosen =
       variant == AttentionVariant::automatic ? automatic(type, sizes.dim, device) : variant;
   const std::vector<Fit> fits = fits_of(chosen, sizes, device);
-  if (fits.empty()) return {};  // sdpa
+  if (fits.empty()) return {choose_fused_kernel(type, sizes, device), {}, 1};
   // The time of a block for a key tile, by count of its instructions; the second pass reads and writes at
   // some 3 TB/s.
   constexpr double kMergeBytes = 3e12 / 2;

@@ -40,10 +40,22 @@ struct CudaTile {
   bool operator==(const CudaTile&) const = default;
 };
 
-/// A variant's kernel for a generation of GPUs; sdpa stands for all of LibTorch's.
-enum class CudaKernel { sdpa, strict, half_sm80, half_sm90, split_sm80, split_sm90, turbo_sm80, turbo_sm90 };
-constexpr const char* kKernelNames[] = {"sdpa",       "strict",     "half_sm80",  "half_sm90",
-                                        "split_sm80", "split_sm90", "turbo_sm80", "turbo_sm90"};
+/// A variant's kernel for a generation of GPUs, or one of LibTorch's (sdpa).
+enum class CudaKernel {
+  sdpa_efficient,
+  sdpa_flash,
+  sdpa_cudnn,
+  strict,
+  half_sm80,
+  half_sm90,
+  split_sm80,
+  split_sm90,
+  turbo_sm80,
+  turbo_sm90
+};
+constexpr const char* kKernelNames[] = {"sdpa_efficient", "sdpa_flash", "sdpa_cudnn", "strict",
+                                        "half_sm80",      "half_sm90",  "split_sm80", "split_sm90",
+                                        "turbo_sm80",     "turbo_sm90"};
 
 constexpr const char* kernel_name(CudaKernel kernel) {
   return kKernelNames[static_cast<int>(kernel)];
@@ -52,14 +64,19 @@ constexpr const char* kernel_name(CudaKernel kernel) {
 /// The variant that a kernel computes.
 constexpr AttentionVariant variant_of(CudaKernel kernel) {
   constexpr AttentionVariant kVariants[] = {
-      AttentionVariant::sdpa,  AttentionVariant::strict, AttentionVariant::half,  AttentionVariant::half,
-      AttentionVariant::split, AttentionVariant::split,  AttentionVariant::turbo, AttentionVariant::turbo};
+      AttentionVariant::sdpa,  AttentionVariant::sdpa, AttentionVariant::sdpa,  AttentionVariant::strict,
+      AttentionVariant::half,  AttentionVariant::half, AttentionVariant::split, AttentionVariant::split,
+      AttentionVariant::turbo, AttentionVariant::turbo};
   return kVariants[static_cast<int>(kernel)];
 }
 
-/// Which kernel computes a call, and how it is cut up; tile and partitions mean nothing to sdpa.
+constexpr bool is_libtorch(CudaKernel kernel) {
+  return variant_of(kernel) == AttentionVariant::sdpa;
+}
+
+/// Which kernel computes a call, and how it is cut up; tile and partitions mean nothing to LibTorch's.
 struct CudaPlan {
-  CudaKernel kernel = CudaKernel::sdpa;
+  CudaKernel kernel = CudaKernel::sdpa_efficient;
   CudaTile tile;       // one that the kernel has for the head dim
   int partitions = 1;  // of the keys, merged by a second kernel
   bool operator==(const CudaPlan&) const = default;

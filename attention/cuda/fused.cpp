@@ -4,8 +4,6 @@
 #include <limits>
 #include <tuple>
 
-#include "attention/cuda/cuda.h"
-#include "attention/cuda/fused_kernel.h"
 #include "attention/result.h"
 
 namespace vggt {
@@ -16,15 +14,15 @@ struct Fused {
   at::Tensor lse;  // [B,A,Nq rounded up] or [B,A,Nq,1]
 };
 
-Fused run(FusedKernel kernel, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+Fused run(CudaKernel kernel, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
           bool want_lse) {
-  if (kernel == FusedKernel::cudnn) {
+  if (kernel == CudaKernel::sdpa_cudnn) {
     auto result = at::_scaled_dot_product_cudnn_attention(q, k, v, /*attn_bias=*/std::nullopt, want_lse,
                                                           /*dropout_p=*/0.0, /*is_causal=*/false,
                                                           /*return_debug_mask=*/false, scale);
     return {std::get<0>(result), std::get<1>(result)};
   }
-  if (kernel == FusedKernel::flash) {
+  if (kernel == CudaKernel::sdpa_flash) {
     auto result = at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0.0, /*is_causal=*/false,
                                                           /*return_debug_mask=*/false, scale);
     return {std::get<0>(result), std::get<1>(result)};
@@ -53,13 +51,13 @@ AttentionResult identity(const at::Tensor& q, AttentionWant want) {
 
 /// A call with more batch entries than a grid has rows, `most` entries at a time.
 AttentionResult in_parts(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         const AttentionOptions& options, int64_t most) {
+                         const AttentionOptions& options, CudaKernel kernel, int64_t most) {
   const AttentionResult all = empty_result(q, options.want);
   for (int64_t first = 0; first < q.size(0); first += most) {
     const int64_t count = std::min(most, q.size(0) - first);
     copy_result(slice_result(all, 0, first, count),
                 attention_fused(q.narrow(0, first, count), k.narrow(0, first, count),
-                                v.narrow(0, first, count), options));
+                                v.narrow(0, first, count), options, kernel));
   }
   return all;
 }
@@ -67,14 +65,12 @@ AttentionResult in_parts(const at::Tensor& q, const at::Tensor& k, const at::Ten
 }  // namespace
 
 AttentionResult attention_fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                const AttentionOptions& options) {
+                                const AttentionOptions& options, CudaKernel kernel) {
   constexpr int64_t kMostBatches = 32768;  // a grid has at most 65535 rows
   if (q.numel() == 0 || k.size(2) == 0) return identity(q, options.want);
-  if (q.size(0) > kMostBatches) return in_parts(q, k, v, options, kMostBatches);
+  if (q.size(0) > kMostBatches) return in_parts(q, k, v, options, kernel, kMostBatches);
   const bool half = q.scalar_type() != at::kFloat;
   const bool want_lse = options.want != AttentionWant::output;
-  const FusedKernel kernel =
-      choose_fused_kernel(half, q.size(3), q.size(2), k.size(2), cuda_device(q.device()).capability);
   const int64_t unit = half ? 8 : 4;  // 16 bytes
   const int64_t width = (q.size(3) + unit - 1) / unit * unit;
   const Fused fused = run(kernel, padded_rows(q, width), padded_rows(k, width), padded_rows(v, width),

@@ -35,7 +35,7 @@ AttentionResult attend(const StreamTask& task, const at::Tensor& queries, const 
   if (q.is_cuda() && q.scalar_type() != at::kDouble) {
     CudaPlan plan = plan_cuda(q, k, options);
     plan.partitions = 1;  // the states of more would take memory, and a step has queries for all of the GPU
-    if (plan.kernel != CudaKernel::sdpa) return attention_cuda(q, k, v, options, plan);
+    if (!is_libtorch(plan.kernel)) return attention_cuda(q, k, v, options, plan);
   }
 #endif
   return attention(q, k, v, options);

@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "attention/cuda/fused_kernel.h"
+
 namespace vggt {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 2;  // 1: plans did not name their kernel
+constexpr int kFormat = 3;  // 1: plans did not name their kernel; 2: without LibTorch's
 
 /// The index of a name among names. Throws std::out_of_range for an unknown one.
 template <class Names>
@@ -29,16 +31,15 @@ int whole(const Json& json) {
 }
 
 Json json_of(const TunedGpu& gpu) {
-  return {{"name", gpu.name},
-          {"multiprocessors", gpu.multiprocessors},
-          {"driver", gpu.driver},
-          {"runtime", gpu.runtime},
-          {"program", gpu.program}};
+  return {{"name", gpu.name},       {"multiprocessors", gpu.multiprocessors},
+          {"driver", gpu.driver},   {"runtime", gpu.runtime},
+          {"program", gpu.program}, {"libtorch", gpu.libtorch}};
 }
 
 TunedGpu gpu_of(const Json& json) {
-  return {json.at("name"), whole(json.at("multiprocessors")), whole(json.at("driver")),
-          whole(json.at("runtime")), json.at("program")};
+  return {json.at("name"),          whole(json.at("multiprocessors")),
+          whole(json.at("driver")), whole(json.at("runtime")),
+          json.at("program"),       json.at("libtorch")};
 }
 
 Json json_of(const TunedPlans& plans) {
@@ -50,11 +51,18 @@ Json json_of(const TunedPlans& plans) {
                     {"rows", key.rows},
                     {"queries", key.queries},
                     {"keys", key.keys},
+                    {"libtorch", key.libtorch},
                     {"kernel", kernel_name(plan.kernel)},
                     {"tile", {plan.tile.queries, plan.tile.keys}},
                     {"partitions", plan.partitions}});
   }
   return list;
+}
+
+/// Whether a plan with this kernel may have been measured for the key.
+bool may_compute(CudaKernel kernel, const TuneKey& key) {
+  if (variant_of(kernel) == key.variant) return true;
+  return key.libtorch && is_libtorch(kernel) && is_as_exact(kernel, key.variant, key.type, key.keys);
 }
 
 TunedPlans plans_of(const Json& list) {
@@ -67,9 +75,10 @@ TunedPlans plans_of(const Json& list) {
     key.rows = whole(json.at("rows"));
     key.queries = whole(json.at("queries"));
     key.keys = whole(json.at("keys"));
+    key.libtorch = json.at("libtorch");
     CudaPlan& plan = plans[key];
     plan.kernel = static_cast<CudaKernel>(index_of(kKernelNames, json.at("kernel")));
-    if (variant_of(plan.kernel) != key.variant) throw std::out_of_range(kernel_name(plan.kernel));
+    if (!may_compute(plan.kernel, key)) throw std::out_of_range(kernel_name(plan.kernel));
     plan.tile = {whole(json.at("tile").at(0)), whole(json.at("tile").at(1))};
     plan.partitions = whole(json.at("partitions"));
   }

@@ -14,6 +14,7 @@ struct TunedGpu {
   int multiprocessors = 0;
   int driver = 0, runtime = 0;  // versions of CUDA, as CUDA counts them
   std::string program;          // version of the program
+  std::string libtorch;         // version of LibTorch, whose kernels were measured too
   bool operator==(const TunedGpu&) const = default;
 };
 

@@ -15,7 +15,6 @@
 #include "attention/attention.h"
 #include "attention/cpu/cpu.h"
 #include "attention/cpu/cpu_policy.h"
-#include "attention/cuda/fused_kernel.h"
 #include "attention/packed_offsets.h"
 #include "attention/reference.h"
 #include "tests/support/attention_cases.h"
@@ -359,16 +358,6 @@ TEST(AttentionPolicy, CoversEveryQueryWithinItsBounds) {
       }
     }
   }
-}
-
-TEST(AttentionPolicy, TakesAFusedKernelThatFits) {
-  using vggt::FusedKernel;
-  EXPECT_EQ(vggt::choose_fused_kernel(false, 64, 4164, 4164, 90), FusedKernel::efficient);
-  EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 4164, 4164, 90), FusedKernel::cudnn);
-  EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 64, 64, 90), FusedKernel::flash);
-  EXPECT_EQ(vggt::choose_fused_kernel(true, 64, 4164, 4164, 80), FusedKernel::flash);
-  EXPECT_EQ(vggt::choose_fused_kernel(true, 12, 4164, 4164, 90), FusedKernel::flash);
-  EXPECT_EQ(vggt::choose_fused_kernel(true, 320, 4164, 4164, 90), FusedKernel::efficient);
 }
 
 // ---- packed sequences

@@ -75,6 +75,9 @@ TEST(SizeClass, KeysTellApartWhatRunsAnotherKernel) {
   EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {18, 1041, 1041, 64}));
   EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {16, 2000, 1041, 64}));
   EXPECT_NE(base, key(AttentionVariant::strict, CudaElement::fp32, {16, 1041, 2000, 64}));
+  TuneKey beside_libtorch = base;
+  beside_libtorch.libtorch = true;
+  EXPECT_NE(base, beside_libtorch);
 }
 
 // ---- what is worth measuring
@@ -227,6 +230,83 @@ TEST(FastestPlan, PassesOverWhatCannotRun) {
   FakeTimer timer{{3, std::numeric_limits<double>::infinity(), 1}};
   EXPECT_EQ(choose(timer), plan(3));
   EXPECT_EQ(timer.runs[1], 1);
+  FakeTimer without_first{{std::numeric_limits<double>::infinity(), 3, 1}};
+  EXPECT_EQ(choose(without_first), plan(3));
+  FakeTimer none{{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()}};
+  EXPECT_EQ(choose(none), plan(1));
+}
+
+// ---- parts of long calls
+
+double operations(const CudaSizes& sizes) {
+  return 4 * static_cast<double>(sizes.rows * sizes.queries) * static_cast<double>(sizes.keys * sizes.dim);
+}
+
+TEST(ComparedPart, IsTheWholeOfAShortCallAndAffordableOfALongOne) {
+  constexpr std::size_t kPlans = 4;
+  const vggt::TuneBudget budget;
+  for (const CudaDevice& device : {kH200, kTuring}) {
+    for (auto variant : {AttentionVariant::strict, AttentionVariant::split, AttentionVariant::half}) {
+      for (int64_t rows : {1, 16, 1600}) {
+        for (int64_t queries : {100, 1041, 104100, 1041000}) {
+          for (int64_t keys : {100, 1041, 104100, 1041000}) {
+            const CudaSizes sizes{rows, queries, keys, 64};
+            const double least = least_milliseconds(variant, sizes, device);
+            const double share = vggt::affordable_share(kPlans, least, budget);
+            const CudaSizes part = compared_part(sizes, share, device);
+            const double part_least = least_milliseconds(variant, part, device);
+            EXPECT_LE(kPlans * (1 + budget.runs) * 3 * part_least, 1.001 * budget.milliseconds);
+            EXPECT_TRUE(part.rows >= 1 && part.rows <= rows);
+            EXPECT_TRUE(part.queries >= 1 && part.queries <= queries);
+            EXPECT_TRUE(part.keys >= 1 && part.keys <= keys);
+            EXPECT_EQ(part.dim, 64);
+            const bool whole = 3 * kPlans * (1 + budget.runs) * least <= budget.milliseconds;
+            EXPECT_EQ(operations(part) == operations(sizes), whole);
+            // It fills the device where the call does, so that kernels are compared as they run in the call.
+            EXPECT_GE(part.rows * part.queries,
+                      std::min<int64_t>(rows * queries, 768 * device.multiprocessors));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ComparedPart, OfLongCallsIsTheSameWhateverTheirLength) {
+  auto key = [](int64_t tokens) {
+    const CudaSizes sizes{16, tokens, tokens, 64};
+    const double share = vggt::affordable_share(4, least_milliseconds(AttentionVariant::half, sizes, kH200));
+    return tune_key(AttentionVariant::half, CudaElement::bf16, compared_part(sizes, share, kH200));
+  };
+  const TuneKey longest = key(1'041'000);
+  EXPECT_EQ(longest.rows, 1);
+  EXPECT_GT(longest.keys, 32768);
+  for (int64_t tokens : {104'100, 208'200, 416'400}) EXPECT_EQ(key(tokens), longest) << tokens;
+  EXPECT_NE(key(1041), longest);
+}
+
+TEST(ComparedPart, KeepsSequencesOfOneFrameWhole) {
+  const CudaSizes frames{16 * 1000, 1041, 1041, 64};
+  const double share = vggt::affordable_share(4, least_milliseconds(AttentionVariant::strict, frames, kH200));
+  const CudaSizes part = compared_part(frames, share, kH200);
+  EXPECT_LT(share, 1);
+  EXPECT_EQ(part.queries, frames.queries);
+  EXPECT_LT(part.rows, frames.rows);
+}
+
+TEST(AttentionTunerTest, NotesWhatRanOnceAndInOrder) {
+  AttentionTuner tuner(0, {}, /*measures=*/false);
+  EXPECT_FALSE(tuner.measures());
+  tuner.note_run(AttentionVariant::half, {CudaKernel::sdpa_cudnn, {}, 1});
+  tuner.note_run(AttentionVariant::strict, plan(2));
+  tuner.note_run(AttentionVariant::strict, plan(3));
+  tuner.note_run(AttentionVariant::half, {CudaKernel::sdpa_cudnn, {}, 1});
+  tuner.note_missing(CudaKernel::sdpa_flash);
+  tuner.note_missing(CudaKernel::sdpa_flash);
+  EXPECT_EQ(tuner.runs(), (std::vector<std::string>{"half: cuDNN (LibTorch)", "strict: own, 128x64"}));
+  EXPECT_EQ(tuner.missing(),
+            std::vector<std::string>{"flash (LibTorch): not offered by this build or device"});
+  EXPECT_FALSE(tuner.changed());
 }
 
 TEST(AttentionTunerTest, KeepsWhatItIsGiven) {
@@ -259,12 +339,21 @@ TEST(AttentionTunerTest, TakesPlansFromSeveralThreads) {
 
 // ---- the cache's text
 
-const TunedGpu kGpu{"NVIDIA \"H200\"\n", 132, 13000, 13000, "0.1.0"};
+const TunedGpu kGpu{"NVIDIA \"H200\"\n", 132, 13000, 13000, "0.1.0", "2.11.0"};
+
+TuneKey beside_libtorch(AttentionVariant variant, CudaElement type) {
+  TuneKey key = tune_key(variant, type, kFrame);
+  key.libtorch = true;
+  return key;
+}
 
 TunedPlans some_plans() {
   return {{tune_key(AttentionVariant::strict, CudaElement::fp32, kFrame), plan(4)},
           {tune_key(AttentionVariant::half, CudaElement::fp16, {16, 104100, 104100, 128}),
-           {CudaKernel::half_sm90, vggt::kHalfTile90Wide, 2}}};
+           {CudaKernel::half_sm90, vggt::kHalfTile90Wide, 2}},
+          {beside_libtorch(AttentionVariant::half, CudaElement::bf16), {CudaKernel::sdpa_cudnn, {}, 1}},
+          {beside_libtorch(AttentionVariant::split, CudaElement::fp32),
+           {CudaKernel::split_sm90, vggt::kSplitTile90, 1}}};
 }
 
 TEST(TuneCache, ReadsBackForItsGpuAlone) {
@@ -281,6 +370,9 @@ TEST(TuneCache, ReadsBackForItsGpuAlone) {
   TunedGpu newer = kGpu;
   newer.program = "0.2.0";
   EXPECT_TRUE(plans_in_cache(text, newer).empty());
+  TunedGpu other_kernels = kGpu;
+  other_kernels.libtorch = "2.12.0";
+  EXPECT_TRUE(plans_in_cache(text, other_kernels).empty());
 }
 
 TEST(TuneCache, GathersGpusAndPlansAndDropsWhatIsStale) {
@@ -292,7 +384,7 @@ TEST(TuneCache, GathersGpusAndPlansAndDropsWhatIsStale) {
   text = cache_with_plans(text, other, {{first, plan(9)}});
   text = cache_with_plans(text, kGpu, {{first, plan(8)}});
   EXPECT_EQ(plans_in_cache(text, other).at(first), plan(9));
-  EXPECT_EQ(plans_in_cache(text, kGpu).size(), 2u);
+  EXPECT_EQ(plans_in_cache(text, kGpu).size(), some_plans().size());
   EXPECT_EQ(plans_in_cache(text, kGpu).at(first), plan(8));
   text = cache_with_plans(text, newer, {{first, plan(3)}});
   EXPECT_TRUE(plans_in_cache(text, kGpu).empty());
@@ -310,8 +402,8 @@ TEST(TuneCache, DamagedTextIsIgnoredAndBegunAnew) {
                                   "7",
                                   std::string(5000, '['),
                                   "\xff\xfe",
-                                  R"({"format":2,"gpus":[{"gpu":{},"plans":[]}]})",
-                                  R"({"format":3,"gpus":[]})"};
+                                  R"({"format":3,"gpus":[{"gpu":{},"plans":[]}]})",
+                                  R"({"format":4,"gpus":[]})"};
   for (std::size_t length = 0; length + 2 < good.size(); length += 7) bad.push_back(good.substr(0, length));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = good;
@@ -326,6 +418,10 @@ TEST(TuneCache, DamagedTextIsIgnoredAndBegunAnew) {
   with("\"kernel\": \"strict\"", "\"kernel\": \"half_sm90\"");  // of another variant
   with("\"kernel\": \"strict\"", "\"kernel\": \"strict_sm75\"");
   with("\"kernel\": \"strict\",", "");
+  with("\"kernel\": \"strict\"", "\"kernel\": \"sdpa_efficient\"");  // which was not measured beside it
+  with("\"kernel\": \"split_sm90\"", "\"kernel\": \"sdpa_cudnn\"");  // which is less exact
+  with("\"libtorch\": true", "\"libtorch\": \"yes\"");
+  with("\"libtorch\": \"2.11.0\",", "");
   // The form before plans named their kernel.
   bad.push_back(
       R"({"format":1,"gpus":[{"gpu":{"name":"NVIDIA \"H200\"\n","multiprocessors":132,"driver":13000,)"

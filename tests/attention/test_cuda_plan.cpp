@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/cuda/cuda_plan.h"
+#include "attention/cuda/fused_kernel.h"
 #include "attention/cuda/tensor_tile.h"
 
 namespace {
@@ -79,7 +80,7 @@ TEST(CudaPlan, StrictNeedsABuildForTheDevice) {
   EXPECT_EQ(variant_refusal(AttentionVariant::strict, CudaElement::fp32, 64, foreign),
             "needs compute capability 7.5 and a build for it, got 8.0");
   EXPECT_EQ(choose_cuda_plan(AttentionVariant::automatic, CudaElement::fp32, {16, 8, 8, 64}, foreign).kernel,
-            CudaKernel::sdpa);
+            CudaKernel::sdpa_efficient);
 }
 
 TEST(CudaPlan, NamesTheKernelOfTheNewestGeneration) {
@@ -95,7 +96,7 @@ TEST(CudaPlan, NamesTheKernelOfTheNewestGeneration) {
     }
     return choose_cuda_plan(variant, type, {16, 4164, 4164, 64}, device).kernel;
   };
-  EXPECT_EQ(kernel(AttentionVariant::sdpa, CudaElement::fp32, hopper), CudaKernel::sdpa);
+  EXPECT_EQ(kernel(AttentionVariant::sdpa, CudaElement::fp32, hopper), CudaKernel::sdpa_efficient);
   EXPECT_EQ(kernel(AttentionVariant::strict, CudaElement::fp32, hopper), CudaKernel::strict);
   EXPECT_EQ(kernel(AttentionVariant::half, CudaElement::bf16, hopper), CudaKernel::half_sm90);
   EXPECT_EQ(kernel(AttentionVariant::half, CudaElement::fp16, ampere), CudaKernel::half_sm80);
@@ -122,8 +123,9 @@ TEST(CudaPlan, KernelsHaveTheTilesOfTheirGeneration) {
 TEST(CudaPlan, EveryKernelHasANameOfItsOwn) {
   std::set<std::string> names(std::begin(vggt::kKernelNames), std::end(vggt::kKernelNames));
   EXPECT_EQ(names.size(), std::size(vggt::kKernelNames));
-  for (auto kernel : {CudaKernel::sdpa, CudaKernel::strict, CudaKernel::half_sm90, CudaKernel::split_sm80,
-                      CudaKernel::turbo_sm90}) {
+  EXPECT_EQ(std::string(kernel_name(CudaKernel::turbo_sm90)), "turbo_sm90");  // the last
+  for (auto kernel : {CudaKernel::sdpa_cudnn, CudaKernel::strict, CudaKernel::half_sm90,
+                      CudaKernel::split_sm80, CudaKernel::turbo_sm90}) {
     EXPECT_TRUE(std::string(kernel_name(kernel)).starts_with(variant_name(variant_of(kernel))));
   }
 }
@@ -185,7 +187,7 @@ TEST(CudaPlan, SplitHasTilesForEveryTensorCore) {
 struct SharedMemory {
   int capability, block, multiprocessor;
 };
-constexpr SharedMemory kSharedMemories[] = {{80, 163, 164}, {86, 99, 100}, {87, 163, 164}, {89, 99, 100},
+constexpr SharedMemory kSharedMemories[] = {{80, 163, 164}, {86, 99, 100},   {87, 163, 164}, {89, 99, 100},
                                             {90, 227, 228}, {100, 227, 228}, {120, 99, 100}};
 
 TEST(CudaPlan, TilesFitEveryGpuFromSm80On) {
@@ -260,6 +262,120 @@ TEST(CudaPlan, PartitionsStayWithinTheirBounds) {
       }
     }
   }
+}
+
+// ---- beside LibTorch's kernels
+
+CudaDevice with_code(CudaDevice device, bool mma, bool wgmma = false) {
+  device.mma = mma;
+  device.wgmma = wgmma;
+  return device;
+}
+constexpr CudaDevice kBlackwell{100, 148, 227 * kKilo, 228 * kKilo, /*strict=*/true, /*mma=*/true};
+constexpr CudaDevice kThor{110, 20, 227 * kKilo, 228 * kKilo, /*strict=*/true, /*mma=*/true};
+constexpr CudaDevice kRtx50{120, 170, 99 * kKilo, 100 * kKilo, /*strict=*/true, /*mma=*/true};
+constexpr vggt::CudaSizes kLong{16, 4164, 4164, 64}, kShort{16, 64, 64, 64};
+
+TEST(FusedKernel, OfTheVariantSdpaIsTheFastestThatFits) {
+  auto chosen = [](CudaElement type, const vggt::CudaSizes& sizes, const CudaDevice& device) {
+    const CudaKernel kernel = choose_fused_kernel(type, sizes, device);
+    EXPECT_EQ(choose_cuda_plan(AttentionVariant::sdpa, type, sizes, device), (CudaPlan{kernel, {}, 1}));
+    return kernel;
+  };
+  EXPECT_EQ(chosen(CudaElement::fp32, kLong, kH200), CudaKernel::sdpa_efficient);
+  EXPECT_EQ(chosen(CudaElement::bf16, kLong, kH200), CudaKernel::sdpa_cudnn);
+  EXPECT_EQ(chosen(CudaElement::bf16, kShort, kH200), CudaKernel::sdpa_flash);
+  EXPECT_EQ(chosen(CudaElement::fp16, kLong, kA100), CudaKernel::sdpa_flash);
+  EXPECT_EQ(chosen(CudaElement::bf16, {16, 4164, 4164, 12}, kH200), CudaKernel::sdpa_flash);
+  EXPECT_EQ(chosen(CudaElement::bf16, {16, 4164, 4164, 320}, kH200), CudaKernel::sdpa_efficient);
+  EXPECT_EQ(chosen(CudaElement::fp16, kLong, kTuring), CudaKernel::sdpa_efficient);
+}
+
+TEST(FusedKernel, CandidatesTakeTheTypeTheSizesAndTheDevice) {
+  using enum CudaKernel;
+  using Kernels = std::vector<CudaKernel>;
+  auto of_half = [](CudaElement type, const vggt::CudaSizes& sizes, const CudaDevice& device) {
+    return fused_kernels(AttentionVariant::half, type, sizes, device);
+  };
+  for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
+    EXPECT_EQ(of_half(type, kLong, kH200), (Kernels{sdpa_cudnn, sdpa_flash, sdpa_efficient}));
+    EXPECT_EQ(of_half(type, kShort, kH200), (Kernels{sdpa_flash, sdpa_cudnn, sdpa_efficient}));
+    EXPECT_EQ(of_half(type, kLong, kA100), (Kernels{sdpa_flash, sdpa_cudnn, sdpa_efficient}));
+    EXPECT_EQ(of_half(type, {16, 4164, 4164, 12}, kA100), (Kernels{sdpa_flash, sdpa_efficient}));
+    EXPECT_EQ(of_half(type, {16, 4164, 4164, 160}, kH200), (Kernels{sdpa_flash, sdpa_efficient}));
+    EXPECT_EQ(of_half(type, {16, 4164, 4164, 320}, kH200), Kernels{sdpa_efficient});
+  }
+  EXPECT_EQ(of_half(CudaElement::fp16, kLong, kTuring), Kernels{sdpa_efficient});
+  EXPECT_EQ(of_half(CudaElement::bf16, kLong, kTuring), Kernels{});
+}
+
+TEST(FusedKernel, NoCandidateIsLessExactThanTheVariant) {
+  using Kernels = std::vector<CudaKernel>;
+  auto of_fp32 = [](AttentionVariant variant, int64_t keys) {
+    return fused_kernels(variant, CudaElement::fp32, {16, 4164, keys, 64}, kH200);
+  };
+  for (auto variant : {AttentionVariant::split, AttentionVariant::strict}) {
+    EXPECT_EQ(of_fp32(variant, 65536), Kernels{CudaKernel::sdpa_efficient});
+    EXPECT_EQ(of_fp32(variant, 104100), Kernels{});  // its error there is beyond split's limit
+  }
+  EXPECT_EQ(of_fp32(AttentionVariant::turbo, 104100), Kernels{CudaKernel::sdpa_efficient});
+  EXPECT_EQ(of_fp32(AttentionVariant::sdpa, 104100), Kernels{CudaKernel::sdpa_efficient});
+  for (auto fused : {CudaKernel::sdpa_flash, CudaKernel::sdpa_cudnn})
+    EXPECT_FALSE(is_as_exact(fused, AttentionVariant::turbo, CudaElement::fp32, 100));
+}
+
+TEST(FusedKernel, WithoutMeasuringItIsTakenWhereTheBuildLacksTheInstructions) {
+  auto rule = [](CudaElement type, const vggt::CudaSizes& sizes, const CudaDevice& device) {
+    const CudaPlan own = choose_cuda_plan(AttentionVariant::automatic, type, sizes, device);
+    const CudaPlan plan = plan_by_rule(own, type, sizes, device);
+    EXPECT_TRUE(plan == own || is_libtorch(plan.kernel));
+    return plan.kernel;
+  };
+  for (auto type : {CudaElement::bf16, CudaElement::fp16}) {
+    EXPECT_EQ(rule(type, kLong, with_code(kA100, true)), CudaKernel::half_sm80);
+    EXPECT_EQ(rule(type, kLong, with_code(kAda, true)), CudaKernel::half_sm80);
+    EXPECT_EQ(rule(type, kLong, with_code(kH200, true, true)), CudaKernel::half_sm90);
+    EXPECT_EQ(rule(type, kLong, kRtx50), CudaKernel::half_sm80);
+    for (const CudaDevice& device : {with_code(kH200, true), kBlackwell, kThor}) {
+      EXPECT_EQ(rule(type, kLong, device), CudaKernel::sdpa_cudnn);
+      EXPECT_EQ(rule(type, kShort, device), CudaKernel::half_sm80);
+    }
+    EXPECT_EQ(rule(type, kLong, with_code(kA100, false)), CudaKernel::sdpa_flash);
+  }
+  EXPECT_EQ(rule(CudaElement::fp16, kLong, kTuring), CudaKernel::sdpa_efficient);
+  EXPECT_EQ(rule(CudaElement::fp32, kLong, kTuring), CudaKernel::strict);
+  EXPECT_EQ(rule(CudaElement::fp32, kLong, kBlackwell), CudaKernel::split_sm80);
+  EXPECT_EQ(rule(CudaElement::fp32, kLong, kVolta), CudaKernel::sdpa_efficient);
+}
+
+TEST(FusedKernel, IsComparedWithThePlanByRuleOnce) {
+  using enum CudaKernel;
+  auto kernels = [](CudaElement type, const vggt::CudaSizes& sizes, const CudaDevice& device) {
+    const CudaPlan own = choose_cuda_plan(AttentionVariant::automatic, type, sizes, device);
+    std::vector<CudaKernel> kernels;
+    for (const CudaPlan& plan : plans_with_libtorch(own, type, sizes, device)) {
+      EXPECT_TRUE(plan == own || plan == (CudaPlan{plan.kernel, {}, 1}));
+      kernels.push_back(plan.kernel);
+    }
+    return kernels;
+  };
+  using Kernels = std::vector<CudaKernel>;
+  EXPECT_EQ(kernels(CudaElement::bf16, kLong, with_code(kH200, true, true)),
+            (Kernels{half_sm90, sdpa_cudnn, sdpa_flash, sdpa_efficient}));
+  EXPECT_EQ(kernels(CudaElement::bf16, kLong, kBlackwell),
+            (Kernels{sdpa_cudnn, half_sm80, sdpa_flash, sdpa_efficient}));
+  EXPECT_EQ(kernels(CudaElement::fp32, kLong, kBlackwell), (Kernels{split_sm80, sdpa_efficient}));
+  EXPECT_EQ(kernels(CudaElement::fp32, {16, 104100, 104100, 64}, kBlackwell), Kernels{split_sm80});
+  EXPECT_EQ(kernels(CudaElement::bf16, {16, 4164, 4164, 256}, kA100), (Kernels{sdpa_flash, sdpa_efficient}));
+  EXPECT_EQ(kernels(CudaElement::fp16, kLong, kTuring), Kernels{sdpa_efficient});
+}
+
+TEST(FusedKernel, PlansAreNamedForTheReport) {
+  EXPECT_EQ(plan_name(AttentionVariant::half, {CudaKernel::half_sm80, {128, 64}, 3}), "half: own, 128x64");
+  EXPECT_EQ(plan_name(AttentionVariant::half, {CudaKernel::sdpa_cudnn, {}, 1}), "half: cuDNN (LibTorch)");
+  EXPECT_EQ(plan_name(AttentionVariant::half, {CudaKernel::sdpa_flash, {}, 1}), "half: flash (LibTorch)");
+  EXPECT_EQ(plan_name(AttentionVariant::split, {CudaKernel::sdpa_efficient, {}, 1}),
+            "split: mem-efficient (LibTorch)");
 }
 
 }  // namespace
