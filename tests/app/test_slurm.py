@@ -180,14 +180,31 @@ def main(program, source, folder):
         within(60, "the task is cancelled", lambda: "JobState=CANCELLED" in slurm("scontrol", "show", "job", task))
         done = {record["scene"] for record in records(results) if record["state"] == "done"}
         assert not mine <= done, "the task was cancelled too late"
-        within(60, "requeued", lambda: subprocess.run(["scontrol", "requeue", task], capture_output=True).returncode == 0)
+        within(60, "no task runs", lambda: not slurm("squeue", "-h", "-t", "R,CG,CF").strip())
+
+        def requeued():
+            # slurmd refuses a start in the second of the cancellation ("already killed"): the task has failed then.
+            time.sleep(2)
+            return subprocess.run(["scontrol", "requeue", task], capture_output=True).returncode == 0
+        within(60, "requeued", requeued)
 
         def is_over():
+            state = slurm("scontrol", "show", "job", task, check=False)
             # Slurm holds a requeued job back for two minutes, and knows nothing of it for a moment.
-            subprocess.run(["scontrol", "update", f"JobId={task}", "StartTime=now"], capture_output=True)
+            if "JobState=PENDING" in state:
+                subprocess.run(["scontrol", "update", f"JobId={task}", "StartTime=now"], capture_output=True)
+            if "JobState=FAILED" in state:
+                requeued()
+            time.sleep(0.5)
             done = {record["scene"] for record in records(results) if record["state"] == "done"}
             return len(done) == SCENES and not slurm("squeue", "-h", "-t", "PD,R,CG,CF,S").strip()
-        within(240, "all tasks end", is_over)
+        try:
+            within(400, "all tasks end", is_over)
+        except AssertionError:
+            print(slurm("scontrol", "show", "job", task, check=False), file=sys.stderr)
+            for log in (folder / f"task-{CANCELLED}.log", folder / "slurm/slurmd.log"):
+                print(log.name, log.read_text()[-3000:], sep="\n", file=sys.stderr)
+            raise
         logs = "".join(f"{log.name}: {log.read_text()}" for log in sorted(folder.glob("task-*.log")))
         lines = records(results)
 
