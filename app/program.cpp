@@ -11,6 +11,7 @@
 #include "app/cli/batch_command.h"
 #include "app/cli/bench_command.h"
 #include "app/cli/bench_merge.h"
+#include "app/cli/bench_page.h"
 #include "app/cli/command_line.h"
 #include "app/cli/console.h"
 #include "app/cli/eval_command.h"
@@ -42,6 +43,9 @@ vggt::ExitCode execute(const vggt::Command& command) {
   } else if (const auto* weights = std::get_if<vggt::WeightsCommand>(&command)) {
     Console console(Verbosity::normal);
     vggt::run_weights_command(*weights, console);
+  } else if (const auto* page = std::get_if<vggt::BenchPageCommand>(&command)) {
+    Console console(Verbosity::normal);
+    vggt::run_bench_page(*page, console);
   } else if (const auto* bench = std::get_if<vggt::BenchCommand>(&command)) {
     Console console(Verbosity::normal);
     vggt::run_bench_command(*bench, console.events());

@@ -44,6 +44,7 @@ AttentionOptions attention_options(const ModelOptions& options, at::ScalarType t
   const bool fits = options.attention != AttentionVariant::half || type != at::kFloat;
   if (fits) attention.variant = options.attention;
   const bool automatic = attention.variant == AttentionVariant::automatic;
+  attention.or_libtorch = automatic;
   if (automatic && options.precision == Precision::tf32 && type == at::kFloat)
     attention.variant = tf32_variant(options, head_dim);
   attention.tuner = options.tuner;

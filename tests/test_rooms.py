@@ -38,6 +38,7 @@ ROOMS = {
     "model/heads": "model:floor model/state model/layers attention",
     "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
              "attention/cuda attention/stream",
+    "model/bench": "model:floor model/state model/layers model attention:floor attention/bench",
     "app/events": "",
     "app/options": "io/files",
     "app/scene": "io/files io/scene io/frames",
@@ -50,7 +51,7 @@ ROOMS = {
                "attention:floor attention/tune model:floor model/state model/ranks model",
     "app/batch": "app/events app/options app/report app/run io/files io/frames model",
     "app/cli": "app/events app/options app/scene app/eval app/report app/run app/batch io/files io/frames io/weights model:floor "
-               "model/ranks model attention/bench",
+               "model/ranks model model/bench attention/bench",
     "app/api": "app/options app/events app/run app/cli io/files io/frames io/scene io/weights",
     "app/python": "app/api",
     "app": "app/cli app/run io/frames",

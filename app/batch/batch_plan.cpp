@@ -28,7 +28,7 @@ void take_memory(RunPlan& plan, const RunPlan& common) {
   plan.model.options.weights_on_host = common.model.options.weights_on_host;
   plan.memory.budget = common.limits.network;
   plan.memory.weights_on_host = common.memory.weights_on_host;
-  plan.frames.memory_budget_bytes = common.frames.memory_budget_bytes;
+  plan.frames.memory_budget_bytes = decoding_bytes(common.limits);
 }
 
 std::string passed_over_text(const std::vector<std::string>& names) {

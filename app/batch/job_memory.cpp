@@ -11,10 +11,16 @@ void divide_memory(MemoryLimits& limits, int64_t resident_weights, int64_t jobs,
   MemoryBudget& network = limits.network;
   if (network.device != MemoryBudget::kUnlimited)
     network.device = resident_weights + (network.device - resident_weights) / jobs;
-  if (network.host != MemoryBudget::kUnlimited) network.host /= jobs * devices;
-  // For each device the frames of one more scene wait.
+  // For each device one more scene is read meanwhile, and its frames wait.
+  const int64_t parts = (jobs + 1) * devices;
+  if (network.host != MemoryBudget::kUnlimited) {
+    const int64_t part = network.host / parts;
+    limits.images -= network.host - part;
+    limits.images_share /= static_cast<double>(parts);
+    network.host = part;
+  }
   int64_t& frames = limits.storage.bytes;
-  if (frames != HostStorage().bytes) frames /= (jobs + 1) * devices;
+  if (frames != HostStorage().bytes) frames /= parts;
 }
 
 void reset_peak_host_bytes() {

@@ -5,7 +5,8 @@
 
 namespace vggt {
 
-/// Leaves a run its part of what `jobs` runs on each of `devices` devices have together. resident_weights:
+/// Leaves a run its part of what `jobs` runs on each of `devices` devices, and on each one more scene that is
+/// read meanwhile, have together. resident_weights:
 /// what the weights take of the device, on which they lie once.
 void divide_memory(MemoryLimits& limits, int64_t resident_weights, int64_t jobs, int64_t devices);
 

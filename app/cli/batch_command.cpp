@@ -67,6 +67,7 @@ void make_settings(const BatchCommand& command, const BatchPlan& plan) {
     threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / static_cast<unsigned>(plan.jobs));
   set_process_threads(threads);
   set_process_precision(model.precision);
+  set_process_host_memory(plan.devices.front().limits.host.has_value());
   for (const RunPlan& device : plan.devices)
     set_process_gpu_memory(device.model.options.device, device.limits.gpu_allocator);
 }

@@ -24,7 +24,7 @@ void write_results(const std::string& path, const std::string& json) {
 /// Where the bench runs, once its options and its file are known to be right.
 at::Device checked_device(const std::string& device, const std::string& json) {
   check_device(device);
-  if (!json.empty()) check_writable({json});
+  if (!json.empty()) check_writable_file(json);
   return choose_device(device);
 }
 

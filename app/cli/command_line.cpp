@@ -313,6 +313,7 @@ struct Bench {
 
   CLI::App* app;
   Table attention, stream;
+  BenchPageCommand page;
 };
 
 /// CLI11 only collects; what the values mean is the business of attention/bench/options.h.
@@ -333,8 +334,12 @@ void add_bench_table(Bench& bench, Bench::Table& table, const char* name, const 
 }
 
 void add_bench(CLI::App& app, Bench& bench) {
-  bench.app = app.add_subcommand("bench", "Measure the parts of the program");
-  bench.app->require_subcommand(1);
+  bench.app = app.add_subcommand("bench", "Measure this machine: a page to compare and to post");
+  bench.app->add_option("--device", bench.page.device, "auto, cpu or cuda:N [auto]");
+  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60; 30 on a GPU]")->check(positive());
+  bench.app->add_option("--weights", bench.page.weights,
+                        "model of the whole program, and of a CPU's network [the small model]");
+  bench.app->add_option("--json", bench.page.json, "also write the numbers to this file");
   add_bench_table(bench, bench.attention, "attention", "Time attention beside LibTorch's, or verify it",
                   kAttentionBenchOptions);
   add_bench_table(bench, bench.stream, "stream", "Time attention beyond the memory of a device",
@@ -432,6 +437,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   for (const Bench::Table* table : {&bench.attention, &bench.stream}) {
     if (named == table->app) return bench_command(*table);
   }
+  if (named == bench.app) return bench.page;
   if (named == merge.app) return merge_bench_command(merge);
   if (named == plan.app) return plan_command(plan);
   if (named == batch.app) return batch_command(batch);

@@ -34,6 +34,13 @@ struct EvalCommand {
   std::string json;                        // where to write the numbers; empty: nowhere
 };
 
+/// `bench` alone: the page of all that is measured.
+struct BenchPageCommand {
+  std::string device = "auto", weights;  // weights: empty for those that come with the program
+  std::string json;                      // where to write the numbers; empty: nowhere
+  std::optional<double> seconds;         // about how long; none: by the device
+};
+
 /// `bench attention`, `bench stream`: the values of its options by name, see attention/bench/options.h.
 struct BenchCommand {
   std::string name;
@@ -64,8 +71,8 @@ struct BatchCommand {
   std::string shard;  // i/n; empty: all
 };
 
-using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchCommand, MergeBenchCommand,
-                             PlanCommand, BatchCommand>;
+using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchPageCommand,
+                             BenchCommand, MergeBenchCommand, PlanCommand, BatchCommand>;
 
 /// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
 /// range.

@@ -207,7 +207,7 @@ EvalReport compare(const EvalCommand& command, const Events& events) {
 void run_eval_command(const EvalCommand& command, const Events& events) {
   if (!command.json.empty()) {
     check_apart({command.json}, files_of(command));
-    check_writable({command.json});
+    check_writable_file(command.json);
   }
   const EvalReport report = compare(command, events);
   events.check_stop();

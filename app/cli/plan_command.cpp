@@ -55,7 +55,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {
     check_apart({command.json}, {options.frames, plan.model.weights.path()});
-    check_writable({command.json});
+    check_writable_file(command.json);
   }
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <opencv2/core/utility.hpp>
@@ -22,6 +23,12 @@ void set_process_threads(int64_t threads) {
 
 void set_process_precision(Precision precision) {
   at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
+}
+
+void set_process_host_memory(bool limited) {
+  // Each thread's arena keeps blocks below the threshold, which malloc would otherwise raise to 32 MiB.
+  constexpr int kOwnMapping = 1 << 20;
+  if (limited) ::mallopt(M_MMAP_THRESHOLD, kOwnMapping);
 }
 
 void set_process_gpu_memory([[maybe_unused]] at::Device device,

@@ -55,6 +55,7 @@ void run_process(const Options& options, int64_t ranks, Group* group, Console& c
   RunPlan plan = plan_run(options);
   if (ranks > 1) share_among(plan, ranks);
   set_process_precision(plan.model.options.precision);
+  set_process_host_memory(plan.limits.host.has_value());
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   const Events events = console.events();
   if (options.dry_run) {

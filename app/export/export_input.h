@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -23,6 +25,7 @@ struct ExportInput {
   ReadMask read_mask = {};  // empty: there are no masks
   FrameWork work = {};
   ReadRgb read_rgb = {};  // of the network's images; empty: no tracks by depth
+  std::size_t image_bytes = SIZE_MAX;  // that images of their own size may take at once; one always may
 };
 
 }  // namespace vggt

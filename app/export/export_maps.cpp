@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "app/scene/median.h"
 #include "io/files/atomic_file.h"
-#include "io/scene/depth_images.h"
+#include "io/frames/decoding_budget.h"
 
 namespace vggt {
 namespace {
@@ -89,6 +91,14 @@ const char* extension_of(MapFormat format) {
   return format == MapFormat::png ? ".png" : format == MapFormat::exr ? ".exr" : ".npy";
 }
 
+ValueMap stored_map(std::vector<float> values, int width) {
+  const int height = static_cast<int>(values.size()) / width;
+  return {width, height, [values = std::move(values)](int y, std::span<float> row) {
+            std::ranges::copy(std::span(values).subspan(static_cast<std::size_t>(y) * row.size(), row.size()),
+                              row.begin());
+          }};
+}
+
 void write_map(const fs::path& path, MapFormat format, const ValueMap& map, double unit) {
   if (format == MapFormat::png) return write_map_png(path, map, unit);
   if (format == MapFormat::exr) return write_map_exr(path, map);
@@ -107,26 +117,32 @@ double unit_of(const std::vector<double>& greatest, std::vector<double> medians,
 
 }  // namespace
 
-std::vector<float> at_image_size(std::span<const float> map, int network_width, const FrameView& seen,
-                                 const Camera& camera, const ImageView& view) {
+ValueMap at_image_size(std::vector<float> map, int network_width, const FrameView& seen, const Camera& camera,
+                       const ImageView& view) {
   const ViewedImage image(camera, view);
-  const int width = image.camera().width, height = image.camera().height;
-  const MapSampler sample(map, network_width, seen);
-  const auto network = [&](double x, double y) {
-    const Eigen::Vector2d original = image.to_original({x, y});
-    return Eigen::Vector2d(camera.map.network_x(original.x()), camera.map.network_y(original.y()));
-  };
   const bool straight = !view.undistorted || !camera.is_distorted();  // then the map is affine
+  const auto network = [image, map = camera.map](double x, double y) {
+    const Eigen::Vector2d original = image.to_original({x, y});
+    return Eigen::Vector2d(map.network_x(original.x()), map.network_y(original.y()));
+  };
   const Eigen::Vector2d first = network(0, 0), across = network(1, 0) - first, down = network(0, 1) - first;
-  std::vector<float> values;
-  values.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
+  const auto read_row = [=, map = std::move(map)](int y, std::span<float> row) {
+    const MapSampler sample(map, network_width, seen);
+    for (int x = 0; x < static_cast<int>(row.size()); ++x) {
       const Eigen::Vector2d at = straight ? Eigen::Vector2d(first + x * across + y * down) : network(x, y);
-      values.push_back(sample(at.x(), at.y()));
+      row[static_cast<std::size_t>(x)] = sample(at.x(), at.y());
     }
-  }
-  return values;
+  };
+  return {image.camera().width, image.camera().height, read_row};
+}
+
+std::size_t map_bytes(const ExportPlan& plan, int width, int height) {
+  constexpr std::size_t kRows = 32;  // of floats, as they are and compressed
+  const auto columns = static_cast<std::size_t>(width), rows = static_cast<std::size_t>(height);
+  if (plan.network_size) return 0;
+  // PNGs of noise are larger than their pixels.
+  if (plan.map_format == MapFormat::png) return 4 * columns * rows + columns * rows / 8;
+  return kRows * sizeof(float) * columns;
 }
 
 std::vector<std::string> map_names(const ExportedImages& images, std::size_t frames, MapFormat format) {
@@ -166,21 +182,17 @@ void export_maps(const fs::path& folder, MapKind kind, const ExportPlan& plan, c
   const std::vector<std::string> names = map_names(images, frames, plan.map_format);
   for (const std::string& name : names) fs::create_directories((folder / name).parent_path());
   std::vector<json> entries(frames);
+  DecodingBudget budget(input.image_bytes);
   each_map([&](std::size_t frame, std::vector<float> values) {
-    ValueMap map{input.network_width, static_cast<int>(values.size()) / input.network_width, values};
-    const Camera& camera = input.cameras[frame].camera;
-    if (!plan.network_size) {
-      values = at_image_size(values, input.network_width, input.seen[frame], camera, images.view(frame));
-      const bool sideways = images.view(frame).quarter_turns % 2 == 1;
-      map.width = sideways ? camera.original_height : camera.original_width;
-      map.height = sideways ? camera.original_width : camera.original_height;
-      map.values = values;
-    }
+    const FrameCamera& of = input.cameras[frame];
+    const DecodingBudget::Lease lease(budget,
+                                      map_bytes(plan, of.camera.original_width, of.camera.original_height));
+    const ValueMap map = plan.network_size ? stored_map(std::move(values), input.network_width)
+                                           : at_image_size(std::move(values), input.network_width,
+                                                           input.seen[frame], of.camera, images.view(frame));
     write_map(folder / names[frame], plan.map_format, map, unit);
-    entries[frame] = {{"frame", input.cameras[frame].file},
-                      {"map", names[frame]},
-                      {"width", map.width},
-                      {"height", map.height}};
+    entries[frame] = {
+        {"frame", of.file}, {"map", names[frame]}, {"width", map.width}, {"height", map.height}};
   });
   std::erase_if(entries, [](const json& entry) { return entry.is_null(); });
   const json all = {

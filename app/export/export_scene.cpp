@@ -1,5 +1,6 @@
 #include "app/export/export_scene.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <system_error>
@@ -75,7 +76,7 @@ void place_copies(const fs::path& folder, const ExportedImages& images, const Ex
   const fs::path here = folder / "images";
   fs::create_directory(here);
   if (!placed) {
-    images.write_copies(here, input.cameras, input.work);
+    images.write_copies(here, input.cameras, input.work, input.image_bytes);
     placed = here;
     return;
   }
@@ -161,6 +162,17 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
   }
   if (scene.tracks.empty() && input.cloud) scene.points = sample_ply(*input.cloud, kSparsePoints);
   return scene;
+}
+
+std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& images, const FrameSet& frames) {
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < frames.frames.size(); ++i) {
+    const Frame& frame = frames.frames[i];
+    if (plan.colmap || plan.nerfstudio) most = std::max(most, images.copy_bytes(i));
+    if (plan.needs_depth())
+      most = std::max(most, map_bytes(plan, frame.original_width, frame.original_height));
+  }
+  return most;
 }
 
 void export_scene(const ExportPlan& plan, const ExportedImages& images, const ExportInput& input,

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+
 #include "app/export/export_input.h"
 #include "app/export/export_plan.h"
 #include "app/export/exported_images.h"
@@ -10,6 +12,10 @@ namespace vggt {
 /// The scene in the pixels of its exported images. Without tracks by matches it has tracks by depth, and
 /// without these some of the cloud's points.
 ExportedScene exported_scene(const ExportInput& input, const ExportedImages& images);
+
+/// The memory that writing one frame's image or map at its own size takes, in bytes: of the frame for which
+/// it is the most. Throws as ExportedImages for files that cannot be read.
+std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& images, const FrameSet& frames);
 
 /// Writes all that the plan names. images: none are needed by what it names. Throws std::system_error and
 /// std::invalid_argument naming the file, and what check_stop throws.

@@ -8,7 +8,9 @@
 #include <set>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
+#include "io/frames/decoding_budget.h"
 #include "io/frames/image_writer.h"
 
 namespace vggt {
@@ -162,30 +164,39 @@ void ExportedImages::name_copies() {
   make_different(names_);
 }
 
+std::size_t ExportedImages::copy_bytes(std::size_t frame) const {
+  if (!are_copies() || (images_.are_files() && goes_as_it_is(frame))) return 0;
+  return images_.reading_bytes(frame);
+}
+
 void ExportedImages::write_copies(const fs::path& folder, const std::vector<FrameCamera>& cameras,
-                                  const FrameWork& work) const {
+                                  const FrameWork& work, std::size_t image_bytes) const {
   for (const std::string& name : names_) fs::create_directories((folder / name).parent_path());
   const auto is_wanted = [&](std::size_t frame) { return cameras[frame].camera.valid; };
-  const auto write = [&](std::size_t frame, const RgbImage& image) {
+  const auto write = [&](std::size_t frame, RgbImage image) {
     const Camera& camera = cameras[frame].camera;
-    const fs::path path = folder / names_[frame];
-    if (!view(frame).undistorted || !camera.is_distorted())
-      return write_image(path, image.width, image.height, image.rgb, kJpegQuality);
-    const RgbImage changed = undistorted(image, ViewedImage(camera, view(frame)));
-    write_image(path, changed.width, changed.height, changed.rgb, kJpegQuality);
+    if (view(frame).undistorted && camera.is_distorted())
+      image = undistorted(image, ViewedImage(camera, view(frame)));
+    write_image(folder / names_[frame], image.width, image.height, std::move(image.rgb), kJpegQuality);
   };
   if (!images_.are_files()) {
-    return images_.read_all([&](std::size_t frame, const RgbImage& image) {
+    return images_.read_all([&](std::size_t frame, RgbImage image) {
       if (work.check_stop) work.check_stop();
-      if (is_wanted(frame)) write(frame, image);
+      if (is_wanted(frame)) write(frame, std::move(image));
     });
   }
+  std::vector<std::size_t> bytes(names_.size(), 0);  // known before, as reading a header maps its file
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    if (is_wanted(i)) bytes[i] = copy_bytes(i);
+  }
+  DecodingBudget budget(image_bytes);
   for_each_frame(work, static_cast<int>(names_.size()), [&](int number, int) {
     const auto frame = static_cast<std::size_t>(number);
     if (!is_wanted(frame)) return;
     if (goes_as_it_is(frame)) {
       fs::copy_file(images_.file(frame), folder / names_[frame]);
     } else {
+      const DecodingBudget::Lease lease(budget, bytes[frame]);
       write(frame, images_.read_file(frame));
     }
   });

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -29,10 +31,13 @@ class ExportedImages {
   const std::filesystem::path& originals() const { return originals_; }
   ImageView view(std::size_t frame) const { return {turns_[frame], as_ == ExportedAs::undistorted}; }
 
-  /// Writes copies of the frames with valid cameras, by their names, into a folder that exists. Throws
-  /// std::system_error and std::invalid_argument naming the file.
+  /// Writes copies of the frames with valid cameras, by their names, into a folder that exists. Images that
+  /// are copied at once take image_bytes, or are one. Throws std::system_error and std::invalid_argument
+  /// naming the file.
   void write_copies(const std::filesystem::path& folder, const std::vector<FrameCamera>& cameras,
-                    const FrameWork& work) const;
+                    const FrameWork& work, std::size_t image_bytes = SIZE_MAX) const;
+  /// The memory that writing a frame's copy takes, in bytes; none where its file is copied as it is.
+  std::size_t copy_bytes(std::size_t frame) const;
 
  private:
   void settle_originals(const ExportPlan& plan);

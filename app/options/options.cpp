@@ -288,7 +288,7 @@ std::string help_text() {
       "vggt-recon weights inspect|convert|verify|random ...  look at and make weights\n"
       "vggt-recon eval --result PATH... --truth PATH...      measure errors of a result\n"
       "vggt-recon plan [options]                             predict memory and time\n"
-      "vggt-recon bench attention|merge|stream ...           measure speed and error\n";
+      "vggt-recon bench [attention|merge|stream ...]         measure speed and error\n";
   std::string group;
   for (const Line& line : lines) {
     if (line.group != group) text += line.group + ":\n";

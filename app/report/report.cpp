@@ -93,6 +93,7 @@ std::string report_text(const Report& report) {
   json["precision"] = report.precision;
   json["head_precision"] = report.head_precision;
   json["heads"] = report.heads;
+  if (!report.attention.empty()) json["attention"] = report.attention;
   json["poses"] = report.poses;
   json["cloud_source"] = report.cloud_source;
   json["network_size"] = {{"width", report.network_width}, {"height", report.network_height}};

@@ -18,6 +18,7 @@ struct Report {
   Options options;
   std::string weights, device, precision, head_precision, heads, poses, cloud_source;
   std::vector<std::string> frames_used, frames_skipped, warnings, notes;
+  std::vector<std::string> attention;  // the kernels that computed it on a GPU since the model was loaded
   int network_width = 0, network_height = 0;
   std::vector<FilterCount> filters;
   double conf_threshold = 0, median_depth = 0;

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "app/run/device.h"
 #include "io/files/atomic_file.h"
@@ -53,10 +54,17 @@ void save_tuned_plans(const fs::path& path, const TunedGpu& gpu, const TunedPlan
 }
 
 TunedAttention::TunedAttention(at::Device device, bool wanted) {
-  if (!device.is_cuda() || !wanted) return;
+  if (!device.is_cuda()) return;
   gpu_ = tuned_gpu(device);
-  path_ = attention_cache_path();
-  tuner_.emplace(device.index(), path_ ? load_tuned_plans(*path_, gpu_) : TunedPlans());
+  if (wanted) path_ = attention_cache_path();
+  tuner_.emplace(device.index(), path_ ? load_tuned_plans(*path_, gpu_) : TunedPlans(), wanted);
+}
+
+std::vector<std::string> TunedAttention::kernels() const {
+  if (!tuner_) return {};
+  std::vector<std::string> lines = tuner_->runs();
+  for (std::string& line : tuner_->missing()) lines.push_back(std::move(line));
+  return lines;
 }
 
 void TunedAttention::save() const {

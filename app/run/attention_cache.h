@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "attention/tune/plan_cache.h"
 
@@ -21,10 +23,12 @@ void save_tuned_plans(const std::filesystem::path& path, const TunedGpu& gpu, co
 /// The tuner of one run: it starts with the plans of the user's cache, and save() adds what it measured.
 class TunedAttention {
  public:
-  /// wanted: false with --no-autotune. Without it, and on the CPU, there is no tuner.
+  /// wanted: false with --no-autotune, where the tuner measures nothing and has no cache.
   TunedAttention(at::Device device, bool wanted);
 
-  AttentionTuner* tuner() { return tuner_ ? &*tuner_ : nullptr; }  // null: not wanted, or no GPU
+  AttentionTuner* tuner() { return tuner_ ? &*tuner_ : nullptr; }  // null on the CPU
+  /// What computed attention on the GPU so far, and which of LibTorch's kernels it does not have, in words.
+  std::vector<std::string> kernels() const;
   /// Writes what was measured to the user's cache.
   void save() const;
 

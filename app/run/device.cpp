@@ -154,6 +154,7 @@ TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
   check(cudaRuntimeGetVersion(&gpu.runtime));
 #endif
   gpu.program = VGGT_VERSION;
+  gpu.libtorch = TORCH_VERSION;
   return gpu;
 }
 

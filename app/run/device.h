@@ -31,7 +31,8 @@ bool choose_heads_in_bf16(const std::string& text, at::Device device);
 std::string precision_name(Precision precision);
 /// Such as "CPU, 16 threads" or "NVIDIA H100 80GB HBM3 (cuda:0)".
 std::string device_name(at::Device device);
-/// What measured plans of attention depend on: the GPU, and the versions of driver, runtime and program.
+/// What measured plans of attention depend on: the GPU, and the versions of driver, runtime, program and
+/// LibTorch.
 TunedGpu tuned_gpu(at::Device device);
 /// Returns when the device has done what it was given; at once on the CPU.
 void wait_for(at::Device device);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/events/events.h"
 #include "app/run/attention_cache.h"
@@ -30,6 +31,8 @@ class LoadedModel {
   int64_t device_bytes() const { return device_bytes_; }
   /// Writes what the runs so far measured of attention to the user's cache.
   void save_tuning() const { tuned_.save(); }
+  /// What computed the attention of the runs so far, as TunedAttention::kernels().
+  std::vector<std::string> attention_kernels() const { return tuned_.kernels(); }
 
  private:
   const std::string key_;

@@ -1,10 +1,12 @@
 #include "app/run/memory_limits.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
 #include "app/run/device.h"
+#include "io/frames/frames.h"
 
 namespace vggt {
 namespace {
@@ -40,11 +42,30 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   }
   if (!options.scratch.empty()) limits.network.scratch = limits.storage.scratch = options.scratch;
   if (!host) return limits;
+  limits.host = host;
   const int64_t left =
       left_of("host-memory", *host, kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0));
   limits.storage.bytes = left / 4;
-  limits.network.host = left - limits.storage.bytes;
+  limits.network.host = limits.images = left - limits.storage.bytes;
+  limits.images_share = .75;
   return limits;
+}
+
+void keep_weights(MemoryLimits& limits, int64_t bytes) {
+  if (limits.host) limits.images -= bytes;
+}
+
+std::size_t decoding_bytes(const MemoryLimits& limits) {
+  const auto most = static_cast<int64_t>(FrameOptions().memory_budget_bytes);
+  return static_cast<std::size_t>(std::clamp<int64_t>(limits.images, 0, most));
+}
+
+std::string MemoryLimits::host_memory_for(int64_t image_bytes) const {
+  const auto more = static_cast<double>(std::max<int64_t>(0, image_bytes - images)) / images_share;
+  constexpr double kMegabyte = 1e6;
+  return std::to_string(
+             static_cast<int64_t>(std::ceil((static_cast<double>(host.value_or(0)) + more) / kMegabyte))) +
+         "MB";
 }
 
 }  // namespace vggt

@@ -1,7 +1,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "app/options/options.h"
 #include "io/files/host_storage.h"
@@ -14,11 +17,27 @@ struct MemoryLimits {
   MemoryBudget network;
   HostStorage storage;                   // of frames and depth maps
   std::optional<int64_t> gpu_allocator;  // what LibTorch may reserve on the GPU, where --gpu-memory is set
+  std::optional<int64_t> host;           // --host-memory
+  /// Where that is set: what images of their own size may take at once, which are read before the network
+  /// runs and written after it, when of the network only the weights are held; and their share of each
+  /// further byte of
+  /// --host-memory.
+  int64_t images = MemoryBudget::kUnlimited;
+  double images_share = 1;
+
+  /// What so many bytes for one image ask of --host-memory, such as "1430MB".
+  std::string host_memory_for(int64_t image_bytes) const;
 };
 
 /// Of a GPU without --gpu-memory the network may take what is free, and the `loaded` bytes of weights that
 /// are there already. Throws std::invalid_argument for limits
 /// that not even the program itself keeps, and for --gpu-memory without a GPU.
 MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded = 0);
+
+/// Takes the weights that the host holds during the whole run from what images may take.
+void keep_weights(MemoryLimits& limits, int64_t bytes);
+
+/// What images that become frames may take at once: all that images may, but no more than a gigabyte or so.
+std::size_t decoding_bytes(const MemoryLimits& limits);
 
 }  // namespace vggt

@@ -33,6 +33,8 @@
 namespace vggt {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// The same events, with the warnings kept.
 Events recording(const Events& events, std::vector<std::string>& warnings) {
   Events result = events;
@@ -80,21 +82,48 @@ MemoryRequest request_for(MemoryRequest request, const FrameSet& frames) {
   return request;
 }
 
-/// The plan's frames, their pixels in the space; or their sizes alone.
-FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space, bool with_pixels,
-                   const Events& events) {
-  FrameOptions options = plan.frames;
-  options.space = space;
-  FrameSet frames = with_pixels ? read_frames(options, events) : size_frames(options, events);
-  check_frames(plan, frames);
-  return frames;
-}
-
 /// What exports name; throws where they cannot.
 std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames) {
   const ExportPlan& exports = plan.outputs.exports;
   if (exports.files().empty() && exports.folders().empty()) return std::nullopt;
   return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
+}
+
+/// Whether reading a source once leaves it as it is.
+bool stays(const fs::path& source) {
+  return source.empty() || fs::is_regular_file(source) || fs::is_directory(source);
+}
+
+/// Before any image is decoded: throws where not even one image at its own size fits what images may take of
+/// --host-memory.
+void check_image_memory(const RunPlan& plan) {
+  if (!plan.limits.host || !stays(plan.frames.source)) return;
+  FrameOptions options = plan.frames;
+  options.pixels = false;
+  options.first_frame = true;
+  options.masks.clear();
+  const FrameSet sized = load_frames(options);
+  std::size_t most = 0;
+  for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
+  if (const auto images = exported_images(plan, sized))
+    most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
+  const auto bytes = static_cast<int64_t>(most);
+  if (bytes == 0 || bytes <= plan.limits.images) return;
+  throw std::invalid_argument(
+      "host-memory: beside the program, its weights and what waits, one image takes " +
+      std::to_string(bytes / 1'000'000) + " MB while it is read or exported; give at least " +
+      plan.limits.host_memory_for(bytes));
+}
+
+/// The plan's frames, their pixels in the space; or their sizes alone.
+FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space, bool with_pixels,
+                   const Events& events) {
+  FrameOptions options = plan.frames;
+  options.space = space;
+  if (with_pixels) check_image_memory(plan);
+  FrameSet frames = with_pixels ? read_frames(options, events) : size_frames(options, events);
+  check_frames(plan, frames);
+  return frames;
 }
 
 std::string thinning_text(int64_t all, int64_t kept, double side) {
@@ -318,6 +347,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   report_run(run_network(model.model(), plan.model, options, frames, sink.sink(), times, events),
              result.report);
   model.save_tuning();
+  result.report.attention = model.attention_kernels();
+  for (const std::string& kernel : result.report.attention) events.detail("attention: " + kernel);
   if (parts.group) result.report.rank_peak_bytes = device_peaks(*parts.group, plan.model.options.device);
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
   if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
@@ -342,9 +373,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   times.count("write");
   if (images) {
     const FrameWork work{plan.frames.threads, [&events] { events.check_stop(); }};
+    const auto image_bytes = static_cast<std::size_t>(std::max<int64_t>(0, plan.limits.images));
     export_scene(plan.outputs.exports, *images,
                  {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width,
-                  frames.read_mask, work, frames.read_rgb},
+                  frames.read_mask, work, frames.read_rgb, image_bytes},
                  files);
     times.count("export");
   }
@@ -396,6 +428,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);
+  check_image_memory(plan);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);

@@ -129,7 +129,7 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   const AdjustPlan adjust{choose_adjustment(options, heads), options.bundle_adjust == "on",
                           plan_adjustment(options, given), std::move(given)};
   check_model_options(config, model);
-  const MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
+  MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;
   QueryPoints queries;
   if (!options.query_points.empty()) queries = read_query_points(options.query_points);
@@ -140,11 +140,8 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align,
                                 options.intrinsics, options.poses});
   FrameOptions frames = plan_frames(options, config, in_memory);
-  // Frames are decoded before the network runs, while weights are read.
-  if (!options.host_memory.empty()) {
-    const auto most = static_cast<std::size_t>(limits.network.host / 2);
-    frames.memory_budget_bytes = std::min(frames.memory_budget_bytes, most);
-  }
+  if (!model.device.is_cuda() || model.weights_on_host) keep_weights(limits, weight_bytes(memory));
+  frames.memory_budget_bytes = decoding_bytes(limits);
   if (adjust.wanted) frames.gray_side = kMatchingSide;
   return {std::move(frames),
           {std::move(weights), config, model, !options.no_autotune, std::move(queries), options.query_points},

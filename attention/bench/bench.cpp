@@ -1,46 +1,20 @@
 #include "attention/bench/bench.h"
 
-#include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include <fstream>
-
 #include "attention/bench/lean_table.h"
+#include "attention/bench/machine.h"
 #include "attention/bench/scan_table.h"
 #include "attention/bench/stream_table.h"
 #include "attention/bench/table.h"
 #include "attention/bench/verify.h"
-#ifdef VGGT_CUDA
-#include <cuda_runtime_api.h>
-#endif
 
 namespace vggt {
 namespace {
 
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
-
-std::string machine(at::Device device) {
-#ifdef VGGT_CUDA
-  if (device.is_cuda()) {
-    cudaDeviceProp gpu{};
-    const cudaError_t error = cudaGetDeviceProperties(&gpu, device.index());
-    TORCH_CHECK(error == cudaSuccess, "CUDA: ", cudaGetErrorString(error));
-    return gpu.name;
-  }
-#endif
-  TORCH_CHECK(device.is_cpu(), "bench: this build has no CUDA");
-  return processor() + ", " + std::to_string(at::get_num_threads()) + " threads";
-}
-
 /// Prints what the machine is, which begins all results.
 nlohmann::ordered_json begin_results(at::Device device, const Print& print) {
-  const std::string name = machine(device);
+  const std::string name = machine_name(device);
   print(name + ", LibTorch " TORCH_VERSION "\n");
   return {{"machine", name}, {"libtorch", TORCH_VERSION}};
 }

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "attention/bench/attempt.h"
-#include "attention/bench/contenders.h"
+#include "attention/bench/entries.h"
 #include "attention/bench/timing.h"
 
 namespace vggt {
@@ -19,61 +19,6 @@ struct Case {
   std::vector<int64_t> lengths;  // of the sequences
   int64_t heads;
 };
-
-struct Entry {
-  std::string name;
-  bool ours = false;
-  std::function<at::Tensor(const AttentionInputs&)> run;
-  std::string failure;
-  double error = 0;
-  std::optional<double> extra_bytes;  // besides the output
-  std::vector<double> seconds;
-};
-
-std::vector<Entry> entries_for(const AttentionBenchOptions& options, at::Device device, at::ScalarType type) {
-  std::vector<Entry> entries;
-  for (const OurKernel& kernel : our_kernels(device, type, options.dim, options.variants)) {
-    Entry entry;
-    entry.name = kernel.name;
-    entry.ours = true;
-    entry.failure = kernel.refusal.empty() ? "" : "refused: " + kernel.refusal;
-    entry.run = [kernel](const AttentionInputs& x) { return kernel.attend(x, AttentionWant::output).out; };
-    entries.push_back(entry);
-  }
-  for (const Peer& peer : peers(device, type)) {
-    Entry entry;
-    entry.name = peer.name;
-    entry.failure = peer.refusal.empty() ? "" : "refused: " + peer.refusal;
-    entry.run = peer.run;
-    entries.push_back(entry);
-  }
-  return entries;
-}
-
-/// Takes the error and the memory of one call, which is also the warm-up.
-void try_out(Entry& entry, const AttentionInputs& x, const SampledRows& sample) {
-  entry.failure = attempt([&] {
-    at::Tensor out;
-    const std::optional<double> bytes = peak_bytes_of(x.q.device(), [&] { out = entry.run(x); });
-    if (bytes)
-      entry.extra_bytes = std::max(0.0, *bytes - static_cast<double>(out.numel() * out.element_size()));
-    entry.error = sample.error_of(out);
-  });
-}
-
-void time_all(std::vector<Entry>& entries, const AttentionInputs& x, const AttentionBenchOptions& options) {
-  std::vector<Entry*> able;
-  std::vector<std::function<void()>> calls;
-  for (Entry& entry : entries) {
-    if (!entry.failure.empty()) continue;
-    able.push_back(&entry);
-    calls.push_back([&entry, &x] { entry.run(x); });
-  }
-  const Turns turns{x.q.device(), options.repeat, options.seconds};
-  const auto seconds =
-      turns.time(calls, [&](std::size_t i, const std::string& failure) { able[i]->failure = failure; });
-  for (std::size_t i = 0; i < able.size(); ++i) able[i]->seconds = seconds[i];
-}
 
 ordered_json row_of(const Case& c, const std::string& type, int64_t dim, const Entry& entry, double flops,
                     double best_peer) {
@@ -112,14 +57,14 @@ ordered_json compare(const Case& c, const std::string& type_name, const Attentio
                      at::Device device, const Print& print) {
   constexpr int64_t kRows = 64;
   const at::ScalarType type = bench_type(type_name);
-  std::vector<Entry> entries = entries_for(options, device, type);
+  std::vector<Entry> entries = entries_for(device, type, options.dim, options.variants);
   const std::string failure = attempt([&] {
     const AttentionInputs x = normal_inputs(c.lengths, c.heads, options.dim, type, device);
     const SampledRows sample = sample_exactly(x, c.lengths.size() == 1 ? kRows : kRows / 8);
     for (Entry& entry : entries) {
       if (entry.failure.empty()) try_out(entry, x, sample);
     }
-    time_all(entries, x, options);
+    time_all(entries, x, {device, options.repeat, options.seconds});
   });
   double best_peer = NAN, flops = 0;
   for (Entry& entry : entries) {

@@ -233,6 +233,11 @@ void check_writable(const std::vector<fs::path>& paths, const std::vector<fs::pa
   }
 }
 
+void check_writable_file(const fs::path& path) {
+  check_writable({path});
+  if (!fs::exists(folder_of(path))) fail(ENOENT, folder_of(path));
+}
+
 void check_replaceable(const fs::path& folder) {
   const fs::file_status status = fs::symlink_status(folder);
   if (!fs::exists(status)) return;

@@ -97,7 +97,8 @@ std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const 
 class VideoTasks {
  public:
   VideoTasks(const FrameOptions& options, std::optional<std::vector<std::size_t>> chosen)
-      : name_(options.source.filename().string()),
+      : options_(options),
+        name_(options.source.filename().string()),
         video_(options.source, sampling_of(options)),
         chosen_(std::move(chosen)),
         budget_(options.memory_budget_bytes) {}
@@ -108,8 +109,10 @@ class VideoTasks {
       if (!video_.advance()) return std::nullopt;
     } while (chosen_ && wanted_++ != (*chosen_)[taken_]);
     ++taken_;
-    const auto lease = std::make_shared<DecodingBudget::Lease>(budget_, video_.frame_bytes());
+    const std::size_t bytes = video_.frame_bytes() + beside_;
+    const auto lease = std::make_shared<DecodingBudget::Lease>(budget_, bytes);
     const DecodedImage image{video_.pixels()};
+    beside_ = bytes_beside_pixels(options_, image.pixels.cols, image.pixels.rows);
     const std::string file = name_ + "#" + std::to_string(video_.frame_number());
     const auto decode = [lease, image](std::optional<DecodingBudget::Lease>&) {
       if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
@@ -122,11 +125,13 @@ class VideoTasks {
   std::size_t expected() const { return chosen_ ? chosen_->size() : video_.promised_frames(); }
 
  private:
+  const FrameOptions& options_;
   std::string name_;
   VideoReader video_;
   std::optional<std::vector<std::size_t>> chosen_;
   DecodingBudget budget_;
   std::size_t wanted_ = 0, taken_ = 0;
+  std::size_t beside_ = 0;  // bytes_beside_pixels() of the frames before
 };
 
 std::vector<FrameResult> load_video(const FrameOptions& options, const Pixels& pixels,
@@ -185,6 +190,7 @@ std::vector<FrameResult> size_images(const FrameOptions& options, SourceKind kin
       results.push_back(sized_frame(options, names[index], static_cast<double>(index),
                                     static_cast<int>(image.width), static_cast<int>(image.height)));
       results.back().frame.camera = image.camera;
+      results.back().frame.source_bytes = image.bytes;
     };
     const std::string problem = problem_of(images.where(index), size);
     if (!problem.empty()) results.push_back({.problem = problem});
@@ -204,6 +210,10 @@ std::vector<FrameResult> size_video(const FrameOptions& options, const Progress&
     if (size.empty()) throw std::invalid_argument(options.source.string() + ": cannot be decoded");
     const std::string file = name + "#" + std::to_string(video.frame_number());
     all.push_back(sized_frame(options, file, video.time_s(), size.width, size.height));
+    // The decoder has a copy of its own.
+    all.back().frame.source_bytes =
+        2 * video.frame_bytes() + bytes_beside_pixels(options, size.width, size.height);
+    if (options.first_frame) return all;
     if (progress) progress(static_cast<int>(all.size()), 0);
   }
   missing_part = video.missing_part();

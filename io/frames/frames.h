@@ -42,11 +42,12 @@ struct FrameOptions {
   std::filesystem::path masks;                  // a folder, see masks.h; empty: every pixel is used
   bool strict = false;                          // an unreadable image is an error, not a warning
   int threads = 0;                              // decoding threads; 0: one per core
-  std::size_t memory_budget_bytes = 1UL << 30;  // of source images being decoded; one always fits
+  std::size_t memory_budget_bytes = 1UL << 30;  // of source images that become frames; one always fits
   /// Longer side, in pixels, to which gray copies of the upright originals are reduced and kept; 0: none are.
   int gray_side = 0;
   std::size_t gray_bytes = 1UL << 30;  // that all gray copies may take: where they are many they are smaller
   bool pixels = true;                  // false: sizes alone, as the headers of images tell them
+  bool first_frame = false;            // with sizes alone: of a video, its first frame stands for all
   std::shared_ptr<HostSpace> space;    // for the frames' pixels; none: they are held in memory
 };
 
@@ -58,6 +59,7 @@ struct Frame {
   PixelMap map;
   std::string camera;  // maker, model and focal length as EXIF tells them; empty: it does not
   int gray_width = 0, gray_height = 0;  // pixels of the gray copy; 0: there is none
+  std::size_t source_bytes = 0;         // with sizes alone: the memory that it takes to make it of its source
 };
 
 /// Reads the colours of a frame: planes [3,H,W]. May be called from several threads. Throws std::system_error

@@ -1,5 +1,6 @@
 #include "io/frames/image_files.h"
 
+#include <algorithm>
 #include <climits>
 #include <new>
 #include <opencv2/core.hpp>
@@ -50,11 +51,17 @@ std::pair<int64_t, int64_t> ImageFile::upright_size() const {
   return {header_.width, header_.height};
 }
 
+std::size_t ImageFile::decoded_bytes() const {
+  return static_cast<std::size_t>(header_.width) * static_cast<std::size_t>(header_.height) *
+         static_cast<std::size_t>(header_.bytes_per_pixel);
+}
+
 std::size_t ImageFile::decoding_bytes() const {
-  const std::size_t pixels = static_cast<std::size_t>(header_.width) *
-                             static_cast<std::size_t>(header_.height) *
-                             static_cast<std::size_t>(header_.bytes_per_pixel);
-  return file_.size() + pixels * (transposed(header_.orientation) ? 2 : 1);
+  const std::size_t pixels = decoded_bytes();
+  const std::size_t decoder = pixels / static_cast<std::size_t>(header_.bytes_per_pixel) *
+                              static_cast<std::size_t>(header_.decoder_bytes);
+  const std::size_t transpose = transposed(header_.orientation) ? pixels : 0;
+  return file_.size() + pixels + std::max(decoder, transpose);
 }
 
 DecodedImage ImageFile::decode() const {

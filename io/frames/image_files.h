@@ -20,8 +20,10 @@ class ImageFile {
   const ImageHeader& header() const { return header_; }
   /// Width and height of the upright image, pixels.
   std::pair<int64_t, int64_t> upright_size() const;
-  /// The most bytes that decode() holds: the file, the pixels, and their transpose where the orientation
-  /// turns the image by 90°.
+  /// Bytes of the pixels that decode() returns.
+  std::size_t decoded_bytes() const;
+  /// The most that decode() holds: the file, the pixels, and what the decoder needs beside them or their
+  /// transpose where the orientation turns the image by 90°.
   std::size_t decoding_bytes() const;
   /// The upright image. Throws as the constructor does.
   DecodedImage decode() const;

@@ -137,10 +137,26 @@ std::string camera_at(Bytes file, uint64_t tiff) {
   }
 }
 
+// Bytes a pixel of a JPEG's coefficients, which a decoder holds all where a scan has not all of them.
+int jpeg_coefficients(const Fields& fields, uint64_t frame) {
+  const uint64_t components = std::min<uint64_t>(4, fields.u8(frame + 9));  // decoders know no more
+  uint64_t samples = 0, most_across = 1, most_down = 1;
+  for (uint64_t i = 0; i < components; ++i) {
+    const uint64_t sampling = fields.u8(frame + 11 + 3 * i), across = sampling >> 4, down = sampling & 0xF;
+    samples += across * down;
+    most_across = std::max(most_across, across);
+    most_down = std::max(most_down, down);
+  }
+  const uint64_t area = most_across * most_down;
+  return static_cast<int>((2 * samples + area - 1) / area);
+}
+
 ImageHeader read_jpeg(Bytes file) {
   const Fields fields(file, 0, true);
   ImageHeader header;
-  bool exif_seen = false;
+  bool exif_seen = false, progressive = false;
+  uint64_t components = 0;
+  int coefficients = 0;
   for (uint64_t at = 2;;) {
     if (fields.u8(at) != 0xFF) throw std::invalid_argument("is a damaged JPEG");
     const uint64_t marker = fields.u8(at + 1);
@@ -152,14 +168,20 @@ ImageHeader read_jpeg(Bytes file) {
     if (frame) {
       header.height = static_cast<int64_t>(fields.u16(at + 5));
       header.width = static_cast<int64_t>(fields.u16(at + 7));
-      header.bytes_per_pixel = fields.u8(at + 9) == 1 ? 1 : 3;
+      components = fields.u8(at + 9);
+      header.bytes_per_pixel = components == 1 ? 1 : 3;
+      progressive = marker % 4 == 2;
+      coefficients = jpeg_coefficients(fields, at);
     }
     if (marker == 0xE1 && !exif_seen && fields.holds(at + 4, std::string_view("Exif\0", 5))) {
       exif_seen = true;
       header.orientation = orientation_at(file, at + 10);
       header.camera = camera_at(file, at + 10);
     }
-    if (marker == 0xDA) return header;
+    if (marker == 0xDA) {
+      if (progressive || fields.u8(at + 4) < components) header.decoder_bytes = coefficients;
+      return header;
+    }
     if (marker == 0xD9) throw std::invalid_argument("is a JPEG without an image");
     at += 2 + fields.u16(at + 2);
   }
@@ -194,13 +216,16 @@ ImageHeader read_webp(Bytes file) {
     const bool known = header.width != 0;
     if (fields.holds(at, "VP8X")) {
       if (fields.u8(at + 8) & 2) throw std::invalid_argument("is an animated WebP, which is not supported");
+      if (fields.u8(at + 8) & 0x10) header.decoder_bytes = 2;  // its alpha, in a plane of its own
       header.width = static_cast<int64_t>(fields.number(at + 12, 3)) + 1;
       header.height = static_cast<int64_t>(fields.number(at + 15, 3)) + 1;
     } else if (fields.holds(at, "VP8 ") && !known) {
       header.width = static_cast<int64_t>(fields.u16(at + 14) & 0x3FFF);
       header.height = static_cast<int64_t>(fields.u16(at + 16) & 0x3FFF);
-    } else if (fields.holds(at, "VP8L") && !known) {
+    } else if (fields.holds(at, "VP8L")) {
+      header.decoder_bytes = 4;
       const uint64_t bits = fields.u32(at + 9);
+      if (known) continue;
       header.width = static_cast<int64_t>(bits & 0x3FFF) + 1;
       header.height = static_cast<int64_t>(bits >> 14 & 0x3FFF) + 1;
     } else if (fields.holds(at, "EXIF")) {
@@ -220,6 +245,14 @@ ImageHeader read_tiff(Bytes file) {
   const int bits = static_cast<int>(std::min<uint64_t>(directory.find(258).value_or(8), 64));
   const int samples = static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
+  // A compressed strip is held as it is, whole, and as colours.
+  constexpr unsigned kCompression = 259, kRowsPerStrip = 278, kTileRows = 323;
+  if (directory.find(kCompression).value_or(1) != 1) {
+    const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height));
+    const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height));
+    header.decoder_bytes =
+        static_cast<int>(static_cast<uint64_t>(header.bytes_per_pixel + 5) * std::min(rows, height) / height);
+  }
   const bool has_alpha = directory.find(338).value_or(0) != 0;
   // libtiff multiplies 8-bit colours by their alpha.
   if (has_alpha) header.alpha = bits == 8 ? Alpha::premultiplied_on_white : Alpha::on_white;
@@ -249,12 +282,13 @@ ImageHeader read_bmp(Bytes file) {
 // counts.
 ImageHeader read_heif(Bytes file) {
   const HeifInfo info = read_heif_info(file);
-  // Decoding holds the planes as they are stored, what they are converted and turned to, and our copy.
-  constexpr int kCopies = 4;
+  // The decoder holds the planes as they are stored, and what they are converted and turned to.
+  constexpr int kCopies = 3;
   ImageHeader header{ImageFormat::heif};
   header.width = info.width;
   header.height = info.height;
-  header.bytes_per_pixel = kCopies * (info.alpha ? 4 : 3) + (info.bits > 8 ? 6 : 0);
+  header.bytes_per_pixel = info.alpha ? 4 : 3;
+  header.decoder_bytes = kCopies * header.bytes_per_pixel + (info.bits > 8 ? 6 : 0);
   if (info.alpha) header.alpha = info.premultiplied ? Alpha::premultiplied_on_white : Alpha::on_white;
   header.camera = camera_at(info.exif, 0);
   return header;

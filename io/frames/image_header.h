@@ -16,7 +16,8 @@ enum class Alpha { drop, on_white, premultiplied_on_white };
 struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;
   int64_t width = 0, height = 0;  // as stored, before orientation; of HEIF as its decoder turns it
-  int bytes_per_pixel = 3;        // that decoding holds
+  int bytes_per_pixel = 3;        // of the decoded image
+  int decoder_bytes = 0;          // a pixel, that the decoder holds beside it, at most
   int orientation = 1;            // EXIF, 1 to 8; of HEIF 1, as its own rotation counts instead
   Alpha alpha = Alpha::drop;
   std::string camera = {};  // EXIF: maker, model and focal length, as far as they are there

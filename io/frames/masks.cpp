@@ -144,7 +144,9 @@ std::vector<uint8_t> used_pixels(const std::vector<uint8_t>& bright, const Frame
 std::vector<uint8_t> read_mask(const fs::path& path, const Frame& frame, int width, int height,
                                DecodingBudget& budget) try {
   const ImageFile file(path);
-  const DecodingBudget::Lease lease(budget, file.decoding_bytes());
+  const ImageHeader& header = file.header();
+  const auto bright = static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.height);
+  const DecodingBudget::Lease lease(budget, file.decoding_bytes() + bright);
   const DecodedImage image = file.decode();
   if (image.pixels.cols != frame.original_width || image.pixels.rows != frame.original_height) {
     const auto size = [](int w, int h) { return std::to_string(w) + "x" + std::to_string(h); };

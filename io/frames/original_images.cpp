@@ -1,8 +1,10 @@
 #include "io/frames/original_images.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
@@ -79,8 +81,20 @@ RgbImage OriginalImages::read_file(std::size_t frame) const {
   return naming(path, [&] { return rgb_of(ImageFile(path).decode()); });
 }
 
-void OriginalImages::read_all(
-    const std::function<void(std::size_t frame, const RgbImage& image)>& take) const {
+std::size_t OriginalImages::reading_bytes(std::size_t frame) const {
+  const Frame& of = frames_.frames.at(frame);
+  const std::size_t pixels =
+      static_cast<std::size_t>(of.original_width) * static_cast<std::size_t>(of.original_height);
+  const std::size_t two = 6 * pixels + pixels / 8;  // PNGs of noise are larger than their pixels
+  if (!are_files()) return two + 3 * pixels;        // the decoder keeps a copy of its own
+  const std::filesystem::path path = file(frame);
+  return naming(path, [&] {
+    const ImageFile image(path);
+    return std::max({image.decoding_bytes(), image.decoded_bytes() + 3 * pixels, two});
+  });
+}
+
+void OriginalImages::read_all(const std::function<void(std::size_t frame, RgbImage image)>& take) const {
   if (are_video()) {
     VideoReader video(source_, {1, 1});
     for (std::size_t frame = 0; frame < frames_.frames.size(); ++frame) {
@@ -88,10 +102,12 @@ void OriginalImages::read_all(
         if (!video.advance())
           throw std::invalid_argument(source_.string() + ": has fewer frames than when it was read first");
       } while (video.frame_number() < number(frame));
-      const DecodedImage image{video.pixels()};
+      DecodedImage image{video.pixels()};
       if (image.pixels.empty())
         throw std::invalid_argument(frames_.frames[frame].file + ": cannot be decoded");
-      take(frame, rgb_of(image));
+      RgbImage rgb = rgb_of(image);
+      image.pixels.release();
+      take(frame, std::move(rgb));
     }
     return;
   }
@@ -107,7 +123,7 @@ void OriginalImages::read_all(
     for (std::size_t i = 0; i < pixels; ++i) {
       for (std::size_t c = 0; c < 3; ++c) image.rgb[3 * i + c] = planes[c * pixels + i];
     }
-    take(frame, image);
+    take(frame, std::move(image));
   }
 }
 

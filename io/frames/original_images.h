@@ -42,7 +42,9 @@ class OriginalImages {
   /// The image of a file. May be called from several threads.
   RgbImage read_file(std::size_t frame) const;
   /// Calls take(frame, image) for all frames that are no files, in their order.
-  void read_all(const std::function<void(std::size_t frame, const RgbImage& image)>& take) const;
+  void read_all(const std::function<void(std::size_t frame, RgbImage image)>& take) const;
+  /// The most memory that reading a frame takes, and making another image or a file of it, in bytes.
+  std::size_t reading_bytes(std::size_t frame) const;
 
  private:
   std::filesystem::path source_;

@@ -5,8 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "io/frames/image_files.h"
-
 namespace vggt {
 namespace {
 
@@ -43,19 +41,34 @@ DecodedImage SourceImages::decode(std::size_t i, DecodingBudget& budget,
                                   std::optional<DecodingBudget::Lease>& lease) const {
   if (in_memory()) {
     const ImageInMemory& image = options_.images[i];
-    lease.emplace(budget, 3 * static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height));
+    lease.emplace(budget, size_of(image).bytes);
     return bgr_copy(image);
   }
   const ImageFile file(list_.path(i));
-  lease.emplace(budget, file.decoding_bytes());
+  lease.emplace(budget, size_of(file).bytes);
   return file.decode();
 }
 
 ImageSize SourceImages::size(std::size_t i) const {
-  if (in_memory()) return {options_.images[i].width, options_.images[i].height};
-  const ImageFile file(list_.path(i));
+  if (in_memory()) return size_of(options_.images[i]);
+  return size_of(ImageFile(list_.path(i)));
+}
+
+ImageSize SourceImages::size_of(const ImageFile& file) const {
   const auto [width, height] = file.upright_size();
-  return {width, height, file.header().camera};
+  return {width, height, file.header().camera,
+          file.decoding_bytes() + bytes_beside_pixels(options_, width, height)};
+}
+
+ImageSize SourceImages::size_of(const ImageInMemory& image) const {
+  const std::size_t pixels = static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height);
+  return {
+      image.width, image.height, {}, 3 * pixels + bytes_beside_pixels(options_, image.width, image.height)};
+}
+
+std::size_t bytes_beside_pixels(const FrameOptions& options, int64_t width, int64_t height) {
+  const auto columns = static_cast<std::size_t>(width), rows = static_cast<std::size_t>(height);
+  return 3 * static_cast<std::size_t>(options.width) * rows + (options.gray_side > 0 ? columns * rows : 0);
 }
 
 void check_images(const std::vector<ImageInMemory>& images) {

@@ -8,15 +8,22 @@
 #include "io/frames/decoding_budget.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/frames.h"
+#include "io/frames/image_files.h"
 #include "io/frames/preprocess.h"
 
 namespace vggt {
 
-/// The upright size of an image, pixels, and what EXIF tells of its camera.
+/// The upright size of an image, pixels, what EXIF tells of its camera, and the bytes that it takes to make a
+/// frame of it.
 struct ImageSize {
   int64_t width = 0, height = 0;
   std::string camera = {};
+  std::size_t bytes = 0;
 };
+
+/// What an image of this size takes beside its pixels while it becomes a frame, in bytes: its rows at the
+/// network's width, and its gray copy.
+std::size_t bytes_beside_pixels(const FrameOptions& options, int64_t width, int64_t height);
 
 /// The images that make frames, but videos and .safetensors files: those of a folder, a list, paths or the
 /// caller's memory.
@@ -29,13 +36,15 @@ class SourceImages {
   const std::vector<std::string>& names() const { return list_.names; }
   /// For messages.
   std::string where(std::size_t i) const;
-  /// The lease holds what decoding takes of the budget. Throws as ImageFile.
+  /// The lease holds what making a frame of it takes of the budget. Throws as ImageFile.
   DecodedImage decode(std::size_t i, DecodingBudget& budget,
                       std::optional<DecodingBudget::Lease>& lease) const;
   /// Of files from the header alone. Throws as ImageFile.
   ImageSize size(std::size_t i) const;
 
  private:
+  ImageSize size_of(const ImageFile& file) const;
+  ImageSize size_of(const ImageInMemory& image) const;
   bool in_memory() const { return !options_.images.empty(); }
 
   const FrameOptions& options_;

@@ -34,8 +34,11 @@ uint16_t in_units(float value, double unit) {
 std::vector<uint8_t> encode_png(const cv::Mat& pixels) try {
   constexpr int kFast = 3;
   std::vector<uint8_t> bytes;
-  return cv::imencode(".png", pixels, bytes, {cv::IMWRITE_PNG_COMPRESSION, kFast}) ? bytes
-                                                                                   : std::vector<uint8_t>();
+  // Growing would double it; what is not written to costs nothing.
+  const std::size_t raw = pixels.total() * pixels.elemSize();
+  bytes.reserve(raw + raw / 64 + (1U << 16));
+  if (!cv::imencode(".png", pixels, bytes, {cv::IMWRITE_PNG_COMPRESSION, kFast})) bytes.clear();
+  return bytes;
 } catch (const cv::Exception&) {
   return {};
 }
@@ -111,8 +114,11 @@ std::vector<uint8_t> exr_block(std::span<const float> rows) {
 
 void write_map_png(const fs::path& path, const ValueMap& map, double unit) {
   cv::Mat pixels(map.height, map.width, CV_16UC1);
-  std::ranges::transform(map.values, pixels.ptr<uint16_t>(),
-                         [&](float value) { return in_units(value, unit); });
+  std::vector<float> row(static_cast<std::size_t>(map.width));
+  for (int y = 0; y < map.height; ++y) {
+    map.read_row(y, row);
+    std::ranges::transform(row, pixels.ptr<uint16_t>(y), [&](float value) { return in_units(value, unit); });
+  }
   const std::vector<uint8_t> bytes = encode_png(pixels);
   if (bytes.empty()) {
     throw std::invalid_argument(path.string() + ": a map of " + std::to_string(map.width) + "x" +
@@ -131,34 +137,39 @@ void write_map_npy(const fs::path& path, const ValueMap& map) {
   put(start, static_cast<uint16_t>(header.size()));
   write_atomically(path, [&](std::ostream& out) {
     out << start << header;
-    out.write(reinterpret_cast<const char*>(map.values.data()),
-              static_cast<std::streamsize>(map.values.size_bytes()));
+    std::vector<float> row(static_cast<std::size_t>(map.width));
+    for (int y = 0; y < map.height; ++y) {
+      map.read_row(y, row);
+      out.write(reinterpret_cast<const char*>(row.data()),
+                static_cast<std::streamsize>(row.size() * sizeof(float)));
+    }
   });
 }
 
 void write_map_exr(const fs::path& path, const ValueMap& map) {
   const auto width = static_cast<std::size_t>(map.width);
-  std::vector<std::vector<uint8_t>> blocks;
-  for (int y = 0; y < map.height; y += kBlockRows) {
-    const auto rows = static_cast<std::size_t>(std::min(kBlockRows, map.height - y));
-    blocks.push_back(exr_block(map.values.subspan(static_cast<std::size_t>(y) * width, rows * width)));
-  }
-  std::string start = exr_header(map.width, map.height);
-  uint64_t offset = start.size() + blocks.size() * sizeof(uint64_t);
-  for (const auto& block : blocks) {
-    put(start, offset);
-    offset += 2 * sizeof(int32_t) + block.size();
-  }
+  const std::string header = exr_header(map.width, map.height);
+  const int blocks = (map.height + kBlockRows - 1) / kBlockRows;
   write_atomically(path, [&](std::ostream& out) {
-    out << start;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
+    std::string offsets(static_cast<std::size_t>(blocks) * sizeof(uint64_t), '\0');
+    out << header << offsets;  // which are known when the blocks are written
+    offsets.clear();
+    std::vector<float> rows;
+    for (int first = 0; first < map.height; first += kBlockRows) {
+      const int count = std::min(kBlockRows, map.height - first);
+      rows.resize(static_cast<std::size_t>(count) * width);
+      for (int y = 0; y < count; ++y)
+        map.read_row(first + y, std::span(rows).subspan(static_cast<std::size_t>(y) * width, width));
+      const std::vector<uint8_t> block = exr_block(rows);
+      put(offsets, static_cast<uint64_t>(out.tellp()));
       std::string head;
-      put(head, static_cast<int32_t>(i * kBlockRows));
-      put(head, static_cast<int32_t>(blocks[i].size()));
+      put(head, static_cast<int32_t>(first));
+      put(head, static_cast<int32_t>(block.size()));
       out << head;
-      out.write(reinterpret_cast<const char*>(blocks[i].data()),
-                static_cast<std::streamsize>(blocks[i].size()));
+      out.write(reinterpret_cast<const char*>(block.data()), static_cast<std::streamsize>(block.size()));
     }
+    out.seekp(static_cast<std::streamoff>(header.size()));
+    out << offsets;
   });
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const TunedGpu kGpu{"a GPU", 132, 13000, 13000, "0.1.0"};
+const TunedGpu kGpu{"a GPU", 132, 13000, 13000, "0.1.0", "2.11.0"};
 
 TunedPlans plans_of(int64_t keys, int partitions) {
   return {{tune_key(AttentionVariant::strict, CudaElement::fp32, {16, 1041, keys, 64}),
@@ -132,7 +132,20 @@ TEST_F(AttentionCacheTest, ProcessesAtOnceLeaveAWholeFile) {
 TEST(TunedAttentionTest, TheCpuMeasuresNothing) {
   TunedAttention tuned(at::kCPU, true);
   EXPECT_EQ(tuned.tuner(), nullptr);
+  EXPECT_TRUE(tuned.kernels().empty());
   tuned.save();
+}
+
+TEST(TunedAttentionTest, WithoutMeasuringWhatRunsIsStillNoted) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  TunedAttention tuned(at::Device("cuda:0"), false);
+  ASSERT_NE(tuned.tuner(), nullptr);
+  EXPECT_FALSE(tuned.tuner()->measures());
+  tuned.tuner()->note_run(AttentionVariant::half, {CudaKernel::sdpa_cudnn, {}, 1});
+  tuned.tuner()->note_missing(CudaKernel::sdpa_flash);
+  EXPECT_EQ(tuned.kernels(),
+            (std::vector<std::string>{"half: cuDNN (LibTorch)",
+                                      "flash (LibTorch): not offered by this build or device"}));
 }
 
 }  // namespace

@@ -41,14 +41,16 @@ class BatchPlans : public ::testing::Test {
   fs::path dir_;
 };
 
-TEST(JobMemory, WeightsAreThereOnceAndFramesOfOneMoreSceneWait) {
+TEST(JobMemory, WeightsAreThereOnceAndOneMoreSceneIsRead) {
   MemoryLimits limits;
   limits.network.device = 10'000;
   limits.network.host = 6'000;
   limits.storage.bytes = 2'400;
+  limits.images = 5'900;  // beside weights of 100
   divide_memory(limits, 4'000, 3, 2);
   EXPECT_EQ(limits.network.device, 6'000);  // the weights, and a third of the rest
-  EXPECT_EQ(limits.network.host, 1'000);
+  EXPECT_EQ(limits.network.host, 750);
+  EXPECT_EQ(limits.images, 650);
   EXPECT_EQ(limits.storage.bytes, 300);
 }
 
@@ -58,6 +60,7 @@ TEST(JobMemory, WhatIsNotLimitedStaysSo) {
   EXPECT_EQ(limits.network.device, MemoryBudget::kUnlimited);
   EXPECT_EQ(limits.network.host, MemoryBudget::kUnlimited);
   EXPECT_EQ(limits.storage.bytes, HostStorage().bytes);
+  EXPECT_EQ(limits.images, MemoryBudget::kUnlimited);
 }
 
 TEST_F(BatchPlans, ScenesTakeTheDevicesPartOfMemory) {
@@ -75,7 +78,10 @@ TEST_F(BatchPlans, ScenesTakeTheDevicesPartOfMemory) {
 
   request.jobs = 1;
   const BatchPlan whole = plan_batch(request);
-  EXPECT_EQ(plan.devices[0].limits.network.host, whole.devices[0].limits.network.host / 2);
+  // Beside the jobs one scene is read.
+  EXPECT_EQ(plan.devices[0].limits.network.host, whole.devices[0].limits.network.host * 2 / 3);
+  EXPECT_EQ(plan.devices[0].limits.images,
+            plan.devices[0].limits.network.host - weight_bytes(plan.devices[0].memory));
   const LoadedModel model(plan.devices[0].model);
   const RunPlan scene = plan_scene(scene_options(plan.options, plan.scenes[1]), plan.devices[0], model);
   EXPECT_EQ(scene.limits.network.host, plan.devices[0].limits.network.host);

@@ -125,7 +125,6 @@ TEST_F(CliTest, BadOptionsOfBenchStreamAreRefused) {
 }
 
 TEST_F(CliTest, BadOptionsOfBenchAreRefused) {
-  expect_refusal(run("bench"), "subcommand");
   expect_refusal(run("bench attention --lengthes 4"), "did you mean '--lengths'");
   expect_refusal(run("bench attention --lengths 0"), "--lengths");
   expect_refusal(run("bench attention --lengths 12x"), "'12x'");

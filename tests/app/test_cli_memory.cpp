@@ -94,6 +94,35 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   EXPECT_TRUE(fs::is_empty(scratch()));
 }
 
+/// What a refusal says would do.
+int64_t named_megabytes(const std::string& refusal) {
+  const std::string sign = "give at least ";
+  const std::size_t at = refusal.find(sign);
+  return at == std::string::npos ? 0 : std::stoll(refusal.substr(at + sign.size()));
+}
+
+TEST_F(MemoryTest, PhotographsThatDoNotFitAreRefusedAndTheNamedBudgetDoes) {
+  fs::create_directory(dir_ / "photographs");
+  for (int i = 0; i < 4; ++i) make_image("photographs/" + std::to_string(i) + ".png", 4000, 3000, i);
+  const auto export_within = [&](int64_t megabytes, const std::string& more) {
+    return reconstruct(
+        "--frames photographs --out o/ --scratch scratch --export colmap,depth --camera radial " +
+        ("--export-images undistort --threads 4 --host-memory " + std::to_string(megabytes)) + "MB " + more);
+  };
+  const Outcome small = export_within(720, "");
+  expect_refusal(small, "host-memory: beside the program, its weights and what waits, one image takes ");
+  const int64_t enough = named_megabytes(small.err);
+  EXPECT_GT(enough, 770);
+  for (const char* more : {"", "--dry-run"})
+    EXPECT_EQ(named_megabytes(export_within(enough - 1, more).err), enough) << more;
+  EXPECT_FALSE(fs::exists(path("o")));
+
+  const Outcome outcome = export_within(enough, "");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LT(parse_strictly(path("o/scene.report.json"))["peak_host_bytes"], enough * 1'000'000);
+  EXPECT_EQ(names_in("o/colmap/images").size(), 4U);
+}
+
 TEST_F(MemoryTest, PlansTenThousandFramesAndSaysWhereTheyLie) {
   const std::string plan =
       "plan --device cpu --no-autotune --frame-count 10000 --frame-size 518x392 --weights '" + kNano +

@@ -51,6 +51,31 @@ TEST(MemoryLimits, NetworkAndFramesShareTheRest) {
   EXPECT_FALSE(limits.network.scratch);
 }
 
+TEST(MemoryLimits, ImagesHaveWhatTheNetworkDoesNotHold) {
+  constexpr int64_t kWeights = 100'000'000, kImage = 1'000'000'000;
+  MemoryLimits limits = choose_limits(with_host_memory("1.5GB"), at::kCPU);
+  keep_weights(limits, kWeights);
+  EXPECT_EQ(limits.images, limits.network.host - kWeights);
+  EXPECT_EQ(decoding_bytes(limits), static_cast<std::size_t>(limits.images));
+  ASSERT_LT(limits.images, kImage);
+  MemoryLimits larger = choose_limits(with_host_memory(limits.host_memory_for(kImage)), at::kCPU);
+  keep_weights(larger, kWeights);
+  EXPECT_GE(larger.images, kImage);
+  EXPECT_LT(larger.images, kImage + 1'000'000);
+  // Too little for the weights leaves nothing, and says what would do all the same.
+  MemoryLimits none = choose_limits(with_host_memory("750MB"), at::kCPU);
+  keep_weights(none, kWeights);
+  EXPECT_EQ(decoding_bytes(none), 0U);
+  EXPECT_EQ(none.host_memory_for(kImage), limits.host_memory_for(kImage));
+}
+
+TEST(MemoryLimits, WithoutALimitImagesHaveNone) {
+  MemoryLimits limits = choose_limits(Options(), at::kCPU);
+  keep_weights(limits, 1'000'000'000);
+  EXPECT_EQ(limits.images, kUnlimited);
+  EXPECT_EQ(decoding_bytes(limits), FrameOptions().memory_budget_bytes);
+}
+
 TEST(MemoryLimits, BothHaveTheScratchFolder) {
   Options options = with_host_memory("2GB");
   options.scratch = "disk";

@@ -173,10 +173,18 @@ std::vector<float> slope(int width, int height) {
   return values;
 }
 
+/// Rows of values that stay.
+ValueMap map_of(int width, int height, const std::vector<float>& values) {
+  return {width, height, [&values](int y, std::span<float> row) {
+            std::ranges::copy(std::span(values).subspan(static_cast<std::size_t>(y) * row.size(), row.size()),
+                              row.begin());
+          }};
+}
+
 TEST(MapFiles, PngIsInUnits) {
   const test::TemporaryFolder folder;
   const std::vector<float> values{0, 1, 1.0004F, 65.535F, 66, NAN, INFINITY, -1, 1e-9F};
-  write_map_png(folder / "m.png", {9, 1, values}, .001);
+  write_map_png(folder / "m.png", map_of(9, 1, values), .001);
   const DepthMap read = read_depth_png(folder / "m.png", .001);
   EXPECT_THAT(read.values, ElementsAre(0, 1, 1, 65.535F, 0, 0, 0, 0, .001F));
 }
@@ -185,12 +193,12 @@ TEST(MapFiles, NpyAndExrAreExact) {
   const test::TemporaryFolder folder;
   for (const auto& [width, height] : {std::pair(1, 1), {37, 50}, {200, 16}, {5, 17}}) {
     const std::vector<float> values = slope(width, height);
-    write_map_npy(folder / "m.npy", {width, height, values});
+    write_map_npy(folder / "m.npy", map_of(width, height, values));
     const std::vector<DepthMap> read = read_depth_npy(folder / "m.npy");
     ASSERT_EQ(read.size(), 1U);
     EXPECT_EQ(read[0].width, width);
     EXPECT_EQ(read[0].values, values);
-    write_map_exr(folder / "m.exr", {width, height, values});
+    write_map_exr(folder / "m.exr", map_of(width, height, values));
     const cv::Mat exr = cv::imread((folder / "m.exr").string(), cv::IMREAD_UNCHANGED);
     ASSERT_EQ(exr.type(), CV_32FC1);
     ASSERT_EQ(exr.size(), cv::Size(width, height));
