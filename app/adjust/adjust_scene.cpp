@@ -28,12 +28,13 @@ constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingS
 constexpr int kMostCoarse = 4;
 // Of a frame in a fine pass: with twice as many cameras are as exact. A match takes some 200 bytes.
 constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
-constexpr std::size_t kMany = 64;  // frames
+constexpr std::size_t kMany = 64;     // frames
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
-constexpr double kLeastMove = 1;  // pixels of the original, of a corner
+constexpr double kLeastMove = 1;      // pixels of the original, of a corner
 
-/// What `auto` frees of a lens, if with it the error of held-out matches falls below this share. On rendered
-/// scenes, whose pixels are square, a free aspect brings it below .97 in one of 96 (8 small frames).
+/// What `auto` frees of a lens, if with it the error of held-out matches falls below this share, and clearly
+/// more of them come nearer than go farther. On rendered scenes, whose pixels are square, a free aspect
+/// brings the error below .97 in one of 96 (8 small frames).
 struct LensTrial {
   CameraModel model;
   bool LensFreedom::*free;
@@ -47,6 +48,30 @@ std::string brief(double value) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.2f", value);
   return text.data();
+}
+
+/// What the lenses of a bundle are, such as "camera simple-pinhole, focal length 805.3 pixels".
+std::string lens_text(const Bundle& bundle, CameraModel model) {
+  std::string name(colmap_name(model));
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c == '_' ? '-' : static_cast<char>(c | 32); });
+  const auto [least, most] =
+      std::ranges::minmax(bundle.lenses, {}, [](const Lens& lens) { return lens.focal.x(); });
+  std::array<char, 80> focal{};
+  if (bundle.lenses.size() == 1) {
+    std::snprintf(focal.data(), focal.size(), ", focal length %.1f pixels", least.focal.x());
+  } else {
+    std::snprintf(focal.data(), focal.size(), ", %zu of them, focal lengths %.1f to %.1f pixels",
+                  bundle.lenses.size(), least.focal.x(), most.focal.x());
+  }
+  return "camera " + name + focal.data();
+}
+
+/// Whether clearly more of the errors fall than rise: by two deviations of a coin's.
+bool mostly_smaller(const std::vector<double>& errors, const std::vector<double>& before) {
+  double smaller = 0, larger = 0;
+  for (std::size_t i = 0; i < errors.size(); ++i) (errors[i] < before[i] ? smaller : larger) += 1;
+  return smaller - larger > 2 * std::sqrt(smaller + larger);
 }
 
 /// Why these cameras cannot be adjusted; empty if they can.
@@ -112,15 +137,23 @@ class SceneAdjustment {
     Bundle found = start_;
     if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
         !pass(found, enough(kFinest, found), {1, 15}, false))
-      return unchanged("too few matches between frames");
-    const double given = epipolar_error(bundle_as_given(cameras_), found.anchors, held_out_),
-                 adjusted = epipolar_error(found, found.anchors, held_out_);
+      return not_adjusted("too few matches between frames", cameras_of(start_, cameras_, model_));
+    const double given = error_of(bundle_as_given(cameras_), found), adjusted = error_of(found, found);
     if (!(adjusted <= given)) {
-      return unchanged("held-out matches are off by " + brief(adjusted) +
-                       " pixels with adjusted cameras, by " + brief(given) + " with the given ones");
+      const bool simple = error_of(start_, found) <= given;
+      return not_adjusted("held-out matches are off by " + brief(adjusted) +
+                              " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
+                          simple ? cameras_of(start_, cameras_, model_) : cameras_);
     }
     return adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
+  }
+
+  static AdjustedScene not_adjusted(const std::string& why, std::vector<Camera> cameras) {
+    AdjustedScene result;
+    result.cameras = std::move(cameras);
+    result.summary = "not adjusted: " + why;
+    return result;
   }
 
  private:
@@ -145,13 +178,19 @@ class SceneAdjustment {
     return pass;
   }
 
+  /// Of the matches that are held out, with these cameras and the anchors found.
+  double error_of(const Bundle& cameras, const Bundle& found) const {
+    std::vector<double> errors = epipolar_errors(cameras, found.anchors, held_out_);
+    return median(std::span(errors));
+  }
+
   /// Coarse passes until the matches that are held out no longer come much nearer.
   bool coarse(Bundle& found) {
     double before = std::numeric_limits<double>::infinity();
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {
       if (!pass(found, coarse_pass(), {}, false)) return i > 0;
-      const double error = epipolar_error(found, found.anchors, held_out_);
+      const double error = error_of(found, found);
       const bool settled =
           error > kStillBetter * before &&
           static_cast<double>(found.sightings.size()) * kStillBetter < static_cast<double>(matches);
@@ -182,17 +221,20 @@ class SceneAdjustment {
   }
 
   /// Frees k1 or the aspect of all lenses, whichever explains the held-out matches better, if it pays and
-  /// moves a corner of an image by a pixel or more.
+  /// moves a corner of an image by a pixel or more. Two frames cannot tell.
   void try_lenses(Bundle& found) {
-    const double plain = epipolar_error(found, found.anchors, held_out_);
-    double best = plain;
+    if (frames_ < 3) return;
+    const std::vector<double> plain = epipolar_errors(found, found.anchors, held_out_);
+    const double before = error_of(found, found);
+    double best = before;
     std::optional<Bundle> chosen;
     for (const LensTrial& trial : kLensTrials) {
       Bundle tried = found;
       for (LensFreedom& free : tried.lens_free) free.*trial.free = true;
       adjust_bundle(tried, start_, priors_, {2, 15}, events_);
-      const double error = epipolar_error(tried, tried.anchors, held_out_);
-      if (!(error < trial.pays * plain && error < best && most_moved_corner(tried) >= kLeastMove)) continue;
+      const double error = error_of(tried, tried);
+      if (!(error < trial.pays * before && error < best && most_moved_corner(tried) >= kLeastMove)) continue;
+      if (!mostly_smaller(epipolar_errors(tried, tried.anchors, held_out_), plain)) continue;
       best = error;
       chosen = std::move(tried);
       model_ = trial.model;
@@ -223,13 +265,8 @@ class SceneAdjustment {
       if (weak_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
-                     std::to_string(matched.size()) + " pairs of frames" + held_out;
-    return result;
-  }
-
-  static AdjustedScene unchanged(const std::string& why) {
-    AdjustedScene result;
-    result.summary = "not adjusted: " + why;
+                     std::to_string(matched.size()) + " pairs of frames, " + lens_text(found, model_) +
+                     held_out;
     return result;
   }
 
@@ -266,9 +303,8 @@ class SceneAdjustment {
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events) {
   if (const std::string why = obstacle(cameras); !why.empty()) {
-    AdjustedScene result;
-    result.summary = "not adjusted: " + why;
-    return result;
+    const CameraModel model = options.model.value_or(CameraModel::simple_pinhole);
+    return SceneAdjustment::not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model));
   }
   return SceneAdjustment(input, depth, cameras, options, events).run();
 }

@@ -17,19 +17,19 @@ constexpr int kMatchingSide = 1600;
 
 /// Cameras after an adjustment, and one line about it.
 struct AdjustedScene {
-  bool changed = false;  // false: cameras and depth are as they were, and what follows is empty
+  bool changed = false;  // false: poses and depth are as they were, and there are no tracks
   std::vector<Camera> cameras;
   std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
   std::vector<Track> tracks;     // points seen in three and more frames
-  std::string summary;           // such as "adjusted to 9446 matches in 111 pairs of frames"
+  std::string summary;           // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
 };
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same
 /// (image_matcher.h), first at a small size and then at the originals' own, each followed by a bundle
 /// adjustment; the values of `depth`, [H,W] a frame, follow (depth_correction.h). A tenth of the matches is
 /// held out: where the adjusted cameras explain these less well than the given ones, or there are too few
-/// matches, nothing changes. What the cameras share and which stay: bundle_setup.h. Scenes of fewer than two
-/// valid cameras stay as they are; then the depth is not looked at. Reports the progress of the stage
+/// matches, or fewer than two valid cameras, poses and depth stay. Lenses are those of bundle_setup.h all the
+/// same, unless the matches say that these are worse than the given ones. Reports the progress of the stage
 /// "adjustment" in pairs, throws Stopped.
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events);

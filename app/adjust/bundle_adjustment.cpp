@@ -23,7 +23,9 @@ constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
 constexpr double kBehind = 10;  // what a sighting behind its camera costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;
 constexpr double kConverged = 1e-5;  // relative change of the cost
-constexpr std::size_t kParts = 2;    // of the anchors, summed up one beside the other, then added in order
+// Parts of the anchors are summed up one beside the other, then added in order: as many as their matrices'
+// memory allows.
+constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{64} << 20;
 
 Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
   const double angle = w.norm();
@@ -112,7 +114,8 @@ class Adjustment {
     lens_trust_ = sigma.cwiseAbs2().cwiseInverse();
     for (const LensFreedom& free : bundle.lens_free)
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
-    parts_.assign(kParts, Equations(empty_matrix()));
+    const Equations empty(empty_matrix());
+    parts_.assign(std::clamp(kPartBytes / empty.hessian.bytes(), kFewestParts, kMostParts), empty);
   }
 
   void run(const BundleSchedule& schedule) {
@@ -144,13 +147,14 @@ class Adjustment {
   template <class Body>
   void for_parts(const Body& body) const {
     const std::size_t anchors = first_.size() - 1, all = first_.back();
-    cv::parallel_for_({0, static_cast<int>(kParts)}, [&](const cv::Range& range) {
+    const std::size_t parts = parts_.size();
+    cv::parallel_for_({0, static_cast<int>(parts)}, [&](const cv::Range& range) {
       for (auto part = static_cast<std::size_t>(range.start); part < static_cast<std::size_t>(range.end);
            ++part) {
         const auto at = [&](std::size_t p) {
-          if (p == kParts) return anchors;
+          if (p == parts) return anchors;
           return std::min<std::size_t>(
-              static_cast<std::size_t>(std::ranges::lower_bound(first_, all * p / kParts) - first_.begin()),
+              static_cast<std::size_t>(std::ranges::lower_bound(first_, all * p / parts) - first_.begin()),
               anchors);
         };
         body(part, at(part), at(part + 1));
@@ -185,7 +189,7 @@ class Adjustment {
   }
 
   double cost(double scale) const {
-    std::array<double, kParts> sums{};
+    std::array<double, kMostParts> sums{};
     const double square = scale * scale;
     for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
@@ -231,7 +235,7 @@ class Adjustment {
         if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
       }
     });
-    for (std::size_t part = 1; part < kParts; ++part) {
+    for (std::size_t part = 1; part < parts_.size(); ++part) {
       parts_[0].hessian.add(parts_[part].hessian);
       parts_[0].gradient += parts_[part].gradient;
     }
@@ -337,7 +341,7 @@ class Adjustment {
   /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
   bool step(double damping) {
     events_.check_stop();
-    std::vector<Equations> reduced(kParts, parts_[0]);
+    std::vector<Equations> reduced(parts_.size(), parts_[0]);
     reduced[0].hessian.damp(1 + damping);
     for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
       if (part > 0) {
@@ -348,7 +352,7 @@ class Adjustment {
         if (first_[n] != first_[n + 1]) eliminate(n, damping, reduced[part]);
       }
     });
-    for (std::size_t part = 1; part < kParts; ++part) {
+    for (std::size_t part = 1; part < parts_.size(); ++part) {
       reduced[0].hessian.add(reduced[part].hessian);
       reduced[0].gradient += reduced[part].gradient;
     }
@@ -371,15 +375,17 @@ class Adjustment {
       const Eigen::Vector4d own = change.segment<4>(TiledMatrix::kBlock * node);
       bundle_.lenses[i] = changed_by(bundle_.lenses[i], own.cwiseProduct(lens_masks_[i]));
     }
-    for (std::size_t n = 0; n < sums_.size(); ++n) {
-      if (first_[n] == first_[n + 1]) continue;
-      double slope = sums_[n].gradient;
-      for_nodes(n, [&](int node, const Vector6d& a) {
-        slope += a.dot(change.segment<6>(TiledMatrix::kBlock * node));
-      });
-      const double moved = -slope / (sums_[n].hessian * (1 + damping));
-      bundle_.anchors[n].log_depth += std::clamp(moved, -kMostDepthStep, kMostDepthStep);
-    }
+    for_parts([&](std::size_t, std::size_t begin, std::size_t end) {
+      for (std::size_t n = begin; n < end; ++n) {
+        if (first_[n] == first_[n + 1]) continue;
+        double slope = sums_[n].gradient;
+        for_nodes(n, [&](int node, const Vector6d& a) {
+          slope += a.dot(change.segment<6>(TiledMatrix::kBlock * node));
+        });
+        const double moved = -slope / (sums_[n].hessian * (1 + damping));
+        bundle_.anchors[n].log_depth += std::clamp(moved, -kMostDepthStep, kMostDepthStep);
+      }
+    });
   }
 
   Bundle& bundle_;

@@ -14,7 +14,7 @@ enum class Known { no, nearly, exactly };
 
 /// What is adjusted, and what is not.
 struct AdjustOptions {
-  /// Nothing: simple_pinhole, or simple_radial where the matches show a distortion.
+  /// Nothing: simple_pinhole, or simple_radial or pinhole where the matches show that.
   std::optional<CameraModel> model;
   Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
   Known poses = Known::no;

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <span>
 
 #include "app/adjust/sighting_error.h"
-#include "app/scene/median.h"
 
 namespace vggt {
 namespace {
@@ -35,8 +33,8 @@ std::vector<Sighting> hold_out(std::vector<Sighting>& sightings) {
   return out;
 }
 
-double epipolar_error(const Bundle& cameras, const std::vector<Anchor>& anchors,
-                      const std::vector<Sighting>& sightings) {
+std::vector<double> epipolar_errors(const Bundle& cameras, const std::vector<Anchor>& anchors,
+                                    const std::vector<Sighting>& sightings) {
   std::vector<double> errors;
   for (const Sighting& sighting : sightings) {
     const Anchor& anchor = anchors[static_cast<std::size_t>(sighting.anchor)];
@@ -51,7 +49,7 @@ double epipolar_error(const Bundle& cameras, const std::vector<Anchor>& anchors,
                          2;
     errors.push_back(std::isfinite(error) ? error : 1e9);
   }
-  return median(std::span(errors));
+  return errors;
 }
 
 }  // namespace vggt

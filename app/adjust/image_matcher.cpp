@@ -24,7 +24,8 @@ constexpr double kNearest = 0.05;                     // depth of the network's 
 constexpr float kLeastZoom = 0.25F, kMostZoom = 3;    // of the map between both images, where a match is
 constexpr double kBackAgain = 1.5;                    // pixels of the finest level: there and back
 constexpr double kLeastError = 0.15;                  // pixels of the finest level, of a match however clear
-constexpr int kPairsAtOnce = 32;
+constexpr int kPairsAtOnce = 128, kPairsOfManyAtOnce = 32;  // in memory with their frames
+constexpr int kFramesAtOnce = 32;
 constexpr float kEdgeWeight = 0.05F;  // of a corner at an edge of depth
 
 cv::Mat gray_copy_of(const MatchInput& input, std::size_t frame) {
@@ -104,9 +105,9 @@ ImageMatcher::ImageMatcher(const MatchInput& input, const DenseMaps& depth, cons
       sketches_(input.frames.size()) {
   std::vector<std::vector<Anchor>> found(input.frames.size());
   const int frames = static_cast<int>(found.size());
-  for (int begin = 0; begin < frames; begin += kPairsAtOnce) {
+  for (int begin = 0; begin < frames; begin += kFramesAtOnce) {
     events.check_stop();
-    cv::parallel_for_({begin, std::min(frames, begin + kPairsAtOnce)}, [&](const cv::Range& range) {
+    cv::parallel_for_({begin, std::min(frames, begin + kFramesAtOnce)}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
         const auto f = static_cast<std::size_t>(i);
         if (!usable[f]) continue;
@@ -287,11 +288,12 @@ std::vector<Sighting> ImageMatcher::match(const Bundle& bundle, const std::vecto
                                           const Events& events) const {
   std::vector<Sighting> all;
   Loaded loaded;
-  const int count = static_cast<int>(pairs.size());
-  for (int first = 0; first < count; first += kPairsAtOnce) {
+  const int count = static_cast<int>(pairs.size()),
+            at_once = usable_.size() > kMany ? kPairsOfManyAtOnce : kPairsAtOnce;
+  for (int first = 0; first < count; first += at_once) {
     events.check_stop();
     events.progress("adjustment", "pairs", first, count);
-    const int block = std::min(kPairsAtOnce, count - first);
+    const int block = std::min(at_once, count - first);
     const auto pass_of = [&](const std::pair<int, int>& pair) {
       MatchPass own = pass;
       if (weak[static_cast<std::size_t>(pair.first)] || weak[static_cast<std::size_t>(pair.second)])

@@ -19,7 +19,8 @@ class TiledMatrix {
   explicit TiledMatrix(int blocks);
 
   int blocks() const { return blocks_; }
-  int rows() const { return kSide * tiles_; }  // with those that fill the last tile
+  int rows() const { return kSide * tiles_; }                        // with those that fill the last tile
+  std::size_t bytes() const { return pool_.size() * sizeof(Tile); }  // of the tiles; there is at least one
   /// Makes the tile of a block, of zeros; then the block may be used. Needs row >= column.
   void make(int row, int column);
   Eigen::Block<Tile, kBlock, kBlock> block(int row, int column) {

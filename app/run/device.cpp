@@ -182,7 +182,7 @@ int64_t free_bytes([[maybe_unused]] at::Device device) {
 
 DeviceMemory peak_device_memory([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
-  if (device.is_cuda()) {
+  if (device.is_cuda() && at::getDeviceAllocator(at::kCUDA)->initialized()) {
     constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const auto stats = at::getDeviceAllocator(at::kCUDA)->getDeviceStats(device.index());
     return {stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};

@@ -161,12 +161,10 @@ std::string SceneSink::adjust() {
   const int frames = static_cast<int>(frames_.frames.size());
   AdjustedScene adjusted =
       adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, adjust_.options, events_);
-  if (adjusted.changed) {
-    cameras_ = std::move(adjusted.cameras);
-    store();
-    if (builder_) builder_->set_cameras(cameras_);
-    tracks_ = std::move(adjusted.tracks);
-  }
+  cameras_ = std::move(adjusted.cameras);
+  store();
+  if (builder_) builder_->set_cameras(cameras_);
+  tracks_ = std::move(adjusted.tracks);
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());

@@ -323,18 +323,48 @@ TEST(AdjustScene, RefusesWhatHasNoRoom) {
   EXPECT_THROW(adjust_scene(input, maps, scene.cameras, {}, {}), std::system_error);
 }
 
-TEST(AdjustScene, WithoutTextureNothingChanges) {
+/// The same as cameras of images whose size is known.
+std::vector<Camera> sized(std::vector<Camera> cameras) {
+  for (Camera& camera : cameras) {
+    camera.original_width = kWidth;
+    camera.original_height = kHeight;
+  }
+  return cameras;
+}
+
+/// Square pixels, one focal length and the principal point in the middle, whatever the network said.
+void expect_one_lens(const std::vector<Camera>& cameras, CameraModel model) {
+  for (const Camera& camera : cameras) {
+    if (!camera.valid) continue;
+    const Eigen::Matrix3d k = camera.k_original();
+    EXPECT_NEAR(k(0, 0), k(1, 1), 1e-9 * k(0, 0));
+    EXPECT_NEAR(k(0, 0), cameras[0].k_original()(0, 0), 1e-9 * k(0, 0));
+    EXPECT_NEAR(k(0, 2), (kWidth - 1) / 2.0, 1e-9);
+    EXPECT_NEAR(k(1, 2), (kHeight - 1) / 2.0, 1e-9);
+    EXPECT_EQ(camera.model, model);
+    EXPECT_EQ(camera.camera_id, 0);
+  }
+}
+
+TEST(AdjustScene, WithoutTexturePosesAndDepthStay) {
   const Scene scene(0);
-  const Adjusted result = adjust(scene, beside(scene.cameras));
+  const Adjusted result = adjust(scene, sized(beside(scene.cameras)));
   EXPECT_FALSE(result.changed);
   EXPECT_NE(result.summary.find("too few matches"), std::string::npos) << result.summary;
+  expect_one_lens(result.cameras, CameraModel::simple_pinhole);
+  AdjustOptions radial;
+  radial.model = CameraModel::radial;
+  expect_one_lens(adjust(scene, sized(beside(scene.cameras)), radial).cameras, CameraModel::radial);
 }
 
 TEST(AdjustScene, FewerThanTwoCamerasAreNotAdjusted) {
   Scene scene;
+  scene.cameras = sized(beside(scene.cameras));
   const auto summary = [&](const MatchInput& input, const std::vector<Camera>& cameras) {
     const Adjusted result = adjust(scene, input, cameras);
     EXPECT_FALSE(result.changed);
+    EXPECT_EQ(result.cameras.size(), cameras.size());
+    expect_one_lens(result.cameras, CameraModel::simple_pinhole);
     return result.summary;
   };
   MatchInput one = scene.input();
