@@ -162,7 +162,7 @@ std::string SceneSink::adjust() {
   AdjustedScene adjusted =
       adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, adjust_.options, events_);
   cameras_ = std::move(adjusted.cameras);
-  store();
+  if (adjusted.changed) store();  // predictions otherwise stay the network's
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
   DenseMaps::Buffer buffer;
