@@ -351,16 +351,19 @@ Terms dense_terms(const MemoryRequest& r, const Sizes& z, int64_t frames, int64_
   const int64_t wide = a * 64 * patches * features;  // the fused map, eight a patch's side
   const int64_t fused = a * 64 * patches * narrow;   // after output_conv1
   const int64_t pixels = frames * (z.H / ratio) * (z.W / ratio), full = pixels * narrow;  // resized, numbers
-  // Convolutions as products: what is padded, and a piece.
   const bool exact = r.gpu && r.precision == Precision::fp32 && !r.heads_in_bf16;
-  const auto exact_bytes = [&](int64_t x) { return exact ? x + kConvPieceBytes : 0; };
+  const auto exact_bytes = [&](int64_t in, int64_t out, int64_t map_bytes) {
+    if (!exact) return int64_t{0};
+    const bool split = split_conv_pays({in, out, 3, 1, true, false, r.gpu->wgmma});
+    return split ? kConvPieceBytes : map_bytes + kConvPieceBytes;  // products of the padded map, in pieces
+  };
   std::vector<Terms> steps = {
-      {{"fused map", wide}, {"its output", fused}, {"convolution", exact_bytes(wide)}},
+      {{"fused map", wide}, {"its output", fused}, {"convolution", exact_bytes(features, narrow, wide)}},
       {{"fused map", fused}, {"resized map", full * z.dense}}};
   if (outputs > 0) {
     steps.push_back({{"resized map", full * z.dense},
                      {"its output", pixels * kDptLastChannels * z.dense},
-                     {"convolution", exact_bytes(full * z.dense)}});
+                     {"convolution", exact_bytes(narrow, kDptLastChannels, full * z.dense)}});
   } else {
     steps.push_back({{"resized map", full * z.dense},
                      {"its norm", full * z.state},

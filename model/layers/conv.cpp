@@ -6,7 +6,11 @@
 
 #include "model/layers/linear.h"
 #include "model/layers/map_passes.h"
+#include "model/layers/split_conv.h"
 #include "model/layers/work_sizes.h"
+#ifdef VGGT_CUDA
+#include "attention/cuda/cuda.h"
+#endif
 
 namespace vggt {
 namespace {
@@ -61,10 +65,27 @@ Conv2d::Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, i
                int64_t padding, bool has_bias)
     : weight(bind.operand(name + ".weight", {out, in, kernel, kernel})),
       bias(has_bias ? bind.state(name + ".bias", {out}) : at::Tensor()),
+      kernel(kernel),
       stride(stride),
       padding(padding),
       tf32(bind.kind().tf32_convolutions) {
-  if (weight.defined()) weight = weight.contiguous(at::MemoryFormat::ChannelsLast);
+  if (!weight.defined()) return;
+  weight = weight.contiguous(at::MemoryFormat::ChannelsLast);
+  split();
+}
+
+void Conv2d::split() {
+#ifdef VGGT_CUDA
+  if (!weight.is_cuda()) return;
+  const bool fp32 = weight.scalar_type() == at::kFloat;
+  if (!split_conv_pays(
+          {weight.size(1), weight.size(0), kernel, stride, fp32, tf32, cuda_device(weight.device()).wgmma}))
+    return;
+  const SplitWeight made = split_conv_weight(weight);
+  if (!made.finite) return;
+  parts = made;
+  weight = at::Tensor();
+#endif
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
@@ -76,13 +97,19 @@ at::Tensor Conv2d::operator()(const at::Tensor& x) const {
 Conv2d::Unbiased Conv2d::before_bias(const at::Tensor& x) const {
   // On a GPU LibTorch adds a bias in a pass of its own.
   if (!x.is_cuda()) return {with(x, bias.defined() ? bias.to(x.scalar_type()) : bias), {}};
+  if (parts.memory.defined()) {
+    const at::Tensor map = convolve_split(x, parts, kernel, padding, kConvPieceBytes);
+    if (map.defined()) return {map, bias};
+    return {convolve_as_product(x, conv_weight_of(parts, kernel), {}, stride, padding, kConvPieceBytes),
+            bias};
+  }
   return {with(x, {}), bias};
 }
 
 at::Tensor Conv2d::with(const at::Tensor& x, const at::Tensor& bias) const {
   // cuDNN without TF32 may choose an FFT with 33 GiB of workspace, six times as slow (an H200, 8 maps of
   // 256×100×148).
-  const bool is_exact = x.is_cuda() && x.scalar_type() == at::kFloat && weight.size(2) > 1 && !tf32;
+  const bool is_exact = x.is_cuda() && x.scalar_type() == at::kFloat && kernel > 1 && !tf32;
   if (!is_exact) return convolve(x, weight, bias, stride, padding, tf32);
   check_tf32_setting(x, false);
   return convolve_as_product(x, weight, bias, stride, padding, kConvPieceBytes);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model/layers/split_linear.h"
 #include "model/state/binder.h"
 
 namespace vggt {
@@ -19,11 +20,13 @@ at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, co
                                int64_t stride, int64_t padding, int64_t piece_bytes);
 
 /// A convolution on channels-last maps of its weight's type. The bias is of the state type: where a map is in
-/// bf16, sums are made in fp32.
+/// bf16, sums are made in fp32. Where fp32 split into fp16 pays, loading puts the parts of the weight in the
+/// place of its values.
 struct Conv2d {
-  at::Tensor weight;  // [out,in,k,k]
+  at::Tensor weight;  // [out,in,k,k]; undefined where there are parts
+  SplitWeight parts;  // where their memory is defined
   at::Tensor bias;    // [out], state type, or undefined
-  int64_t stride, padding;
+  int64_t kernel, stride, padding;
   bool tf32;  // whether fp32 may be computed in TF32
 
   Conv2d(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1,
@@ -39,6 +42,7 @@ struct Conv2d {
   Unbiased before_bias(const at::Tensor& x) const;
 
  private:
+  void split();
   at::Tensor with(const at::Tensor& x, const at::Tensor& bias) const;
 };
 

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ char memory[];
   const SplitRing ring(memory);
   run_block<kBlocks>(
-      ring, [&] { produce<kBlocks>(maps, Walk<kBlocks>(work), chains, ring); },
+      ring, [&] { produce<kBlocks>(maps, Walk<kBlocks>(work), chains, {chains, 1, 0}, ring); },
       [&] {
         MatchRows output{x, y, keys, first_place};
         consume<kBlocks>(Walk<kBlocks>(work), chains, ring, output);

@@ -32,11 +32,23 @@ struct SplitMatrix {
   int rows = 0, columns = 0;
 };
 
-/// out = x·weightᵀ + bias
+/// A part of a map [frames,rows,columns,channels], fp32, contiguous and aligned to 16 bytes, with zeros around
+/// it: pixels [first_row, first_row + rows) × [first_column, first_column + columns) of each frame, where
+/// negative ones and those beyond the end are zeros.
+struct FloatMap {
+  const float* data = nullptr;
+  int map_rows = 0, map_columns = 0;
+  int first_row = 0, first_column = 0, frames = 0, rows = 0, columns = 0;
+  const int* exponents = nullptr;  // [frames], on the device: see row_exponent()
+};
+
+/// out = x·weightᵀ + bias. With taps, a convolution's: x are the pixels of a map, K = taps²·(columns of x), and
+/// the pixel that row r multiplies with columns (i·taps + j)·(columns of x) is r + i·tap_row + j.
 struct SplitGemm {
   SplitMatrix x, weight;        // [M,K], [N,K], N even
   const float* bias = nullptr;  // [N], aligned to 8 bytes
   float* out = nullptr;         // [M,N], aligned to 8 bytes
+  int taps = 1, tap_row = 0;    // more than one: the columns of x are a multiple of 128
 };
 
 inline constexpr int kMostSplitColumns = 4096;
@@ -47,6 +59,10 @@ SplitMatrix split_matrix(int rows, int columns, void* memory);
 
 /// Fills a matrix of at most kMostSplitColumns columns.
 cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream);
+
+/// Fills the matrix of the pixels [frames·rows·columns, channels], channels a multiple of 32. All numbers
+/// are finite.
+cudaError_t split_map(const FloatMap& x, const SplitMatrix& to, cudaStream_t stream);
 
 /// Computes rows of x that are not finite wrongly; repair_rows() mends them. The weight must be finite.
 /// blocks: 1, or 2 that share what they load of the weight. Only where sm90a_built().

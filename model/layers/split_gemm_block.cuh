@@ -37,14 +37,21 @@ cudaError_t map_operands(GemmMaps& maps, const SplitMatrix& x, const SplitMatrix
   return error == cudaSuccess ? map_rows(maps.weight, weight, kTile / kBlocks) : error;
 }
 
+/// The rows of x that a chain's columns of the weight belong to: see SplitGemm.
+struct Taps {
+  int chains;       // of a tap
+  int across, row;  // taps of a row of the map; from the last one to the next row's first, in rows of x
+};
+
 /// Each block loads its own rows of x, and its share of the weight's rows to all blocks of the cluster.
 template <int kBlocks>
-__device__ __forceinline__ void produce(const GemmMaps& maps, Walk<kBlocks> walk, int chains,
+__device__ __forceinline__ void produce(const GemmMaps& maps, Walk<kBlocks> walk, int chains, Taps taps,
                                         SplitRing ring) {
   constexpr int kShare = kTile / kBlocks;
   const int share = walk.rank * kShare;
   for (; !walk.done(); walk.advance()) {
-    const int row = walk.row_tile * kTile, of_weight = walk.column_tile * kTile;
+    const int of_weight = walk.column_tile * kTile;
+    int row = walk.row_tile * kTile, of_tap = 0, across = 0;
 #pragma unroll 1
     for (int chain = 0; chain < chains; ++chain) {
       wait(ring.free(ring.slot), ring.phase ^ 1);
@@ -52,9 +59,10 @@ __device__ __forceinline__ void produce(const GemmMaps& maps, Walk<kBlocks> walk
       arrive_expecting(full, SplitRing::kSlotBytes);
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box) {
+        const int of_x = (of_tap * kBoxes + box) * 2 * kSplitColumns;
         const int column = (chain * kBoxes + box) * 2 * kSplitColumns;
         const uint32_t weight = ring.weight() + box * kBoxBytes + share * kRowBytes;
-        load_box(ring.x() + box * kBoxBytes, &maps.x, full, column, row, 0, 0);
+        load_box(ring.x() + box * kBoxBytes, &maps.x, full, of_x, row, 0, 0);
         if constexpr (kBlocks == 1) {
           load_box(weight, &maps.weight, full, column, of_weight, 0, 0);
         } else {
@@ -62,6 +70,11 @@ __device__ __forceinline__ void produce(const GemmMaps& maps, Walk<kBlocks> walk
         }
       }
       ring.advance();
+      if (++of_tap < taps.chains) continue;
+      of_tap = 0;
+      const bool ends_row = ++across == taps.across;
+      row += ends_row ? taps.row : 1;
+      if (ends_row) across = 0;
     }
   }
 }

@@ -50,12 +50,12 @@ struct WriteRows {
 template <int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
     split_gemm_kernel(const __grid_constant__ SplitGemm gemm, const __grid_constant__ GemmMaps maps,
-                      const GemmWork work, int chains) {
+                      const GemmWork work, int chains, const Taps taps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char memory[];
   const SplitRing ring(memory);
   run_block<kBlocks>(
-      ring, [&] { produce<kBlocks>(maps, Walk<kBlocks>(work), chains, ring); },
+      ring, [&] { produce<kBlocks>(maps, Walk<kBlocks>(work), chains, taps, ring); },
       [&] {
         WriteRows output{gemm};
         consume<kBlocks>(Walk<kBlocks>(work), chains, ring, output);
@@ -78,7 +78,9 @@ cudaError_t launch(const SplitGemm& gemm, cudaStream_t stream) {
   int clusters = 0;
   error = grid.count(clusters);
   if (error != cudaSuccess) return error;
-  return grid.launch(std::min(work.items(), clusters), gemm, maps, work, chains_of(gemm.x.columns));
+  const Taps taps{chains_of(gemm.x.columns), gemm.taps, gemm.tap_row - gemm.taps + 1};
+  return grid.launch(std::min(work.items(), clusters), gemm, maps, work, gemm.taps * gemm.taps * taps.chains,
+                     taps);
 }
 
 }  // namespace

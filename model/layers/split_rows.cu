@@ -82,6 +82,27 @@ __global__ void __launch_bounds__(kThreads) split_rows_kernel(const FloatRows x,
   }
 }
 
+/// A thread for four channels of a pixel.
+__global__ void __launch_bounds__(kThreads)
+    split_map_kernel(const FloatMap x, const SplitMatrix to, const int64_t count) {
+  const int fours = to.columns / 4;
+  const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (at >= count) return;
+  const auto row = static_cast<int>(at / fours);
+  const int channel = static_cast<int>(at % fours) * 4;
+  const int frame = row / (x.rows * x.columns), place = row % (x.rows * x.columns);
+  const int y = x.first_row + place / x.columns, from = x.first_column + place % x.columns;
+  const int exponent = x.exponents[frame];
+  if (channel == 0) to.exponents[row] = exponent;
+  float4 four{};
+  if (y >= 0 && y < x.map_rows && from >= 0 && from < x.map_columns) {
+    const int64_t pixel = (int64_t{frame} * x.map_rows + y) * x.map_columns + from;
+    four = *reinterpret_cast<const float4*>(x.data + pixel * to.columns + channel);
+  }
+  __half* out = static_cast<__half*>(to.parts) + row * split_width(to.columns);
+  store_parts(four, __uint_as_float(power_of_two_bits(exponent)), out + split_column(channel));
+}
+
 template <int kWarps>
 void launch_split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream) {
   constexpr int kRows = kThreads / (32 * kWarps);
@@ -137,6 +158,13 @@ cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t s
   } else {
     launch_split_rows<kMostSplitColumns / kOfWarp>(x, to, stream);
   }
+  return cudaGetLastError();
+}
+
+cudaError_t split_map(const FloatMap& x, const SplitMatrix& to, cudaStream_t stream) {
+  if (to.columns % kSplitColumns != 0) return cudaErrorInvalidValue;  // or columns would stay unwritten
+  const int64_t count = int64_t{to.rows} * (to.columns / 4), blocks = (count + kThreads - 1) / kThreads;
+  split_map_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(x, to, count);
   return cudaGetLastError();
 }
 

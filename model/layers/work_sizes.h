@@ -26,8 +26,23 @@ constexpr int64_t block_frames(int64_t dim, int64_t tokens) {
 /// Bytes of the parts of x in a split product. More rows at a time give no more speed.
 inline constexpr int64_t kSplitPieceBytes = int64_t{256} << 20;
 
-/// Bytes of the unfolded windows of a convolution by products.
+/// Bytes of the unfolded windows of a convolution by products, or of the parts and products of one by split
+/// products.
 inline constexpr int64_t kConvPieceBytes = int64_t{256} << 20;
+
+/// What decides how a convolution is computed.
+struct ConvLayer {
+  int64_t in = 0, out = 0, kernel = 0, stride = 1;
+  bool fp32 = false, tf32 = false;  // the type of all operands; whether its products may be TF32
+  bool wgmma = false;               // the GPU has Hopper's tensor cores, and this build code for them
+};
+
+/// Whether fp32 split into fp16 can compute this convolution, and is the faster way to.
+constexpr bool split_conv_pays(const ConvLayer& layer) {
+  constexpr int64_t kFewestOut = 32;  // a tile has 128: with fewer most of it is idle
+  return layer.fp32 && !layer.tf32 && layer.wgmma && layer.stride == 1 && layer.kernel > 1 &&
+         layer.in % 128 == 0 && layer.out % 2 == 0 && layer.out >= kFewestOut;
+}
 
 /// Scores of tokens against tokens, where merging looks for the most similar ones.
 inline constexpr int64_t kMatchScores = int64_t{1} << 26;

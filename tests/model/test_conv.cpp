@@ -4,8 +4,12 @@
 #include <ostream>
 
 #include "model/layers/conv.h"
+#include "model/layers/split_conv.h"
 #include "model/model_options.h"
 #include "tests/support/refusal.h"
+#ifdef VGGT_CUDA
+#include "attention/cuda/cuda.h"
+#endif
 
 namespace vggt {
 namespace {
@@ -43,6 +47,58 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ConvolveAsProduct,
                          ::testing::Values(Size{2, 8, 12, 9, 7, 3, 1, 1}, Size{3, 4, 8, 10, 13, 3, 2, 1},
                                            Size{1, 4, 4, 8, 8, 2, 2, 0}, Size{1, 2, 3, 1, 1, 3, 1, 1}));
 
+/// Convolutions by split products, in pieces of any size.
+class ConvolveSplit : public ::testing::TestWithParam<Size> {
+ protected:
+  void SetUp() override {
+    if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+#ifdef VGGT_CUDA
+    if (!cuda_device(at::Device(at::kCUDA, 0)).wgmma) GTEST_SKIP() << "no Hopper";
+#endif
+  }
+};
+
+TEST_P(ConvolveSplit, IsAsExactAsFp32) {
+  const Size s = GetParam();
+  at::manual_seed(2);
+  const auto gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  // Frames differ in size by far, and so do the rows of the weight.
+  const at::Tensor sizes = at::pow(10, at::arange(s.frames, gpu) * 3 - 4).view({-1, 1, 1, 1});
+  const at::Tensor x = (at::randn({s.frames, s.in, s.rows, s.columns}, gpu).relu() * sizes)
+                           .contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor weight = at::randn({s.out, s.in, s.kernel, s.kernel}, gpu) *
+                            at::pow(10, at::arange(s.out, gpu).remainder(5) - 2).view({-1, 1, 1, 1});
+  const SplitWeight parts = split_conv_weight(weight);
+  ASSERT_TRUE(parts.finite);
+  EXPECT_LE(((conv_weight_of(parts, s.kernel) - weight).abs() / weight.abs().amax({1, 2, 3}, true))
+                .max()
+                .item<double>(),
+            1e-6);
+  const at::Tensor exact = at::conv2d(x.to(at::kDouble), weight.to(at::kDouble), {}, 1, s.padding);
+  const at::Tensor most = at::conv2d(x.abs().to(at::kDouble), weight.abs().to(at::kDouble), {}, 1, s.padding);
+  at::Tensor first;
+  for (const int64_t piece : {int64_t{1}, int64_t{300'000}, int64_t{1} << 28}) {
+    const at::Tensor got = convolve_split(x, parts, s.kernel, s.padding, piece);
+    ASSERT_EQ(got.sizes(), exact.sizes());
+    EXPECT_TRUE(got.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_LE(((got.to(at::kDouble) - exact).abs() / (most + 1e-30)).max().item<double>(), 3e-6);
+    for (int64_t f = 0; f < s.frames; ++f)
+      EXPECT_LE(((got[f].to(at::kDouble) - exact[f]).norm() / exact[f].norm()).item<double>(), 6e-7) << f;
+    if (!first.defined()) first = got;
+    EXPECT_TRUE(at::equal(got, first)) << piece;
+  }
+  at::Tensor bad = x.clone();
+  bad[0][1][2][0] = INFINITY;
+  EXPECT_FALSE(convolve_split(bad, parts, s.kernel, s.padding, 1 << 28).defined());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ConvolveSplit,
+                         ::testing::Values(Size{3, 128, 32, 21, 34, 3, 1, 1},
+                                           Size{2, 256, 130, 9, 40, 3, 1, 1},
+                                           Size{1, 384, 256, 14, 19, 3, 1, 1},
+                                           Size{2, 128, 64, 5, 7, 2, 1, 0},
+                                           Size{1, 1024, 256, 28, 37, 3, 1, 1}));
+
 // TF32 keeps 10 bits of a factor, fp32 23.
 TEST(Conv2d, Tf32IsTheLayersChoiceAndNotTheProcesss) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
@@ -69,6 +125,32 @@ TEST(Conv2d, Tf32IsTheLayersChoiceAndNotTheProcesss) {
     }
   }
   at::globalContext().setAllowTF32CuDNN(true);
+}
+
+TEST(Conv2d, ByPartsOfItsWeightIsTheSame) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  at::manual_seed(3);
+  const auto gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  const at::Tensor weight = at::randn({64, 128, 3, 3}, gpu), bias = at::randn({64}, gpu);
+  TensorSource source;
+  source.load = [&](const std::string& name, at::ScalarType, at::Device) {
+    return name.ends_with("bias") ? bias : weight;
+  };
+  Binder bind(&source, {at::kFloat, at::kFloat, false, false}, at::Device(at::kCUDA, 0));
+  const Conv2d conv(bind, "conv", 128, 64, 3, 1, 1);
+  at::Tensor x = at::randn({2, 128, 30, 41}, gpu).contiguous(at::MemoryFormat::ChannelsLast);
+  const auto exact = [&] {
+    return at::conv2d(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble), 1, 1);
+  };
+  EXPECT_LE(((conv(x).to(at::kDouble) - exact()).norm() / exact().norm()).item<double>(), 1e-6);
+  x[1][5][20][30] = INFINITY;  // what it does not touch is as before
+  const at::Tensor got = conv(x).to(at::kDouble), want = exact();
+  EXPECT_TRUE(at::equal(got.isfinite(), want.isfinite()));
+  const at::Tensor finite = want.isfinite();
+  EXPECT_LE(
+      ((got.masked_select(finite) - want.masked_select(finite)).norm() / want.masked_select(finite).norm())
+          .item<double>(),
+      1e-6);
 }
 
 }  // namespace
