@@ -92,6 +92,15 @@ void refuse_options_as_values(const RawOptions& raw) {
   }
 }
 
+/// `--masks "$MASKS"`, where the shell's variable is not set. Only after a parse without errors: an error
+/// leaves values of other options unread.
+void refuse_empty_values(const RawOptions& raw) {
+  for (const auto& [name, option] : raw.given) {
+    if (option->count() > 0 && raw.text.at(name).empty())
+      throw std::invalid_argument("--" + name + " needs a value, found an empty one");
+  }
+}
+
 Options options_of(const RawOptions& raw) {
   Options options;
   if (!raw.config.empty()) read_options_yaml(raw.config, options);
@@ -430,6 +439,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
+  for (const RawOptions* options : {&raw, &merge.raw, &plan.raw, &batch.raw}) refuse_empty_values(*options);
 
   if (raw.help) return ShowText{help_text()};
   if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};

@@ -41,7 +41,7 @@ std::vector<Run> runs_of(const std::vector<bool>& marked) {
 }
 
 /// The middle one of the values that are known; NaN if there are too few to tell.
-double usual(const std::vector<FrameHealth>& frames, double FrameHealth::* value) {
+double usual(const std::vector<FrameHealth>& frames, double FrameHealth::*value) {
   std::vector<double> known;
   for (const FrameHealth& frame : frames) {
     if (std::isfinite(frame.*value)) known.push_back(frame.*value);
@@ -99,6 +99,17 @@ std::string apart_text(const Warnings& warnings, const Run& run) {
   return see + "take more photographs " + where + ", or leave " + (one ? "it" : "them") + " out";
 }
 
+/// Of frames whose cameras may be wrong; they need not be neighbours.
+std::string few_matches_text(const std::vector<std::string>& frames) {
+  constexpr std::size_t kNamed = 3;
+  if (frames.size() == 1) return "few matches hold the camera of " + frames.front() + ", which may be wrong";
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kNamed, frames.size()); ++i) names += (i > 0 ? ", " : "") + frames[i];
+  if (frames.size() > kNamed) names += ", ...";
+  return "few matches hold the cameras of " + std::to_string(frames.size()) +
+         " frames, which may be wrong: " + names;
+}
+
 bool is_one_place(const std::vector<FrameLink>& links) {
   std::vector<double> angles;
   for (const FrameLink& link : links) {
@@ -150,6 +161,11 @@ std::vector<HealthWarning> health_warnings(const SceneHealth& health, const std:
         return "the network is much less sure of " + warnings.name(run) +
                " than of the others: blurred, dark or of another place? Look at " + it(run);
       });
+  std::vector<std::string> few_matches;
+  for (int i = 0; i < static_cast<int>(files.size()); ++i) {
+    if (warnings.frame(i).few_matches && !warnings.is_named(i)) few_matches.push_back(warnings.name(i));
+  }
+  if (!few_matches.empty()) warnings.add_scene("few matches", few_matches_text(few_matches));
   const bool agree = !(health.agreement < kDisagree);
   warnings.add(
       "weak",

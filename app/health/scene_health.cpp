@@ -84,6 +84,7 @@ SceneHealth assess_scene(const HealthInput& input) {
     if (!small.frames[i].confidence.empty()) health.frames[i].confidence = mean(small.frames[i].confidence);
   }
   health.confidence = histogram_of(small);
+  for (const int i : input.weak_frames) health.frames[static_cast<std::size_t>(i)].few_matches = true;
   std::vector<int> jumps;
   LinkedFrames linked;
   if (input.cameras.size() > 1) {

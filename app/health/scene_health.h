@@ -21,12 +21,14 @@ struct FrameHealth {
   double step = std::numeric_limits<double>::quiet_NaN();  // from the frame before, as a share of the usual
   int tracks = 0;                                          // that it shares with others
   double reprojection_px = std::numeric_limits<double>::quiet_NaN();  // mean error of them, original pixels
+  bool few_matches = false;                                           // hold its camera in the adjustment
   int part = -1;  // of the frames that are linked with each other: 0 is the largest; -1: not known
 };
 
 /// What a person can act on: frames first to last, both -1 for the scene as a whole.
 struct HealthWarning {
-  std::string kind;  // "blank", "apart", "weak", "jump", "misfit", "unsure", "one place", "disagreement"
+  // "blank", "apart", "weak", "jump", "misfit", "unsure", "one place", "disagreement", "few matches"
+  std::string kind;
   int first = -1, last = -1;
   std::string text;
 };
@@ -50,6 +52,7 @@ struct HealthInput {
   std::vector<std::string> files;
   std::vector<Camera> cameras;
   std::vector<Track> tracks;
+  std::vector<int> weak_frames;  // whose cameras few matches hold in the adjustment
   MapReaders readers;
   FrameWork work;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 
@@ -18,8 +19,8 @@ namespace {
   throw std::invalid_argument(option + ": " + what);
 }
 
-/// The numbers of "fx,fy,cx,cy"; nothing if the text is something else.
-std::optional<std::vector<double>> four_numbers(const std::string& text) {
+/// The numbers of "fx,fy,cx,cy"; nothing if the text is something else, such as a file's name.
+std::optional<std::vector<double>> numbers_of(const std::string& text) {
   std::vector<double> numbers;
   std::size_t begin = 0;
   while (begin <= text.size()) {
@@ -29,8 +30,9 @@ std::optional<std::vector<double>> four_numbers(const std::string& text) {
     numbers.push_back(*number);
     begin = end + 1;
   }
-  if (numbers.size() != 4) return std::nullopt;
-  return numbers;
+  if (numbers.size() == 4) return numbers;
+  if (std::filesystem::exists(text)) return std::nullopt;
+  refuse("intrinsics", "expected the four numbers fx,fy,cx,cy or a file, got '" + text + "'");
 }
 
 /// Four numbers as a camera without a name. Principal points are given as COLMAP's and OpenCV's users do,
@@ -72,7 +74,7 @@ void complete(Camera& camera, const Frame& frame) {
 /// What is no lens of any camera: focal lengths and principal points beyond all images, and a distortion that
 /// shows the middle of an image's sides nowhere near where they are.
 void refuse_odd_lens(const GivenCameras& given, const Camera& camera, const Frame& frame) {
-  constexpr double kShortest = 0.01, kLongest = 1000, kFarthest = 100, kMostBent = 10;
+  constexpr double kShortest = 0.01, kLongest = 1000, kFarthest = 2, kMostBent = 10;
   const double width = frame.original_width, height = frame.original_height, side = std::max(width, height);
   const double fx = camera.k(0, 0), fy = camera.k(1, 1), cx = camera.k(0, 2), cy = camera.k(1, 2);
   const auto odd = [&](const std::string& what) {
@@ -155,7 +157,7 @@ double take_poses(const GivenCameras& given, const FrameSet& frames, std::vector
 GivenCameras plan_given(const Options& options) {
   GivenCameras given{options.intrinsics, options.poses, {}, {}};
   if (!options.intrinsics.empty()) {
-    const auto numbers = four_numbers(options.intrinsics);
+    const auto numbers = numbers_of(options.intrinsics);
     if (numbers) {
       given.intrinsics.push_back(camera_of(*numbers));
     } else {

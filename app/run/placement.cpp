@@ -34,17 +34,20 @@ void refuse_few(const PlacementPlan& plan, std::size_t common, const FrameSet& f
                               std::to_string(frames.frames.size()) + " frames, but needs two or more");
 }
 
+/// Throws where all of these centres are one.
+void check_apart(const PlacementPlan& plan, const Eigen::Matrix3Xd& centres) {
+  constexpr double kSmallest = 1e-9;  // of the coordinates: nearer centres are one
+  const Eigen::Vector3d middle = centres.rowwise().mean();
+  if ((centres.colwise() - middle).norm() <= kSmallest * centres.norm())
+    throw std::invalid_argument(where(plan) + ": all cameras stand in one place, which tells no scale");
+}
+
 /// Throws where no similarity follows from the cameras.
 void check_aligned(const PlacementPlan& plan, const std::vector<CameraPair>& pairs,
                    const Eigen::Affine3d& similarity) {
-  constexpr double kSmallest = 1e-9;  // of the coordinates: nearer centres are one
   const Centres centres = centres_of(pairs);
-  for (const Eigen::Matrix3Xd& side : {centres.result, centres.truth}) {
-    const Eigen::Vector3d middle = side.rowwise().mean();
-    if ((side.colwise() - middle).norm() <= kSmallest * side.norm()) {
-      throw std::invalid_argument(where(plan) + ": all cameras stand in one place, which tells no scale");
-    }
-  }
+  check_apart(plan, centres.result);
+  check_apart(plan, centres.truth);
   if (!(similarity.linear().determinant() > 0) || !similarity.matrix().allFinite())
     throw std::invalid_argument(where(plan) + ": no turn, shift and scale bring the cameras to these poses");
 }
@@ -62,13 +65,18 @@ void warn_of_wrong_poses(const PlacementPlan& plan, const std::vector<std::strin
 }
 
 /// What is left between cameras and poses.
-std::string residual_text(const std::vector<CameraPair>& pairs, const Eigen::Affine3d& similarity) {
+struct Residual {
+  double share = 0;  // of the poses' spread
+  std::string text;
+};
+Residual residual_of(const std::vector<CameraPair>& pairs, const Eigen::Affine3d& similarity) {
   const Centres centres = centres_of(pairs);
   const double rms = rms_distance(centres, similarity);
   const Eigen::Vector3d middle = centres.truth.rowwise().mean();
   const double spread = std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
-  return "the cameras are " + brief(rms) + " from them (rms), " + brief(100 * rms / spread) +
-         " % of their spread";
+  return {rms / spread,
+          "the cameras are " + brief(rms) + " from them (rms), " + brief(100 * rms / spread) +
+              " % of their spread"};
 }
 
 /// Coordinates of clouds are floats, which keep seven digits.
@@ -99,8 +107,12 @@ Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const s
   check_aligned(plan, fitting, alignment.truth_from_result);
   Placement placement{alignment.truth_from_result, {}};
   placement.summary = "aligned to " + std::to_string(fitting.size()) + " poses of " + plan.align_file;
+  constexpr double kBad = 0.2;  // of the spread: of other poses it is 1 or nearly so
+  const Residual residual = residual_of(fitting, placement.similarity);
   events.info("the scene is " + placement.summary + ": scale " + brief(scale_of(placement.similarity)) +
-              ", " + residual_text(fitting, placement.similarity));
+              ", " + residual.text);
+  if (!(residual.share < kBad))
+    events.warn(where(plan) + ": " + residual.text + ": are they of this scene, by these names or times?");
   warn_of_wrong_poses(plan, wrong, events);
   warn_of_rounding(placement.similarity, events);
   return placement;
@@ -137,9 +149,13 @@ PlacementPlan plan_placement(const std::string& align_file, std::optional<double
 
 void check_placement(const PlacementPlan& plan, const FrameSet& frames) {
   if (plan.align_file.empty()) return;
-  std::size_t common = 0;
-  for (const auto& camera : match_cameras(frames, plan.align_cameras, where(plan))) common += camera ? 1 : 0;
-  refuse_few(plan, common, frames);
+  std::vector<Eigen::Vector3d> common;
+  for (const auto& camera : match_cameras(frames, plan.align_cameras, where(plan))) {
+    if (camera) common.push_back(camera->center());
+  }
+  refuse_few(plan, common.size(), frames);
+  check_apart(plan, Eigen::Map<const Eigen::Matrix3Xd>(common.front().data(), 3,
+                                                       static_cast<Eigen::Index>(common.size())));
 }
 
 std::optional<Placement> place(const PlacementPlan& plan, const FrameSet& frames,

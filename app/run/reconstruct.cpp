@@ -365,7 +365,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
       frame_cameras(frames, sink.cameras(), scene ? scene->built.mean_confidence : std::vector<double>());
   const SceneView view{plan, frames, sink.builder(), scene ? &scene->cloud : nullptr, result.cameras, events};
   if (sink.builder() || plan.outputs.paths.report) {
-    result.report.health = health_of(view, result.tracks);
+    result.report.health = health_of(view, result.tracks, sink.weak_frames());
     times.count("health");
   }
   const auto cloud = write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, files);

@@ -144,17 +144,6 @@ void SceneSink::keep_depth(const DensePrediction& chunk) {
   }
 }
 
-void SceneSink::warn_of_weak_frames(const std::vector<int>& frames) {
-  constexpr std::size_t kNamed = 3;
-  if (frames.empty()) return;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(kNamed, frames.size()); ++i)
-    names += (i > 0 ? ", " : "") + frames_.frames[static_cast<std::size_t>(frames[i])].file;
-  if (frames.size() > kNamed) names += ", ...";
-  events_.warn("few matches hold the cameras of " + std::to_string(frames.size()) +
-               " frames, which may be wrong: " + names);
-}
-
 std::string SceneSink::adjust() {
   times_.restart();
   queue_.finish();
@@ -165,13 +154,13 @@ std::string SceneSink::adjust() {
   if (adjusted.changed) store();  // predictions otherwise stay the network's
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
+  weak_frames_ = std::move(adjusted.weak_frames);
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
     predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
   }
   times_.count("adjustment");
-  warn_of_weak_frames(adjusted.weak_frames);
   if (adjusted.changed || !adjust_.asked) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {

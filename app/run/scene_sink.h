@@ -44,6 +44,8 @@ class SceneSink {
 
   /// The cameras, adjusted if an adjustment ran; none without the camera head.
   const std::vector<Camera>& cameras() const { return cameras_; }
+  /// Of an adjusted scene, those whose cameras few matches hold.
+  const std::vector<int>& weak_frames() const { return weak_frames_; }
   /// Points of an adjusted scene with the frames that see them.
   std::vector<Track> take_tracks() { return std::move(tracks_); }
   /// After the network and the adjustment: the builder of the scene, if one is to be made.
@@ -60,7 +62,6 @@ class SceneSink {
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
   void store();
-  void warn_of_weak_frames(const std::vector<int>& frames);
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
   bool depth_waits() const { return adjusted_depth_ != nullptr; }
@@ -76,6 +77,7 @@ class SceneSink {
   std::vector<Camera> cameras_;
   double depth_scale_ = 1;  // from the network's world to that of known poses
   std::vector<Track> tracks_;
+  std::vector<int> weak_frames_;
   std::optional<SceneBuilder> builder_;
   std::optional<DenseMaps> held_depth_;  // where it is adjusted, but no part of the cloud
   DenseMaps* adjusted_depth_ = nullptr;  // the maps that the adjustment changes; none where it changes none

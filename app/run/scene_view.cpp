@@ -47,11 +47,13 @@ std::string scene_name(const OutputPlan& outputs) {
 
 }  // namespace
 
-SceneHealth health_of(const SceneView& scene, const std::vector<Track>& tracks) {
+SceneHealth health_of(const SceneView& scene, const std::vector<Track>& tracks,
+                      const std::vector<int>& weak_frames) {
   HealthInput input;
   for (const Frame& frame : scene.frames.frames) input.files.push_back(frame.file);
   for (const FrameCamera& camera : scene.cameras) input.cameras.push_back(camera.camera);
   input.tracks = tracks;
+  input.weak_frames = weak_frames;
   input.readers = readers_of(scene);
   input.work = work_of(scene);
   SceneHealth health = assess_scene(input);

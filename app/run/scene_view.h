@@ -22,8 +22,9 @@ struct SceneView {
   const Events& events;
 };
 
-/// Assesses the scene, and warns of what it finds. tracks: of the adjusted scene.
-SceneHealth health_of(const SceneView& scene, const std::vector<Track>& tracks);
+/// Assesses the scene, and warns of what it finds. tracks, weak_frames: of the adjusted scene.
+SceneHealth health_of(const SceneView& scene, const std::vector<Track>& tracks,
+                      const std::vector<int>& weak_frames);
 
 /// What the page shows beside the report.
 PageContent page_content(const SceneView& scene);

@@ -217,14 +217,17 @@ ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
       std::make_shared<PieceStore>(options.space ? options.space : std::make_shared<HostSpace>(), "masks");
   DecodingBudget budget(options.memory_budget_bytes);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::atomic<bool> any = false;
   const auto read = [&](std::size_t i) {
     const std::vector<uint8_t> used =
         read_mask(paths[i], frames.frames[i], frames.width, frames.height, budget);
+    if (std::ranges::find(used, 1) != used.end()) any = true;
     store->put(i, std::as_bytes(std::span(used)));
   };
   in_parallel(options.threads > 0 ? options.threads : cores, paths.size(), read, [&](std::size_t done) {
     if (progress) progress(static_cast<int>(done), static_cast<int>(paths.size()));
   });
+  if (!any) fail(options.masks.string() + ": all masks are black; black leaves out, white is used");
   return [store](std::size_t frame, std::span<uint8_t> used) {
     std::vector<std::byte> buffer;
     const std::span<const std::byte> stored = store->get(frame, buffer);

@@ -12,7 +12,8 @@ namespace vggt {
 /// a list, in the folder of that name if there is one. A network pixel is used where it shows no black one.
 /// The masks lie in options.space; threads and memory are those of the frames. progress(done, total) may
 /// throw to stop. Throws std::invalid_argument: no such folder, a frame without a mask or with two, another
-/// size, a file that cannot be decoded, one that is nearly black all over; std::system_error.
+/// size, a file that cannot be decoded, one that is nearly black all over, black ones alone;
+/// std::system_error.
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress = {});
 

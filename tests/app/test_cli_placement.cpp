@@ -127,7 +127,7 @@ TEST_F(PlacementTest, PosesThatDoNotFitAreRefused) {
   expect_refusal(reconstruct(begin + "one.tum"), "has poses of 1 of the 3 frames");
   expect_refusal(reconstruct(begin + "one.tum --dry-run"), "has poses of 1 of the 3 frames");
   write(dir_ / "point.tum", "0 1 2 3 0 0 0 1\n1 1 2 3 0 0 0 1\n2 1 2 3 0 0 0 1\n");
-  expect_refusal(reconstruct(begin + "point.tum"), "all cameras stand in one place");
+  expect_refusal(reconstruct(begin + "point.tum --dry-run"), "all cameras stand in one place");
   write(dir_ / "bad.tum", "0 1 2\n");
   expect_refusal(reconstruct(begin + "bad.tum"), "bad.tum:1");
   expect_refusal(reconstruct(begin + "one.tum --scale 2"), "align: it sets scale and axes");

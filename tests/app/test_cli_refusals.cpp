@@ -52,6 +52,7 @@ TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
   expect_refusal(reconstruct("--frames frames --out out/ --width 57"), "multiple of 14");
   expect_refusal(reconstruct("--frames frames --out out/ extra"), "extra");
   expect_refusal(reconstruct("--frames --out out/"), "--frames needs a value");
+  expect_refusal(reconstruct("--frames frames --out out/ --masks ''"), "--masks needs a value, found an empty");
   expect_no_outputs();
 }
 

@@ -158,8 +158,11 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
     EXPECT_EQ(of([&](Options& o) { o.intrinsics = odd; }),
               std::string("intrinsics: ") + odd + ": no focal length for 'a.jpg' of 640x480 pixels");
   }
-  EXPECT_NE(of([](Options& o) { o.intrinsics = "500,500,1e9,240"; }).find("no principal point"),
-            std::string::npos);
+  for (const char* odd : {"500,500,1e9,240", "500,500,320,-9999"}) {
+    EXPECT_NE(of([&](Options& o) { o.intrinsics = odd; }).find("no principal point"), std::string::npos);
+  }
+  EXPECT_EQ(of([](Options& o) { o.intrinsics = "500,320,240"; }),
+            "intrinsics: expected the four numbers fx,fy,cx,cy or a file, got '500,320,240'");
   for (const double k1 : {-40.0, 1e30}) {
     const std::string bent = camera_file("bent.json", 1, 3, 640, k1);
     EXPECT_NE(of([&](Options& o) { o.intrinsics = bent; }).find("no distortion for 'a.jpg'"),

@@ -168,6 +168,19 @@ TEST(Health, NamesABlackFrame) {
   EXPECT_EQ(health.warnings[0].first, 5);
 }
 
+TEST(Health, NamesCamerasThatFewMatchesHoldUnlessThereIsMoreToSayOfThem) {
+  Shots shots = whole();
+  shots.black[5] = true;
+  HealthInput input = shots.input();
+  input.weak_frames = {5};
+  EXPECT_EQ(kinds(assess_scene(input)), std::vector<std::string>{"blank"});
+  input.weak_frames = {1, 5};
+  const SceneHealth health = assess_scene(input);
+  ASSERT_EQ(kinds(health), (std::vector<std::string>{"blank", "few matches"}));
+  EXPECT_EQ(health.warnings[1].first, -1);
+  EXPECT_EQ(health.warnings[1].text, "few matches hold the camera of f1.jpg, which may be wrong");
+}
+
 TEST(Health, NamesTheSmallerSideOfAGap) {
   Shots shots = whole(6);
   for (int i = 0; i < 3; ++i) {

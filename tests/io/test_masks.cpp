@@ -122,8 +122,12 @@ TEST_F(Masks, BlackIsAllButZeroAndColoursAreNot) {
 }
 
 TEST_F(Masks, AnEntirelyBlackOneLeavesNothing) {
-  image("frames/a.png", test::flat_picture(56, 56, 100));
-  image("masks/a.png", cv::Mat(56, 56, CV_8UC1, cv::Scalar(0)));
+  for (const char* name : {"a.png", "b.png"}) {
+    image(std::string("frames/") + name, test::flat_picture(56, 56, 100));
+    image(std::string("masks/") + name, cv::Mat(56, 56, CV_8UC1, cv::Scalar(0)));
+  }
+  EXPECT_THAT(load_error(options()), HasSubstr("all masks are black; black leaves out"));
+  image("masks/b.png", test::flat_picture(56, 56, 255));
   EXPECT_EQ(mask_of(load_frames(options()), 0), std::vector<uint8_t>(56 * 56, 0));
 }
 
