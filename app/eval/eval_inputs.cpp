@@ -85,9 +85,10 @@ void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
   const std::vector<fs::path> files = depth_files(folder);
   if (files.empty()) {
     const bool binary = fs::exists(folder / "images.bin");
-    throw std::invalid_argument(folder.string() +
-                                (binary ? ": COLMAP's binary files; colmap model_converter writes text"
-                                        : ": holds no images.txt, transforms.json, .png, .npy or .pfm"));
+    throw std::invalid_argument(
+        folder.string() +
+        (binary ? ": COLMAP's binary files; colmap model_converter writes text"
+                : ": holds no images.txt, transforms.json, scene.cameras.json, .png, .npy or .pfm"));
   }
   const auto load = [files, unit] {
     std::vector<DepthMap> maps;
@@ -128,10 +129,8 @@ EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
   for (const fs::path path : paths) {
     if (!fs::is_directory(path)) {
       add_file(path, depth_unit, side);
-    } else if (fs::exists(path / "images.txt")) {
-      add_file(path / "images.txt", depth_unit, side);
-    } else if (fs::exists(path / "transforms.json")) {
-      add_file(path / "transforms.json", depth_unit, side);
+    } else if (const auto poses = pose_file_in(path)) {
+      add_file(*poses, depth_unit, side);
     } else {
       add_depth_folder(path, depth_unit, side);
     }

@@ -74,9 +74,8 @@ Residual residual_of(const std::vector<CameraPair>& pairs, const Eigen::Affine3d
   const double rms = rms_distance(centres, similarity);
   const Eigen::Vector3d middle = centres.truth.rowwise().mean();
   const double spread = std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
-  return {rms / spread,
-          "the cameras are " + brief(rms) + " from them (rms), " + brief(100 * rms / spread) +
-              " % of their spread"};
+  return {rms / spread, "the cameras are " + brief(rms) + " from them (rms), " + brief(100 * rms / spread) +
+                            " % of their spread"};
 }
 
 /// Coordinates of clouds are floats, which keep seven digits.

@@ -24,6 +24,13 @@ using nlohmann::json;
   throw std::invalid_argument(what);
 }
 
+/// What the library says is wrong, without its name of the exception: "[json.exception.type_error.302] ...".
+std::string reason(const json::exception& error) {
+  const std::string_view text = error.what();
+  const std::size_t end = text.find("] ");
+  return printable(text.substr(end == text.npos ? 0 : end + 2));
+}
+
 json number(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
@@ -188,7 +195,7 @@ std::vector<FrameCamera> frames_of(const json& all, LensReading lenses) {
     try {
       frames.push_back(ours ? our_camera(entry) : nerf_frame(entry, all, lenses));
     } catch (const json::exception& error) {
-      fail(where + printable(error.what()));
+      fail(where + reason(error));
     } catch (const std::invalid_argument& error) {
       fail(where + error.what());
     }
@@ -211,7 +218,7 @@ std::vector<FrameCamera> read_cameras_json(const std::filesystem::path& path, Le
   try {
     return frames_of(json::parse(text), lenses);
   } catch (const json::exception& error) {
-    fail(path.string() + ": not valid JSON: " + printable(error.what()));
+    fail(path.string() + ": not valid JSON: " + reason(error));
   } catch (const std::invalid_argument& error) {
     fail(path.string() + ": " + error.what());
   }

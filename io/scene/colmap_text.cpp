@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/files/numbers.h"
+#include "io/files/text.h"
 #include "io/scene/text_lines.h"
 
 namespace vggt {
@@ -31,7 +32,9 @@ CamerasById read_intrinsics(const fs::path& path, LensReading lenses) {
       throw std::invalid_argument("has fewer than 5 fields: CAMERA_ID MODEL WIDTH HEIGHT PARAMS");
     std::vector<double> numbers;
     for (const std::string_view word : std::span(words).subspan(4)) numbers.push_back(finite_number(word));
-    Camera& camera = cameras[std::string(words[0])];
+    const auto [entry, is_new] = cameras.try_emplace(std::string(words[0]));
+    if (!is_new) throw std::invalid_argument("camera " + printable(words[0]) + " is there twice");
+    Camera& camera = entry->second;
     // A wrong size or focal length is said before a wrong number of parameters.
     set_simple_intrinsics(camera, finite_number(words[2]), finite_number(words[3]), numbers[0]);
     set_lens(camera, colmap_lens(words[1], camera.width, camera.height, numbers), lenses);

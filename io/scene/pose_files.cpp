@@ -33,15 +33,13 @@ bool looks_like_colmap(std::string_view text) {
   return false;
 }
 
-/// The file of a folder that holds poses.
 fs::path file_in(const fs::path& folder) {
-  for (const char* name : {"images.txt", "transforms.json"}) {
-    if (fs::exists(folder / name)) return folder / name;
-  }
+  if (const auto file = pose_file_in(folder)) return *file;
   if (fs::exists(folder / "images.bin"))
     throw std::invalid_argument(folder.string() +
                                 ": COLMAP's binary files; colmap model_converter writes text");
-  throw std::invalid_argument(folder.string() + ": holds no images.txt and no transforms.json");
+  throw std::invalid_argument(folder.string() +
+                              ": holds no images.txt, transforms.json or scene.cameras.json");
 }
 
 /// The cameras of a file of any kind.
@@ -66,6 +64,13 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
 }
 
 }  // namespace
+
+std::optional<fs::path> pose_file_in(const fs::path& folder) {
+  for (const char* name : {"images.txt", "transforms.json", "sparse/0/images.txt", "scene.cameras.json"}) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  return std::nullopt;
+}
 
 PoseFile kind_of_poses(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,10 +14,14 @@ enum class PoseFile { tum, colmap, json };
 /// Which of them a text is, by its first lines.
 PoseFile kind_of_poses(std::string_view text);
 
+/// The file of a folder that holds poses: images.txt, transforms.json, COLMAP's sparse/0/images.txt or a
+/// scene.cameras.json of ours; nothing if there is none of them.
+std::optional<std::filesystem::path> pose_file_in(const std::filesystem::path& folder);
+
 /// The cameras of a TUM file (times), of COLMAP's images.txt or of a transforms.json or .cameras.json
-/// (names); of a folder, those of images.txt or transforms.json in it. Throws std::invalid_argument naming
-/// the path for what is none of these, for positions beyond 1e100 and for lenses that are to be read whole
-/// and cannot; std::system_error if it cannot be read.
+/// (names); of a folder, those of pose_file_in(). Throws std::invalid_argument naming the path for what is
+/// none of these, for positions beyond 1e100 and for lenses that are to be read whole and cannot;
+/// std::system_error if it cannot be read.
 std::vector<FrameCamera> read_pose_file(const std::filesystem::path& path,
                                         LensReading lenses = LensReading::as_far_as_known);
 

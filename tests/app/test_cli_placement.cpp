@@ -116,6 +116,21 @@ TEST_F(PlacementTest, UpTurnsTheSceneAndSaysThatItGuesses) {
   expect_moved("plain", "up", similarity);
 }
 
+TEST_F(PlacementTest, PosesOfAnotherSceneAreSaid) {
+  ASSERT_EQ(reconstruct("--frames frames --out plain/").code, 0);
+  std::string other;
+  for (int i = 0; i < 3; ++i) {  // the frames in another order
+    const Eigen::Vector3d at = cameras("plain")[static_cast<std::size_t>((i + 1) % 3)].camera.center();
+    other += std::to_string(i);
+    for (const double number : at) other += " " + std::to_string(1000 * number);
+    other += " 0 0 0 1\n";
+  }
+  write(dir_ / "other.tum", other);
+  const Outcome outcome = reconstruct("--frames frames --out out/ --align other.tum");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("% of their spread: are they of this scene"), std::string::npos) << outcome.err;
+}
+
 TEST_F(PlacementTest, PosesThatDoNotFitAreRefused) {
   const std::string begin = "--frames frames --out out/ --align ";
   expect_refusal(reconstruct(begin + "nowhere.tum"), "nowhere.tum");

@@ -104,6 +104,8 @@ TEST_F(PoseFiles, AreKnownByWhatTheyHold) {
     EXPECT_EQ(read_pose_file(path).at(0).file, "a b.jpg");
     EXPECT_EQ(read_pose_file(path).at(0).camera.cam_from_world.translation(), Eigen::Vector3d(7, 8, 9));
   }
+  write("scene/sparse/0/images.txt", "\xEF\xBB\xBF" + image);
+  EXPECT_EQ(read_pose_file(dir_ / "scene").at(0).file, "a b.jpg");
   const std::string nerf =
       R"( {"frames": [{"file_path": "x.png", "transform_matrix": [[1,0,0,1],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
   write("nerf/transforms.json", "\xEF\xBB\xBF" + nerf);
@@ -121,7 +123,7 @@ TEST_F(PoseFiles, OtherFilesAreRefused) {
   says(write("image.png", std::string("\x89PNG\0\0", 6)), "neither TUM nor images.txt nor transforms.json");
   says(write("words.txt", "no poses here\n"), "words.txt:1");
   fs::create_directory(dir_ / "empty");
-  says(dir_ / "empty", "holds no images.txt and no transforms.json");
+  says(dir_ / "empty", "holds no images.txt, transforms.json or scene.cameras.json");
   write("binary/images.bin", "x");
   says(dir_ / "binary", "colmap model_converter");
   EXPECT_THROW(read_pose_file(dir_ / "nowhere"), std::system_error);

@@ -61,6 +61,8 @@ TEST(ColmapImages, RefusesWithPathAndLine) {
   test::write_text(folder / "cameras.txt", "7 PINHOLE 200 100 0\n");
   EXPECT_THAT(refused(kImages),
               HasSubstr("cameras.txt:1: a camera's width and focal length must be positive"));
+  test::write_text(folder / "cameras.txt", "7 PINHOLE 200 100 90 90 0 0\n7 PINHOLE 200 100 80 80 0 0\n");
+  EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:2: camera 7 is there twice"));
   test::write_text(folder / "cameras.txt", "7 PINHOLE 200.5 100 90\n");
   EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:1: a camera's size must be whole numbers of pixels"));
 }
@@ -196,7 +198,7 @@ TEST(PoseJson, RefusesWithThePlace) {
   const auto frame = [](const std::string& matrix) {
     return R"({"frames": [{"file_path": "a", "transform_matrix": )" + matrix + "}]}";
   };
-  EXPECT_THAT(refused("{"), HasSubstr("t.json: not valid JSON"));
+  EXPECT_THAT(refused("{"), HasSubstr("t.json: not valid JSON: parse error at"));
   EXPECT_THAT(refused("{}"), HasSubstr("neither `cameras`"));
   EXPECT_THAT(refused(R"({"frames": 3})"), HasSubstr("neither"));
   EXPECT_THAT(refused(R"({"frames": [3]})"), HasSubstr("frames[0]"));
