@@ -1,12 +1,15 @@
 // The executable: help and version answer at once; for anything else it loads the shared library, which
-// stands on LibTorch and OpenCV and takes half a second to load.
+// stands on LibTorch and OpenCV and takes half a second to load. The GPU's driver, which takes a quarter of a
+// second to start, does so meanwhile.
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <variant>
 
 #include "app/cli/command_line.h"
@@ -35,12 +38,37 @@ std::optional<vggt::ExitCode> answer(int argc, const char* const* argv) try {
   return std::nullopt;
 }
 
+/// Starts the driver and what it keeps for a process on the first GPU, which LibTorch's runtime then takes.
+/// Where that fails, LibTorch says why.
+void start_first_gpu() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) return;
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  const auto retain = reinterpret_cast<int (*)(void**, int)>(::dlsym(driver, "cuDevicePrimaryCtxRetain"));
+  void* context = nullptr;
+  if (init != nullptr && retain != nullptr && init(0) == 0) retain(&context, 0);
+}
+
+/// Whether this is a reconstruction that may run on the first GPU, and no rank of a run on several.
+bool may_use_first_gpu(int argc, const char* const* argv) try {
+  for (const char* rank : {"RANK", "SLURM_PROCID"}) {
+    if (std::getenv(rank) != nullptr) return false;
+  }
+  const vggt::Command command = vggt::parse_command_line(argc, argv);
+  const auto* options = std::get_if<vggt::Options>(&command);
+  return options != nullptr && !options->dry_run &&
+         (options->device == "auto" || options->device == "cuda" || options->device == "cuda:0");
+} catch (const std::exception&) {
+  return false;  // the program says what is wrong
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (asks_for_a_text(argc, argv)) {
     if (const auto code = answer(argc, argv)) return static_cast<int>(*code);
   }
+  if (may_use_first_gpu(argc, argv)) std::thread(start_first_gpu).detach();
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;

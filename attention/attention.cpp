@@ -132,6 +132,7 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
               "attention: expected CUDA tensors of fp32, bf16 or fp16 for a variant, got ", q.scalar_type(),
               " on ", q.device());
   if (fp64) return by_sequence(by_definition, q, k, v, settled);
+  if (q.is_cpu() && flash_pays_on_cpu(q, k, settled)) return attention_flash_cpu(q, k, v, settled);
   if (q.is_cpu()) return attention_cpu(q, k, v, settled, best_cpu_isa());
   TORCH_CHECK(q.is_cuda(), "attention: expected a CPU or CUDA tensor, got ", q.device());
 #ifdef VGGT_CUDA

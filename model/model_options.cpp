@@ -1,10 +1,10 @@
 #include "model/model_options.h"
 
 #include <ATen/Context.h>
-#include <ATen/cpu/Utils.h>
 
 #include <stdexcept>
 
+#include "attention/cpu/cpu.h"
 #ifdef VGGT_CUDA
 #include <ATen/cuda/CUDAContext.h>
 
@@ -75,15 +75,7 @@ void check_attention([[maybe_unused]] const Config& config, const ModelOptions& 
 }  // namespace
 
 bool cpu_has_bf16() {
-  static const bool has = [] {
-    const auto capabilities = at::cpu::get_cpu_capabilities();
-    const auto can = [&](const char* name) {
-      const auto found = capabilities.find(name);
-      return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-    };
-    return at::hasMKLDNN() && (can("avx512_bf16") || can("amx_bf16"));
-  }();
-  return has;
+  return at::hasMKLDNN() && (cpu_can("avx512_bf16") || cpu_can("amx_bf16"));
 }
 
 void check_model_options(const Config& config, const ModelOptions& options) {

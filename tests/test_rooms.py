@@ -37,7 +37,7 @@ ROOMS = {
     "model/trunk": "io/files model:floor model/state model/layers model/ranks attention:floor attention attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
     "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
-             "attention/cuda attention/stream",
+             "attention/cpu attention/cuda attention/stream",
     "model/bench": "model:floor model/state model/layers model attention:floor attention/bench",
     "app/events": "",
     "app/options": "io/files",

@@ -118,7 +118,8 @@ Precision choose_precision(const std::string& asked, const std::string& attentio
   return text == "fp16" ? Precision::fp16 : Precision::bf16;
 }
 
-bool choose_heads_in_bf16(const std::string& text, at::Device device) {
+bool choose_heads_in_bf16(const std::string& text, Precision precision, at::Device device) {
+  if (text == "auto") return precision == Precision::bf16;
   if (text == "bf16" && device.is_cuda() && gpu_at(device.index()).capability < kFirstWithBf16AndTf32)
     throw std::invalid_argument("head-precision: 'bf16' is not possible on " + device_name(device));
   return text == "bf16";

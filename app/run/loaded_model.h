@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ class LoadedModel {
   const std::string key_;
   const int64_t device_bytes_;
   TunedAttention tuned_;
+  std::vector<std::future<void>> warm_up_;
   ModelLoader loader_;
   std::optional<Vggt> model_;
 };

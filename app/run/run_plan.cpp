@@ -115,7 +115,7 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   model.device = choose_device(options.device);
   model.attention = choose_attention(options.attention, model.device);
   model.precision = choose_precision(options.precision, options.attention, model.device);
-  model.heads_in_bf16 = choose_heads_in_bf16(options.head_precision, model.device);
+  model.heads_in_bf16 = choose_heads_in_bf16(options.head_precision, model.precision, model.device);
   if (options.merge != "off") model.merge = merge_options(options);
   WeightFile weights =
       WeightFile::open(options.weights.empty() ? default_weights().string() : options.weights);

@@ -1,12 +1,14 @@
 #include "attention/cpu/cpu.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/cpu/Utils.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <tuple>
 
 #include "attention/packed_offsets.h"
 #include "attention/result.h"
@@ -109,6 +111,29 @@ void run_tasks(const AttentionParams& p, const CpuPolicy& policy, CpuKernel kern
 }
 
 }  // namespace
+
+bool cpu_can(const char* name) {
+  static const auto capabilities = at::cpu::get_cpu_capabilities();
+  const auto found = capabilities.find(name);
+  return found != capabilities.end() && found->second.isBool() && found->second.toBool();
+}
+
+bool flash_pays_on_cpu(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options) {
+  constexpr int64_t kFewest = 256, kUnit = 32;  // tokens; numbers that a matrix unit takes of a row
+  static const bool has_matrix_units = cpu_can("amx_bf16");
+  return has_matrix_units && q.scalar_type() == at::kBFloat16 && q.numel() > 0 && q.size(2) >= kFewest &&
+         k.size(2) >= kFewest && q.size(3) % kUnit == 0 && options.want == AttentionWant::output &&
+         !options.q_offsets.defined() && options.scale > 0;
+}
+
+AttentionResult attention_flash_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const AttentionOptions& options) {
+  const at::Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
+      q, k, v, /*dropout_p=*/0.0, /*is_causal=*/false, /*attn_mask=*/std::nullopt, options.scale));
+  AttentionResult result;
+  result.out = joinable(out, q.size(3));
+  return result;
+}
 
 CpuKernel cpu_kernel(CpuIsa isa) {
 #if defined(__x86_64__)

@@ -63,15 +63,17 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_FALSE(fs::exists(options.out));  // nothing is written
 }
 
-TEST(RunPlan, DenseHeadsAreInFp32UnlessTold) {
+TEST(RunPlan, DenseHeadsFollowTheTrunksPrecisionUnlessTold) {
   Options options = valid();
   options.head_precision = "bf16";
   EXPECT_TRUE(plan_run(options).model.options.heads_in_bf16);
   EXPECT_TRUE(plan_run(options).memory.heads_in_bf16);
-  for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA, 0)})
-    EXPECT_FALSE(choose_heads_in_bf16("auto", device));
-  EXPECT_TRUE(choose_heads_in_bf16("bf16", at::kCPU));
-  EXPECT_FALSE(choose_heads_in_bf16("fp32", at::kCPU));
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16}) {
+    for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA, 0)})
+      EXPECT_EQ(choose_heads_in_bf16("auto", precision, device), precision == Precision::bf16);
+    EXPECT_TRUE(choose_heads_in_bf16("bf16", precision, at::kCPU));
+    EXPECT_FALSE(choose_heads_in_bf16("fp32", precision, at::kCPU));
+  }
 }
 
 // The small model was trained on whole frames, and says so; weights that say nothing were trained as VGGT

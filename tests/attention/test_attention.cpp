@@ -37,6 +37,33 @@ void expect_accurate(const at::Tensor& out, const Qkv& x, const at::Tensor& want
   EXPECT_LE(ours, 2 * theirs + rounding_floor(x.q.scalar_type())) << what << ", LibTorch's error " << theirs;
 }
 
+// ---- LibTorch's flash attention in place of ours
+
+TEST(AttentionCpuFlash, PaysForLongOutputsInBf16OnMatrixUnits) {
+  const Qkv x = random_qkv(1, 2, 300, 400, 64, on(at::kBFloat16)),
+            full = random_qkv(1, 2, 300, 400, 64, on(at::kFloat)),
+            few = random_qkv(1, 2, 40, 400, 64, on(at::kBFloat16)),
+            odd = random_qkv(1, 2, 300, 400, 60, on(at::kBFloat16));
+  AttentionOptions options;
+  options.scale = 0.125;
+  EXPECT_EQ(vggt::flash_pays_on_cpu(x.q, x.k, options), vggt::cpu_can("amx_bf16"));
+  for (const Qkv* other : {&full, &few, &odd})
+    EXPECT_FALSE(vggt::flash_pays_on_cpu(other->q, other->k, options));
+  options.want = AttentionWant::output_lse;
+  EXPECT_FALSE(vggt::flash_pays_on_cpu(x.q, x.k, options));
+}
+
+TEST(AttentionCpuFlash, IsAsExactAndLaidOutAsOurs) {
+  const Qkv x = random_qkv(2, 3, 300, 411, 64, on(at::kBFloat16));
+  AttentionOptions options;
+  options.scale = 0.2;
+  const at::Tensor out = vggt::attention_flash_cpu(x.q, x.k, x.v, options).out;
+  const Qkv exact{x.q.to(at::kDouble), x.k.to(at::kDouble), x.v.to(at::kDouble)};
+  EXPECT_LE(error_of(out, attention(exact.q, exact.k, exact.v, options).out), 4e-3);
+  EXPECT_TRUE(out.transpose(1, 2).is_contiguous());
+  EXPECT_EQ(out.scalar_type(), at::kBFloat16);
+}
+
 // ---- the reference itself
 
 TEST(AttentionReference, EqualsTheDefinition) {
