@@ -29,7 +29,7 @@ ROOMS = {
     "attention": "attention:floor attention/cpu attention/cuda attention/cuda/hopper attention/tune",
     "attention/stream": "attention:floor attention/cuda attention",
     "attention/bench/scan": "attention:floor",
-    "attention/bench": "attention:floor attention/cpu attention/cuda attention attention/stream attention/bench/scan",
+    "attention/bench": "attention:floor attention/cpu attention/cuda attention/tune attention attention/stream attention/bench/scan",
     "model:floor": "attention:floor",
     "model/state": "model:floor",
     "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",

@@ -1,7 +1,9 @@
 #include "attention/bench/contenders.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 
 #include "attention/attention.h"
@@ -9,6 +11,7 @@
 #include "attention/cpu/cpu.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
+#include "attention/tune/autotune.h"
 #endif
 
 namespace vggt {
@@ -75,6 +78,12 @@ std::vector<OurKernel> all_kernels(at::Device device, [[maybe_unused]] at::Scala
   TORCH_CHECK(device.is_cpu(), "bench: this build has no CUDA");
   return {on_cpu("baseline", CpuIsa::baseline), on_cpu("avx2", CpuIsa::avx2),
           on_cpu("avx512", CpuIsa::avx512)};
+}
+
+std::string taken_on_cpu(const AttentionInputs& x) {
+  constexpr std::array kNames = {"baseline", "avx2", "avx512"};
+  if (flash_pays_on_cpu(x.q, x.k, options_for(x, AttentionWant::output))) return "flash (LibTorch)";
+  return kNames.at(static_cast<std::size_t>(best_cpu_isa()));
 }
 
 using Run = std::function<at::Tensor(const AttentionInputs&)>;
@@ -148,6 +157,28 @@ std::vector<OurKernel> our_kernels(at::Device device, at::ScalarType type, int64
   if (names.empty())
     std::ranges::copy_if(all, std::back_inserter(chosen), [](auto& x) { return x.refusal.empty(); });
   return chosen;
+}
+
+AutomaticKernel automatic_kernel(at::Device device) {
+#ifdef VGGT_CUDA
+  if (device.is_cuda()) {
+    const auto tuner = std::make_shared<AttentionTuner>(device.has_index() ? device.index() : 0);
+    const auto run = [tuner](const AttentionInputs& x) {
+      AttentionOptions options = options_for(x, AttentionWant::output);
+      options.tuner = tuner.get();
+      return attention(x.q, x.k, x.v, options).out;
+    };
+    const auto taken = [tuner](const AttentionInputs&) {
+      const std::vector<std::string> runs = tuner->runs();
+      return runs.empty() ? std::string() : runs.back();
+    };
+    return {run, taken};
+  }
+#endif
+  const auto run = [](const AttentionInputs& x) {
+    return attention(x.q, x.k, x.v, options_for(x, AttentionWant::output)).out;
+  };
+  return {run, taken_on_cpu};
 }
 
 std::vector<Peer> peers(at::Device device, at::ScalarType type) {

@@ -28,6 +28,15 @@ struct OurKernel {
 std::vector<OurKernel> our_kernels(at::Device device, at::ScalarType type, int64_t dim,
                                    const std::vector<std::string>& names);
 
+/// attention() as it is without a choice of ours: on a GPU measured on first use, as the program has it, but
+/// without the user's cache.
+struct AutomaticKernel {
+  std::function<at::Tensor(const AttentionInputs&)> run;  // out [1,A,N,D]
+  /// What computed, after a run: such as "half: own, 128x64" or "flash (LibTorch)".
+  std::function<std::string(const AttentionInputs&)> taken;
+};
+AutomaticKernel automatic_kernel(at::Device device);
+
 /// A backend of LibTorch's scaled_dot_product_attention.
 struct Peer {
   std::string name;

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "attention/bench/attempt.h"
+#include "attention/bench/contenders.h"
 #include "attention/bench/entries.h"
 #include "attention/bench/timing.h"
 
@@ -12,6 +13,8 @@ namespace vggt {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr const char* kAutomatic = "auto";
 
 /// Rows of the table with the same inputs.
 struct Case {
@@ -50,7 +53,8 @@ std::string text_of(const ordered_json& row) {
                     100 * row["spread"].get<double>(), row["tflops"].get<double>(),
                     row["ratio"].get<double>(), row["error"].get<double>());
   const ordered_json& extra = row["extra_bytes"];
-  return text + (extra.is_null() ? "         -" : formatted(" %9.1f", extra.get<double>() / 1e6)) + "\n";
+  text += extra.is_null() ? "         -" : formatted(" %9.1f", extra.get<double>() / 1e6);
+  return text + (row.contains("taken") ? "  " + row["taken"].get<std::string>() : "") + "\n";
 }
 
 ordered_json compare(const Case& c, const std::string& type_name, const AttentionBenchOptions& options,
@@ -58,13 +62,24 @@ ordered_json compare(const Case& c, const std::string& type_name, const Attentio
   constexpr int64_t kRows = 64;
   const at::ScalarType type = bench_type(type_name);
   std::vector<Entry> entries = entries_for(device, type, options.dim, options.variants);
+  const AutomaticKernel automatic = automatic_kernel(device);
+  std::string taken;
+  if (options.variants.empty()) {
+    Entry entry;
+    entry.name = kAutomatic;
+    entry.ours = true;
+    entry.run = automatic.run;
+    entries.insert(std::ranges::find(entries, false, &Entry::ours), entry);
+  }
   const std::string failure = attempt([&] {
     const AttentionInputs x = normal_inputs(c.lengths, c.heads, options.dim, type, device);
     const SampledRows sample = sample_exactly(x, c.lengths.size() == 1 ? kRows : kRows / 8);
     for (Entry& entry : entries) {
+      if (entry.name == kAutomatic) attempt([&] { entry.run(x); });  // measures, which takes memory of its own
       if (entry.failure.empty()) try_out(entry, x, sample);
     }
     time_all(entries, x, {device, options.repeat, options.seconds});
+    taken = automatic.taken(x);
   });
   double best_peer = NAN, flops = 0;
   for (Entry& entry : entries) {
@@ -76,6 +91,7 @@ ordered_json compare(const Case& c, const std::string& type_name, const Attentio
   ordered_json rows = ordered_json::array();
   for (const Entry& entry : entries) {
     rows.push_back(row_of(c, type_name, options.dim, entry, flops, best_peer));
+    if (entry.name == kAutomatic && entry.failure.empty()) rows.back()["taken"] = taken;
     print(text_of(rows.back()));
   }
   return rows;

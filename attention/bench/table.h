@@ -11,7 +11,8 @@
 namespace vggt {
 
 /// Times our kernels beside LibTorch's backends, all of a size in turns, and prints a row for each. A kernel
-/// that runs out of memory or refuses has the reason in its row. Returns the rows.
+/// that runs out of memory or refuses has the reason in its row. Where the options name no kernels, a row
+/// "auto" is what attention() takes by itself, and says which kernel that is ("taken"). Returns the rows.
 nlohmann::ordered_json attention_table(const AttentionBenchOptions& options, at::Device device,
                                        const Print& print);
 

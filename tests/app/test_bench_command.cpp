@@ -14,10 +14,12 @@ TEST_F(CliTest, AttentionIsTimedBesideLibTorchs) {
   EXPECT_NE(outcome.out.find("flash"), std::string::npos) << outcome.out;
   const json bench = parse_strictly(path("b.json"));
   EXPECT_TRUE(bench["scan"].empty());
-  int ours = 0, peers = 0;
+  int ours = 0, peers = 0, automatic = 0;
   for (const json& row : bench["rows"]) {
     ASSERT_FALSE(row.contains("failure")) << row;
     EXPECT_EQ(row["group"], "lengths");
+    EXPECT_EQ(row.contains("taken"), row["kernel"] == "auto") << row;
+    if (row["kernel"] == "auto") ++automatic;
     EXPECT_EQ(row["rounds"], 3);
     EXPECT_GT(row["milliseconds"], 0);
     EXPECT_GT(row["tflops"], 0);
@@ -25,8 +27,9 @@ TEST_F(CliTest, AttentionIsTimedBesideLibTorchs) {
     EXPECT_LT(row["error"], row["type"] == "fp32" ? 1e-6 : 1e-2);
     ++(row["ours"] == true ? ours : peers);
   }
-  EXPECT_GE(ours, 4);  // an instruction set at least, for two lengths and two types
+  EXPECT_GE(ours, 8);  // an instruction set at least and `auto`, for two lengths and two types
   EXPECT_EQ(peers, 8);
+  EXPECT_EQ(automatic, 4);
 }
 
 TEST_F(CliTest, PackedSequencesLeanAndScansHaveRows) {

@@ -1,5 +1,6 @@
 // Known intrinsics and poses: read, checked against the frames, and given to the cameras.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -55,10 +56,23 @@ std::string refusal(const std::function<void()>& act) {
   return {};
 }
 
+/// A file in a folder that goes with the process.
+std::filesystem::path place_of(const char* name) {
+  struct Folder {
+    std::string path = (std::filesystem::temp_directory_path() / "vggt_given_XXXXXX").string();
+    Folder() {
+      if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+  };
+  static const Folder folder;
+  return std::filesystem::path(folder.path) / name;
+}
+
 /// The cameras of a file: as predicted, but with so many units from one to the next.
 std::string camera_file(const char* name, double step, std::size_t frames, int width = 640,
                         double k1 = -0.1) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / name;
+  const std::filesystem::path path = place_of(name);
   const FrameSet set = three_frames();
   std::vector<FrameCamera> cameras;
   for (const Camera& camera : predicted(set)) {
@@ -99,7 +113,7 @@ TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
 // transforms.json as of NeRF has a field of view for all sizes; others leave the height out.
 TEST(GivenCameras, AFieldOfViewIsForTheFramesWidth) {
   const FrameSet set = three_frames();
-  const std::string path = (std::filesystem::path(testing::TempDir()) / "angle.json").string();
+  const std::string path = place_of("angle.json").string();
   for (const char* lens : {R"("camera_angle_x": 1.5707963267948966)", R"("w": 640, "fl_x": 320)"}) {
     std::ofstream out(path);
     out << "{" << lens << R"(, "frames": [)";
