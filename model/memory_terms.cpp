@@ -31,7 +31,8 @@ Sizes::Sizes(const MemoryRequest& r)
       W(r.width),
       C(r.config.embed_dim),
       all(r.frames),
-      own(Shares{r.config.num_heads, r.ranks}.most() * (C / r.config.num_heads)),
+      head(C / r.config.num_heads),
+      own(Shares{r.config.num_heads, r.ranks}.most() * head),
       rows(r.height / r.config.patch_size),
       columns(r.width / r.config.patch_size),
       P(r.config.special_tokens() + rows * columns),
@@ -111,6 +112,19 @@ int64_t attention_part_bytes(const MemoryRequest& r, int64_t operand) {
   return 0;
 }
 
+/// Sequences of equal length whose tokens have `dim` channels, those of all heads together.
+struct Sequences {
+  int64_t count, length, dim, heads;
+  int64_t tokens() const { return count * length; }
+};
+
+/// What attention makes of q, k and v of some sequences.
+MemoryTerm attention_parts(const MemoryRequest& r, const Sequences& x, int64_t operand) {
+  const int64_t head_bytes = x.length * (x.dim / x.heads) * attention_part_bytes(r, operand);
+  const PartGroup group = r.gpu ? part_group(x.count, x.heads, head_bytes) : PartGroup{x.count, x.heads};
+  return {"parts of q, k, v", group.sequences * group.heads * head_bytes};
+}
+
 /// Bytes of the parts of rows [rows,in] that enter a product of fp32 split into fp16. operand: bytes of an
 /// element; the heads' are fp32 beside an aggregator in bf16 or fp16 too.
 int64_t product_part_bytes(const MemoryRequest& r, int64_t operand, int64_t rows, int64_t in) {
@@ -127,15 +141,16 @@ Terms mlp_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t ope
           {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, 4 * dim)}};
 }
 
-/// A block's own tensors beside its residual, for `tokens` tokens of `dim` channels.
-Terms block_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
+/// A block's own tensors beside its residual.
+Terms block_terms(const MemoryRequest& r, const Sequences& x, int64_t operand, bool few_rows) {
+  const int64_t tokens = x.tokens(), dim = x.dim;
   const int64_t rows = std::min(tokens, block_rows(dim));
   const MemoryTerm qkv{"q, k, v", tokens * 3 * dim * operand},
       mixed{"attention's output", tokens * dim * operand};
   return largest({{qkv,
                    {"norm of a piece of rows", rows * dim * operand},
                    {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, dim)}},
-                  {qkv, mixed, {"parts of q, k, v", tokens * dim * attention_part_bytes(r, operand)}},
+                  {qkv, mixed, attention_parts(r, x, operand)},
                   joined({mixed}, mlp_terms(r, tokens, dim, operand, few_rows))});
 }
 
@@ -211,20 +226,20 @@ Terms ranked_exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule&
     const MemoryTerm qkv{"q, k, v of own heads", N * 3 * z.own * z.operand},
         mixed{"attention's output", N * z.own * z.operand};
     return largest({{qkv, sent, norm},
-                    {qkv, mixed, {"parts of q, k, v", N * z.own * attention_part_bytes(r, z.operand)}},
+                    {qkv, mixed, attention_parts(r, {1, N, z.own, z.own / z.head}, z.operand)},
                     {mixed, returned}});
   }
   return {{"queries", n * z.C * z.operand},
           {"keys and values", 4 * n * z.C * z.operand},
           {"states", 2 * n * (z.C + 2 * r.config.num_heads) * z.state},
-          {"parts of q, k, v", n * z.C * attention_part_bytes(r, z.operand)}};
+          attention_parts(r, {1, n, z.C, r.config.num_heads}, z.operand)};
 }
 
 /// Attention's steps of a global block over `rows` rows: q, k, v and what comes out.
 Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   if (r.ranks > 1) return ranked_exact_terms(r, z, s);
   const int64_t N = z.S * z.P, piece = s.pass_frames * z.P;
-  const Terms project = block_terms(r, piece, z.C, z.operand, false);
+  const Terms project = block_terms(r, {s.pass_frames, z.P, z.C, r.config.num_heads}, z.operand, false);
   if (s.qkv != Place::device) {
     return largest({joined({{"pieces of q, k, v", 2 * piece * 3 * z.C * z.operand}}, project),
                     {{"streamed attention", s.attention_bytes}}});
@@ -233,7 +248,7 @@ Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   return largest({{qkv, {"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand}},
                   {qkv,
                    {"attention's output", N * z.C * z.operand},
-                   {"parts of q, k, v", N * z.C * attention_part_bytes(r, z.operand)}}});
+                   attention_parts(r, {1, N, z.C, r.config.num_heads}, z.operand)}});
 }
 
 /// The same of a global block that merges tokens.
@@ -261,7 +276,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
        {plan, values, merged, {"their means", M * z.own * z.operand + 8 * (N + M)}},
        {plan, merged, mixed,
         streams ? MemoryTerm{"streamed attention", s.attention_bytes}
-                : MemoryTerm{"parts of q, k, v", M * z.own * attention_part_bytes(r, z.operand)}},
+                : attention_parts(r, {1, M, z.own, z.own / z.head}, z.operand)},
        {plan, mixed, projection}});
 }
 
@@ -298,7 +313,9 @@ StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, const Sche
   terms = joined(terms, {{"frames of a chunk", 2 * pixels * z.state},
                          {"patches of a chunk", frames * z.rows * z.columns * z.C * (z.operand + z.state)},
                          {"tokens of a chunk", tokens * z.C * z.state}});
-  return {"patch_embed", joined(terms, block_terms(r, tokens, z.C, z.operand, false)), {}};
+  return {"patch_embed",
+          joined(terms, block_terms(r, {frames, z.P, z.C, r.config.vit_num_heads}, z.operand, false)),
+          {}};
 }
 
 /// Stages "frame_block" and "global_block", each at its worst layer.
@@ -316,7 +333,8 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
     const Terms held = joined(held_terms(r, z, s, layer, keeps), weights),
                 after = joined(held_terms(r, z, s, layer + 1, keeps), weights);
     frame = largest({frame, joined(joined(held, piece_copy(z, s, keeps)),
-                                   block_terms(r, stored_frames(z, s) * z.P, z.C, z.operand, false))});
+                                   block_terms(r, {stored_frames(z, s), z.P, z.C, r.config.num_heads},
+                                               z.operand, false))});
     global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
     const int64_t mixed = merges                   ? counts->most_rows()
                           : s.qkv == Place::device ? z.S * z.P
@@ -339,7 +357,7 @@ StageMemory camera_stage(const MemoryRequest& r, const Sizes& z, const Schedule&
   constexpr int64_t kVectors = 11;
   Terms head = {{"vectors of all frames", kVectors * z.all * 2 * z.C * z.state}};
   if (r.weights_on_host) head.push_back({"the head's weights", part_bytes(r, z, "camera_head.")});
-  head = joined(head, block_terms(r, z.all, 2 * z.C, z.state, true));
+  head = joined(head, block_terms(r, {1, z.all, 2 * z.C, r.config.camera_num_heads}, z.state, true));
   return {"camera_head", joined(waiting_terms(r, z, s, 0), head), {}};
 }
 

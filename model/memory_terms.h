@@ -14,7 +14,8 @@ struct Sizes {
   explicit Sizes(const MemoryRequest& request);
 
   int64_t S, H, W, C;      // S: frames of the rank that has most
-  int64_t all, own;        // frames of all ranks; channels of the heads of the rank that has most
+  int64_t all;             // frames of all ranks
+  int64_t head, own;       // channels of a head, and of the heads of the rank that has most
   int64_t rows, columns;   // of patches in a frame
   int64_t P;               // tokens of a frame
   int64_t operand, state;  // bytes of a number in the blocks' products, and in everything else

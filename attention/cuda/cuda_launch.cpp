@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "attention/cuda/cuda.h"
 #include "attention/cuda/split_parts.h"
 
@@ -53,11 +55,54 @@ cudaError_t launch_kernel(const CudaProblem& p, const CudaPlan& plan, cudaStream
   return cudaErrorNotSupported;
 }
 
+cudaError_t launch_whole(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
+  const cudaError_t error = launch_kernel(p, plan, stream);
+  return error == cudaSuccess && p.partitions > 1 ? merge_partitions(p, stream) : error;
+}
+
+/// fp16 parts of each number that the variant makes; 0: it takes the numbers as they are.
+int parts_of(AttentionVariant variant) {
+  return variant == AttentionVariant::split ? 2 : variant == AttentionVariant::turbo ? 1 : 0;
+}
+
+/// Some sequences and heads of a call in fp32: all heads, or a single sequence.
+CudaProblem group_of(const CudaProblem& p, int sequence, int sequences, int head, int heads) {
+  CudaProblem g = p;
+  auto offset = [&](const AttentionStrides& strides) {
+    return sequence * strides.batch + head * strides.head;
+  };
+  const int64_t row = (int64_t{p.heads} * sequence + head) * p.queries;
+  g.q = static_cast<const float*>(p.q) + offset(p.q_strides);
+  g.k = static_cast<const float*>(p.k) + offset(p.k_strides);
+  g.v = static_cast<const float*>(p.v) + offset(p.v_strides);
+  if (p.out) g.out = static_cast<float*>(p.out) + offset(p.out_strides);
+  if (p.w) g.w += offset(p.out_strides);
+  for (float** numbers : {&g.lse, &g.m, &g.s}) {
+    if (*numbers) *numbers += row;
+  }
+  if (p.q_offsets == nullptr) g.sequences = sequences;
+  g.batch = sequences;
+  g.heads = heads;
+  return g;
+}
+
 }  // namespace
 
 cudaError_t launch_attention(const CudaProblem& p, const CudaPlan& plan, cudaStream_t stream) {
-  const cudaError_t error = launch_kernel(p, plan, stream);
-  return error == cudaSuccess && p.partitions > 1 ? merge_partitions(p, stream) : error;
+  const int parts = parts_of(variant_of(plan.kernel));
+  if (parts == 0) return launch_whole(p, plan, stream);
+  const int64_t numbers = (int64_t{p.queries} + 2 * int64_t{p.keys}) * p.dim;  // of a head
+  const PartGroup group = part_group(p.batch, p.heads, 2 * parts * numbers);
+  const int sequences = static_cast<int>(group.sequences), heads = static_cast<int>(group.heads);
+  for (int sequence = 0; sequence < p.batch; sequence += sequences) {
+    for (int head = 0; head < p.heads; head += heads) {
+      const cudaError_t error = launch_whole(group_of(p, sequence, std::min(sequences, p.batch - sequence),
+                                                      head, std::min(heads, p.heads - head)),
+                                             plan, stream);
+      if (error != cudaSuccess) return error;
+    }
+  }
+  return cudaSuccess;
 }
 
 }  // namespace vggt

@@ -84,6 +84,28 @@ struct CudaPlan {
 
 constexpr int kMostPartitions = 32;
 
+/// Bytes that the parts of split and turbo (Note [Splitting] in split_parts.h) take at most. A call with more
+/// of them is computed a few sequences, or a few heads of a sequence, at a time.
+constexpr int64_t kMostPartBytes = int64_t{3} << 29;
+
+/// What of a call is computed at a time.
+struct PartGroup {
+  int64_t sequences = 0, heads = 0;
+  bool operator==(const PartGroup&) const = default;
+};
+
+/// The group for `sequences` sequences of `heads` heads whose parts take head_bytes each: as large as
+/// kMostPartBytes allow, or one head, and all groups alike.
+constexpr PartGroup part_group(int64_t sequences, int64_t heads, int64_t head_bytes) {
+  const auto at_once = [](int64_t count, int64_t bytes) {
+    const int64_t most = bytes > 0 ? kMostPartBytes / bytes : count;
+    const int64_t groups = most > 0 ? (count + most - 1) / most : count;
+    return groups > 1 ? (count + groups - 1) / groups : count;
+  };
+  if (heads * head_bytes <= kMostPartBytes) return {at_once(sequences, heads * head_bytes), heads};
+  return {1, at_once(heads, head_bytes)};
+}
+
 /// Why this variant cannot compute attention of this type and head dim on this device; empty where it can.
 std::string variant_refusal(AttentionVariant variant, CudaElement type, int64_t dim,
                             const CudaDevice& device);

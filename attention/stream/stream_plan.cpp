@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "attention/cuda/cuda_plan.h"
 #include "attention/stream/quorum.h"
 
 namespace vggt {
@@ -36,7 +37,9 @@ struct Bytes {
       return queries * state + 2 * keys * row + 3 * logits;
     }
     int64_t bytes = queries * (wide_state + (padded ? state : 0)) + (padded ? rows * wide_row : 0);
-    if (shape.element_bytes == 4) bytes += rows * wide_row;  // the parts of attention/cuda/split_parts.h
+    if (shape.element_bytes == 4)  // the parts of attention/cuda/split_parts.h
+      bytes +=
+          part_group(1, shape.heads, rows * wide_row / shape.heads).heads * (rows * wide_row / shape.heads);
     return bytes;
   }
   /// Of what merging or finishing the states of a call allocates.

@@ -1,5 +1,6 @@
 // Our CUDA kernels against float64. Skipped without a GPU.
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
@@ -418,6 +419,48 @@ TEST_P(AttentionKernel, WritesNothingBesidesItsResults) {
 TEST_P(AttentionKernel, MoreBatchEntriesThanAGridHasRows) {
   const Qkv x = random_qkv(70000, 1, 2, 3, 64, options());
   check(attention(x.q, x.k, x.v, ask()), x, "70000 sequences");
+}
+
+/// Bytes of the device's memory that `compute` takes at most, beside what is there already.
+template <class Compute>
+int64_t most_bytes(Compute compute) {
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  allocator::resetPeakStats(0);
+  const int64_t before = allocator::getDeviceStats(0).allocated_bytes[all].current;
+  compute();
+  return allocator::getDeviceStats(0).allocated_bytes[all].peak - before;
+}
+
+TEST_P(AttentionKernel, APartOfTheHeadsAtATimeGivesWhatEachGivesAlone) {
+  size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  if (GetParam().type != at::kFloat || free < (size_t{12} << 30)) GTEST_SKIP() << "of fp32 alone, in 12 GiB";
+  constexpr int64_t kKeys = 2'200'000, kOther = int64_t{64} << 20;  // bytes of outputs and of partitions
+  const Qkv heads = random_qkv(1, 3, 40, kKeys, 64, options());
+  auto transposed = [](const at::Tensor& x) { return x.transpose(0, 1); };  // three sequences of one head
+  const Qkv sequences{transposed(heads.q), transposed(heads.k), transposed(heads.v)};
+  for (AttentionWant want : {AttentionWant::output_lse, AttentionWant::state}) {
+    const CudaPlan plan = plan_cuda(heads.q, heads.k, ask_scaled(heads, want));
+    AttentionResult of_heads, of_sequences;
+    EXPECT_LE(most_bytes([&] {
+                of_heads = attention_cuda(heads.q, heads.k, heads.v, ask_scaled(heads, want), plan);
+              }),
+              vggt::kMostPartBytes + kOther);
+    of_sequences = attention_cuda(sequences.q, sequences.k, sequences.v, ask_scaled(heads, want), plan);
+    for (int64_t head = 0; head < 3; ++head) {
+      const Qkv one{heads.q.narrow(1, head, 1), heads.k.narrow(1, head, 1), heads.v.narrow(1, head, 1)};
+      const AttentionResult alone = attention_cuda(one.q, one.k, one.v, ask_scaled(one, want), plan);
+      auto expect_same = [&](at::Tensor AttentionResult::*part) {
+        if (!(alone.*part).defined()) return;
+        EXPECT_TRUE(at::equal((of_heads.*part).narrow(1, head, 1), alone.*part)) << "head " << head;
+        EXPECT_TRUE(at::equal((of_sequences.*part).narrow(0, head, 1), alone.*part)) << "sequence " << head;
+      };
+      for (auto part : {&AttentionResult::out, &AttentionResult::lse, &AttentionResult::m,
+                        &AttentionResult::s, &AttentionResult::w})
+        expect_same(part);
+    }
+  }
 }
 
 std::string name_of(const ::testing::TestParamInfo<Kernel>& info) {

@@ -53,6 +53,21 @@ TEST(CudaPlan, AutomaticIsTheFastestThatKeepsTheAccuracy) {
   }
 }
 
+TEST(CudaPlan, PartsOfManyHeadsAreMadeAFewAtATime) {
+  using vggt::kMostPartBytes;
+  using vggt::part_group;
+  using vggt::PartGroup;
+  EXPECT_EQ(part_group(1, 16, kMostPartBytes / 16), (PartGroup{1, 16}));
+  EXPECT_EQ(part_group(1, 16, kMostPartBytes / 16 + 1), (PartGroup{1, 8}));  // of 15, two groups alike
+  EXPECT_EQ(part_group(1, 16, kMostPartBytes / 5), (PartGroup{1, 4}));
+  EXPECT_EQ(part_group(1, 16, 2 * kMostPartBytes), (PartGroup{1, 1}));
+  EXPECT_EQ(part_group(100, 16, kMostPartBytes / 16), (PartGroup{1, 16}));
+  EXPECT_EQ(part_group(100, 16, kMostPartBytes / 640), (PartGroup{34, 16}));
+  EXPECT_EQ(part_group(3, 16, kMostPartBytes / 8), (PartGroup{1, 8}));
+  EXPECT_EQ(part_group(70000, 1, 256), (PartGroup{70000, 1}));
+  EXPECT_EQ(part_group(4, 2, 0), (PartGroup{4, 2}));
+}
+
 TEST(CudaPlan, RefusesWhatMakesNoSense) {
   auto refusal = [](AttentionVariant variant, CudaElement type, int64_t dim, const CudaDevice& device) {
     return variant_refusal(variant, type, dim, device);

@@ -213,6 +213,17 @@ TEST(MemoryPlan, HeadsInBf16HoldHalfAsMuch) {
   EXPECT_EQ(plan_memory(r).schedule.dense_frames, 15);  // as many bytes as 7 in fp32
 }
 
+TEST(MemoryPlan, PartsOfAttentionAreMadeOfAFewHeadsAtATime) {
+  const auto parts = [](Precision precision, int64_t frames) {
+    return term(plan_memory(request(precision, frames)), "global_block", "parts of q, k, v").bytes;
+  };
+  constexpr int64_t kTokens = 28 * 37 + 5;
+  EXPECT_EQ(parts(Precision::fp32, 100), 100 * kTokens * 1024 * 12);
+  EXPECT_EQ(parts(Precision::fp32, 400), 400 * kTokens * 4 * 64 * 12);
+  EXPECT_EQ(parts(Precision::tf32, 400), 400 * kTokens * 8 * 64 * 6);
+  EXPECT_LT(plan_memory(request(Precision::fp32, 400)).peak_bytes(), static_cast<int64_t>(20 * kGiB));
+}
+
 // The tracker's operands are fp32 beside an aggregator in bf16 too.
 TEST(MemoryPlan, TheTrackersProductsAreSplitInEveryPrecisionButTf32AndFp64) {
   const auto parts = [](Precision precision, int64_t frames, bool wgmma) {
