@@ -277,6 +277,7 @@ std::string plan_text(const MemoryPlan& plan) {
   add("the residual stream", s.residual);
   add("q, k and v", s.qkv);
   if (s.stream_weights) text += "; weights streamed";
+  if (!plan.stream.reason.empty()) text += "; attention streamed: " + plan.stream.reason;
   return text + "; " + std::to_string(s.pass_frames) + " frames at a time";
 }
 

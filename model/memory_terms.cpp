@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/heads/head_constants.h"
+#include "model/layers/rope_params.h"
 #include "model/layers/work_sizes.h"
 #include "model/ranks/shares.h"
 
@@ -255,6 +256,7 @@ Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
 Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, const MergeCounts& counts) {
   const int64_t N = counts.tokens, M = counts.most_rows(), d = counts.destinations;
   const bool streams = s.qkv != Place::device;
+  const bool in_place = r.gpu && !streams && z.operand != 8 && norm_rope_mean_takes(z.head);
   const int64_t piece = std::min(N, s.pass_frames * z.P), rows = std::min(piece, block_rows(z.C));
   const int64_t score_operand = r.gpu ? z.operand : z.state;
   const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
@@ -273,7 +275,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
         {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
        {plan, values, merged, norm, sent, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
        {plan, values, {"merged tokens and v of them", 2 * M * z.own * z.operand}},
-       {plan, values, merged, {"their means", M * z.own * z.operand + 8 * (N + M)}},
+       {plan, values, merged, {"their means", in_place ? 0 : M * z.own * z.operand + 8 * (N + M)}},
        {plan, merged, mixed,
         streams ? MemoryTerm{"streamed attention", s.attention_bytes}
                 : attention_parts(r, {1, M, z.own, z.own / z.head}, z.operand)},

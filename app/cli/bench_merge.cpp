@@ -130,7 +130,7 @@ MergeReport compare_merging(RunPlan plan, int64_t repeat, const Events& events) 
         "bench merge: 2 frames are needed, found one, which has no other to be compared with");
   }
   MergeReport report = report_of(plan, frames);
-  if (repeat == 0) repeat = options.device.is_cuda() ? 2 : 1;
+  if (repeat == 0) repeat = 2;  // the first one pays for what is made once
   TunedAttention tuned(options.device, plan.model.autotune);
   options.merge = std::nullopt;
   events.info("exact attention");

@@ -220,7 +220,7 @@ void add_merge_bench(CLI::App& bench, MergeBench& merge) {
     if (found == kMergeBenchHelp.end()) return;
     add_option(*merge.app, merge.raw, info, field, found->second.empty() ? info.help : found->second);
   });
-  merge.app->add_option("--repeat", merge.command.repeat, "runs of each, the fastest counts [1; 2 on a GPU]")
+  merge.app->add_option("--repeat", merge.command.repeat, "runs of each, the fastest counts [2]")
       ->check(CLI::Range(1, 1000));
   merge.app->add_option("--json", merge.command.json, "also write the numbers to this file");
 }
@@ -345,7 +345,8 @@ void add_bench_table(Bench& bench, Bench::Table& table, const char* name, const 
 void add_bench(CLI::App& app, Bench& bench) {
   bench.app = app.add_subcommand("bench", "Measure this machine: a page to compare and to post");
   bench.app->add_option("--device", bench.page.device, "auto, cpu or cuda:N [auto]");
-  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60; 30 on a GPU]")->check(positive());
+  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60; 30 on a GPU]")
+      ->check(positive());
   bench.app->add_option("--weights", bench.page.weights,
                         "model of the whole program, and of a CPU's network [the small model]");
   bench.app->add_option("--json", bench.page.json, "also write the numbers to this file");

@@ -74,6 +74,8 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   for (const std::string& row : plan_rows(plans)) console.result(row);
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans); });
+  check_fits(plan, plans.plan);
+  warn_of_host_memory(plan, plans.plan, events);
 }
 
 }  // namespace vggt

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -22,7 +24,16 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program) {
   if (bytes > program) return bytes - program;
   throw std::invalid_argument(std::string(option) + ": the program itself takes " +
                               std::to_string(program / 1'000'000) + " MB; expected more, got " +
-                              std::to_string(bytes / 1'000'000) + " MB");
+                              std::to_string(bytes) + " bytes");
+}
+
+int64_t host_program_bytes(at::Device device) {
+  return kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0);
+}
+
+/// Of the bytes that --host-memory leaves, those for frames and depth maps.
+int64_t stored_bytes(int64_t left) {
+  return left / 4;
 }
 
 }  // namespace
@@ -40,15 +51,62 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
     limits.network.device =
         static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device) + loaded));
   }
-  if (!options.scratch.empty()) limits.network.scratch = limits.storage.scratch = options.scratch;
+  if (!options.scratch.empty()) {
+    if (!std::filesystem::is_directory(options.scratch))
+      throw std::invalid_argument("scratch: no folder can be made in " + options.scratch +
+                                  ": it is no folder");
+    limits.network.scratch = limits.storage.scratch = options.scratch;
+  }
   if (!host) return limits;
   limits.host = host;
-  const int64_t left =
-      left_of("host-memory", *host, kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0));
-  limits.storage.bytes = left / 4;
+  const int64_t left = left_of("host-memory", *host, host_program_bytes(device));
+  limits.storage.bytes = stored_bytes(left);
   limits.network.host = limits.images = left - limits.storage.bytes;
   limits.images_share = .75;
   return limits;
+}
+
+std::optional<std::string> least_host_memory(const Options& options, at::Device device,
+                                             const MemoryLimits& limits, const MemoryRequest& request,
+                                             int64_t at_least) {
+  constexpr int64_t kMegabyte = 1'000'000, kMost = 10'000'000;  // megabytes
+  if (!limits.host || choose_limits(options, device).network.host != limits.network.host) return std::nullopt;
+  const auto fits = [&](int64_t megabytes) {
+    MemoryRequest tried = request;
+    const int64_t left = megabytes * kMegabyte - host_program_bytes(device);
+    tried.budget.host = left - stored_bytes(left);
+    if (plan_memory(tried).fits) return true;
+    tried.merge.reset();
+    return options.merge == "auto" && plan_memory(tried).fits;
+  };
+  int64_t low = std::max((std::max(*limits.host, at_least) + kMegabyte - 1) / kMegabyte, int64_t{1}),
+          high = low;
+  while (!fits(high)) {
+    low = high + 1;
+    high *= 2;
+    if (high > kMost) return std::nullopt;
+  }
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    (fits(middle) ? high : low) = fits(middle) ? middle : middle + 1;
+  }
+  return std::to_string(high) + "MB";
+}
+
+std::optional<int64_t> free_host_bytes() {
+  std::optional<int64_t> free;
+  std::ifstream memory("/proc/meminfo");
+  for (std::string name; memory >> name;) {
+    int64_t kilobytes = 0;
+    if (name == "MemAvailable:" && memory >> kilobytes) free = kilobytes * 1024;
+  }
+  const auto number_in = [](const char* file) {
+    int64_t bytes = 0;
+    return std::ifstream(file) >> bytes ? std::optional(bytes) : std::nullopt;  // "max": no limit
+  };
+  const auto most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+  if (most && used) free = std::min(free.value_or(*most), std::max<int64_t>(0, *most - *used));
+  return free;
 }
 
 void keep_weights(MemoryLimits& limits, int64_t bytes) {

@@ -8,7 +8,7 @@
 
 #include "app/options/options.h"
 #include "io/files/host_storage.h"
-#include "model/schedule.h"
+#include "model/memory_plan.h"
 
 namespace vggt {
 
@@ -36,6 +36,16 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
 
 /// Takes the weights that the host holds during the whole run from what images may take.
 void keep_weights(MemoryLimits& limits, int64_t bytes);
+
+/// The least --host-memory, such as "780MB", within whose limits the network's plan fits, at least so many
+/// bytes; nothing where no such limit helps, and where `limits` are not those of the options (batches divide
+/// them). request: with sizes; its budget for the GPU stays.
+std::optional<std::string> least_host_memory(const Options& options, at::Device device,
+                                             const MemoryLimits& limits, const MemoryRequest& request,
+                                             int64_t at_least = 0);
+
+/// Bytes of the host's memory that are free, or that a control group leaves; nothing where that is not known.
+std::optional<int64_t> free_host_bytes();
 
 /// What images that become frames may take at once: all that images may, but no more than a gigabyte or so.
 std::size_t decoding_bytes(const MemoryLimits& limits);

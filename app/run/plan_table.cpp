@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace vggt {
 namespace {
@@ -88,7 +89,8 @@ Json json_of(const NetworkPlan& plan) {
                {"residual", place_name(memory.schedule.residual)},
                {"maps", place_name(memory.schedule.maps)},
                {"qkv", place_name(memory.schedule.qkv)},
-               {"streamed_weights", memory.schedule.stream_weights}};
+               {"streamed_weights", memory.schedule.stream_weights},
+               {"streamed_attention", memory.stream.reason.empty() ? Json() : Json(memory.stream.reason)}};
   json["memory"] = Json::array();
   for (const StageMemory& stage : memory.stages) {
     json["memory"].push_back({{"stage", stage.stage},
@@ -115,6 +117,25 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
   return plan;
 }
 
+void check_fits(const RunPlan& run, const NetworkPlan& plan) {
+  if (plan.memory.fits) return;
+  std::string refusal = budget_refusal(plan.request, plan.memory);
+  if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, plan.request))
+    refusal += "; --host-memory " + *enough + " would do";
+  throw std::invalid_argument(refusal);
+}
+
+void warn_of_host_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events) {
+  if (run.limits.host) return;
+  const int64_t bytes = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes());
+  const auto free = free_host_bytes();
+  if (!free || bytes <= *free) return;
+  events.warn(
+      print("the network takes %.1f GiB of the host's memory, and %.1f are free; --host-memory and --scratch "
+            "bound it",
+            gib(bytes), gib(*free)));
+}
+
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates) {
   MemoryRequest other = request;
@@ -128,10 +149,10 @@ std::vector<std::string> plan_rows(const PlanComparison& plans) {
   const bool on_gpu = plan.request.gpu.has_value();
   const auto where = [&](Place place) { return std::string(place_text(place, on_gpu)); };
   std::vector<std::string> rows = {"where:     tokens " + where(schedule.residual) + ", maps for the heads " +
-                                       where(schedule.maps) + ", q/k/v " + where(schedule.qkv) +
-                                       ", weights " +
-                                       where(schedule.stream_weights ? Place::host : Place::device),
-                                   "stage             peak   copy in  copy out     files  seconds     (GiB)"};
+                                   where(schedule.maps) + ", q/k/v " + where(schedule.qkv) + ", weights " +
+                                   where(schedule.stream_weights ? Place::host : Place::device)};
+  if (!plan.memory.stream.reason.empty()) rows.push_back("streamed:  " + plan.memory.stream.reason);
+  rows.push_back("stage             peak   copy in  copy out     files  seconds     (GiB)");
   for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {
     const StageMemory& stage = plan.memory.stages[i];
     const Traffic& traffic = stage.traffic;

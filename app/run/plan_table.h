@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "app/events/events.h"
+#include "app/run/run_plan.h"
 #include "model/cost_plan.h"
 #include "model/memory_plan.h"
 
@@ -16,6 +18,11 @@ struct NetworkPlan {
   std::vector<StageSeconds> seconds;  // none where the rates are not known
 };
 NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates);
+
+/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do.
+void check_fits(const RunPlan& run, const NetworkPlan& plan);
+/// Warns where a run without --host-memory takes more of the host's memory than is free.
+void warn_of_host_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events);
 
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {

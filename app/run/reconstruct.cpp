@@ -109,10 +109,14 @@ void check_image_memory(const RunPlan& plan) {
     most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
   const auto bytes = static_cast<int64_t>(most);
   if (bytes == 0 || bytes <= plan.limits.images) return;
+  const std::string for_image = plan.limits.host_memory_for(bytes);
+  const auto for_network =
+      least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
+                        std::stoll(for_image) * 1'000'000);
   throw std::invalid_argument(
       "host-memory: beside the program, its weights and what waits, one image takes " +
       std::to_string(bytes / 1'000'000) + " MB while it is read or exported; give at least " +
-      plan.limits.host_memory_for(bytes));
+      for_network.value_or(for_image));
 }
 
 /// The plan's frames, their pixels in the space; or their sizes alone.
@@ -126,12 +130,30 @@ FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space,
   return frames;
 }
 
-std::string thinning_text(int64_t all, int64_t kept, double side) {
+std::string thinning_text(const FilterCount& thinned, double side, const char* why) {
   std::ostringstream text;
   text.precision(3);
-  text << "the cloud is thinned from " << all << " to " << kept << " points, one in each cube of side "
-       << side << "; --max-points 0 keeps all";
+  text << "the cloud is thinned from " << thinned.before << " to " << thinned.after
+       << " points, one in each cube of side " << side << "; " << why;
   return text.str();
+}
+
+/// The plan's filters; they thin the points first where --host-memory does not hold all that they need at
+/// once.
+CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points) {
+  constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
+  CloudFilters filters = plan.scene.filters;
+  if (!plan.limits.host) return filters;
+  const auto fit = [&](int64_t bytes) { return std::max<int64_t>(1, plan.limits.images / bytes); };
+  const int64_t bytes = bytes_of_a_point(filters, in_memory, plan.scene.builder.normals);
+  const bool whole = filters.voxel > 0 || filters.outliers;
+  const int64_t held = whole || filters.max_points == 0 ? points : std::min(points, filters.max_points);
+  if (bytes > 0 && held > fit(bytes)) {
+    const int64_t most = fit(std::max(bytes, kThinning));
+    filters.thin_to = filters.thin_to > 0 ? std::min(filters.thin_to, most) : most;
+  }
+  if (filters.thin_to > 0) filters.thin_to = std::min(filters.thin_to, fit(kThinning));
+  return filters;
 }
 
 /// A scene and its points, where one is made.
@@ -149,10 +171,17 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   times.count("scene");
   events.check_stop();
   const bool in_memory = plan.outputs.paths.picture.has_value() || plan.keep_points;
-  SceneCloud cloud(*builder, plan.scene.filters, in_memory, built);
+  const CloudFilters filters = filters_within(plan, in_memory, built.points);
+  SceneCloud cloud(*builder, filters, in_memory, built);
   times.count("filters");
   for (const FilterCount& filter : built.filters) events.detail(filter_text(filter));
-  if (const auto side = cloud.thinned_by()) events.info(thinning_text(built.points, cloud.size(), *side));
+  if (const auto side = cloud.thinned_by()) {
+    const auto thinned = std::ranges::find(built.filters, "thinned", &FilterCount::name);
+    if (filters.thin_to < plan.scene.filters.thin_to || plan.scene.filters.thin_to == 0)
+      events.warn(thinning_text(*thinned, *side, "--host-memory holds no more of them"));
+    else
+      events.info(thinning_text(*thinned, *side, "--max-points 0 keeps all"));
+  }
   if (cloud.size() == 0) events.warn("the cloud has no points");
   return FilteredScene{std::move(built), std::move(cloud)};
 }
@@ -336,7 +365,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (!merging.note.empty()) events.info(merging.note);
   options.merge = request.merge = merging.merge;
   const NetworkPlan network = plan_network(request, rates);
-  if (!network.memory.fits) throw std::invalid_argument(budget_refusal(request, network.memory));
+  check_fits(plan, network);
+  warn_of_host_memory(plan, network, events);
   report_plan(plan, frames, network, result.report);
   if (parts.group)
     share_task(*parts.group,
@@ -448,6 +478,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   request.merge = choose_merging(request, plan.given.merge, rates).merge;
   if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
   const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
+  check_fits(plan, plans.plan);
+  warn_of_host_memory(plan, plans.plan, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));

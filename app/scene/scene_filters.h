@@ -22,6 +22,10 @@ struct CloudFilters {
   int64_t thin_to = 0;  // more points are thinned evenly (voxel_choice.h); 0: never; not with max_points
 };
 
+/// Bytes of memory that a point takes while these filters work, or where all points are kept for the caller
+/// (in_memory), at most; 0: the points are not held.
+int64_t bytes_of_a_point(const CloudFilters& filters, bool in_memory, bool normals);
+
 /// A choice of at most `max_points` of `count` points. It depends on the seed and each point's index only,
 /// and takes no memory.
 class PointChoice {

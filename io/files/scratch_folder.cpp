@@ -1,27 +1,60 @@
 #include "io/files/scratch_folder.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <regex>
 #include <string>
 #include <system_error>
 
 namespace vggt {
 namespace fs = std::filesystem;
+namespace {
+
+int open_folder(const fs::path& path) {
+  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/// Removes the folders of runs that were killed: nobody holds their locks.
+void remove_abandoned(const fs::path& parent) {
+  static const std::regex kName("vggt-recon-[0-9]+-[A-Za-z0-9]{6}");
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    if (!std::regex_match(entry.path().filename().string(), kName)) continue;
+    const int folder = open_folder(entry.path());
+    if (folder < 0) continue;
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
+    ::close(folder);
+  }
+}
+
+}  // namespace
 
 ScratchFolder::ScratchFolder(const fs::path& parent) {
-  std::string name = (parent / ("vggt-recon-" + std::to_string(::getpid()) + "-XXXXXX")).string();
-  if (!::mkdtemp(name.data())) {
-    throw std::system_error(errno, std::generic_category(),
-                            "scratch: no folder can be made in " + parent.string());
-  }
-  path_ = name;
+  remove_abandoned(parent);
+  const std::string pattern = (parent / ("vggt-recon-" + std::to_string(::getpid()) + "-XXXXXX")).string();
+  struct stat status {};
+  do {  // until no other run took the new folder for an abandoned one before it was locked
+    if (lock_ >= 0) ::close(lock_);
+    std::string name = pattern;
+    if (!::mkdtemp(name.data())) {
+      throw std::system_error(errno, std::generic_category(),
+                              "scratch: no folder can be made in " + parent.string());
+    }
+    path_ = name;
+    lock_ = open_folder(path_);
+    if (lock_ >= 0) ::flock(lock_, LOCK_EX);
+  } while (lock_ < 0 ? errno == ENOENT : ::fstat(lock_, &status) == 0 && status.st_nlink == 0);
 }
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 }  // namespace vggt

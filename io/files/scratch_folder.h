@@ -5,7 +5,8 @@ namespace vggt {
 
 /// A run's own folder for data that does not fit into memory: vggt-recon-PID-XXXXXX in a folder that is
 /// given. The destructor removes it with all that lies in it (scratch_file.h), whether the run ended well or
-/// not.
+/// not; that of a run which was killed is removed by the next one in the same place. A lock (flock) tells
+/// them apart.
 class ScratchFolder {
  public:
   /// Throws std::system_error naming `parent`, which must exist.
@@ -18,6 +19,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;  // the folder, opened and locked
 };
 
 }  // namespace vggt

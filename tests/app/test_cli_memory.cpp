@@ -123,13 +123,38 @@ TEST_F(MemoryTest, PhotographsThatDoNotFitAreRefusedAndTheNamedBudgetDoes) {
   EXPECT_EQ(names_in("o/colmap/images").size(), 4U);
 }
 
+TEST_F(MemoryTest, FiltersOfAllPointsKeepTheLimit) {
+  for (const std::string filter : {"--voxel 0.00001", "--outliers on"}) {
+    const Outcome outcome = reconstruct(
+        "--frames large --width 518 --no-autotune --merge off --bundle-adjust off --conf-percentile 0 "
+        "--out f/ --scratch scratch --host-memory 850MB " +
+        filter);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("--host-memory holds no more of them"), std::string::npos) << outcome.err;
+    const json report = parse_strictly(path("f/scene.report.json"));
+    EXPECT_LT(report["peak_host_bytes"], 850'000'000) << filter;
+    EXPECT_GT(report["points"], 10'000) << filter;
+  }
+}
+
+TEST_F(MemoryTest, ARefusedBudgetNamesOneThatDoes) {
+  const auto within = [&](int64_t megabytes) {
+    return limited("o", "--scratch scratch --host-memory " + std::to_string(megabytes) + "MB");
+  };
+  const int64_t enough = named_megabytes(within(705).err);
+  const Outcome small = within(enough - 1);
+  expect_refusal(small, "--host-memory " + std::to_string(enough) + "MB would do");
+  EXPECT_EQ(within(enough).code, 0);
+}
+
 TEST_F(MemoryTest, PlansTenThousandFramesAndSaysWhereTheyLie) {
   const std::string plan =
       "plan --device cpu --no-autotune --frame-count 10000 --frame-size 518x392 --weights '" + kNano +
       "' --host-memory 8GB";
   const Outcome in_memory = run(plan), in_files = run(plan + " --scratch scratch");
+  EXPECT_EQ(in_files.code, 0) << in_files.err;
+  EXPECT_EQ(in_memory.code, 2);
   for (const Outcome& outcome : {in_memory, in_files}) {
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
     for (const char* words : {"where:", "exact: ", "merged: ", "GiB of memory"})
       EXPECT_NE(outcome.out.find(words), std::string::npos) << words << " in " << outcome.out;
   }

@@ -78,10 +78,12 @@ TEST(MemoryLimits, WithoutALimitImagesHaveNone) {
 
 TEST(MemoryLimits, BothHaveTheScratchFolder) {
   Options options = with_host_memory("2GB");
-  options.scratch = "disk";
+  options.scratch = VGGT_SOURCE_DIR;
   const MemoryLimits limits = choose_limits(options, at::kCPU);
-  EXPECT_EQ(limits.network.scratch, "disk");
-  EXPECT_EQ(limits.storage.scratch, "disk");
+  EXPECT_EQ(limits.network.scratch, VGGT_SOURCE_DIR);
+  EXPECT_EQ(limits.storage.scratch, VGGT_SOURCE_DIR);
+  options.scratch = "nowhere";
+  EXPECT_THROW(choose_limits(options, at::kCPU), std::invalid_argument);
 }
 
 TEST(MemoryLimits, ACpuHasNoGpuMemory) {

@@ -56,6 +56,23 @@ TEST_F(PlanTest, MeasuresNothingWhereThatIsNotWanted) {
   EXPECT_TRUE(parse_strictly(path("plan.json"))["plan"]["total_seconds"].is_null());
 }
 
+TEST_F(PlanTest, EndsAsARunWouldWhereNothingFits) {
+  const Outcome outcome =
+      plan("--no-autotune --frame-count 5000 --frame-size 518x392 --host-memory 900MB --json plan.json");
+  expect_refusal(outcome, "5000 frames need at least");
+  EXPECT_NE(outcome.err.find("MB would do"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("does not fit"), std::string::npos) << outcome.out;
+  EXPECT_EQ(parse_strictly(path("plan.json"))["plan"]["fits"], false);
+  expect_refusal(plan("--no-autotune --frame-count 5 --frame-size 518x392 --scratch nowhere"), "scratch: ");
+}
+
+TEST_F(PlanTest, WarnsOfMoreMemoryThanIsFree) {
+  const Outcome outcome = plan("--no-autotune --frame-count 10000000 --frame-size 518x392");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("GiB of the host's memory, and "), std::string::npos) << outcome.err;
+  EXPECT_EQ(plan("--no-autotune --frame-count 4 --frame-size 56x42").err.find("are free"), std::string::npos);
+}
+
 TEST_F(PlanTest, RefusesWhatItCannotPlan) {
   expect_refusal(plan("--frame-count 4"), "--frame-size");
   expect_refusal(plan("--frame-size 56x42"), "--frame-count");

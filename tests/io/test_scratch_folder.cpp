@@ -45,6 +45,22 @@ TEST(ScratchFolder, DisappearsAfterAnError) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST(ScratchFolder, RemovesWhatKilledRunsLeft) {
+  const ScratchFolder parent(fs::temp_directory_path());
+  const ScratchFolder running(parent.path());
+  const fs::path killed = parent.path() / "vggt-recon-12345-aBc123",
+                 other = parent.path() / "vggt-recon-notes",
+                 resumable = parent.path() / "vggt-recon-0123456789abcdef";
+  for (const fs::path& path : {killed, other, resumable}) {
+    fs::create_directory(path);
+    std::ofstream(path / "maps") << "bytes";
+  }
+  const ScratchFolder next(parent.path());
+  EXPECT_FALSE(fs::exists(killed));
+  for (const fs::path& path : {running.path(), next.path(), other, resumable})
+    EXPECT_TRUE(fs::exists(path)) << path;
+}
+
 TEST(ScratchFolder, NeedsAFolderToStandIn) {
   try {
     const ScratchFolder folder("/nowhere/at all");
