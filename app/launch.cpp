@@ -68,14 +68,19 @@ int main(int argc, char** argv) {
   if (asks_for_a_text(argc, argv)) {
     if (const auto code = answer(argc, argv)) return static_cast<int>(*code);
   }
-  // LibTorch's threads that wait for work spin for milliseconds, which decoders, loaders and drivers could use.
+  // LibTorch's threads that wait for work spin for milliseconds, which decoders, loaders and drivers could
+  // use.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
   if (may_use_first_gpu(argc, argv)) std::thread(start_first_gpu).detach();
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;
   if (run == nullptr) {
-    std::fprintf(stderr, "vggt-recon: error: %s\n", ::dlerror());
+    std::fprintf(
+        stderr,
+        "vggt-recon: error: %s; the libraries of torch %s are needed, and VGGT_TORCH may name the folder "
+        "that holds torch/\n",
+        ::dlerror(), VGGT_TORCH_VERSION);
     return static_cast<int>(vggt::ExitCode::failed);
   }
   const int code = reinterpret_cast<decltype(&vggt_recon_main)>(run)(argc, argv);

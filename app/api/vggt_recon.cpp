@@ -1,6 +1,9 @@
 #include "app/api/vggt_recon.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -81,11 +84,11 @@ ImageInMemory image_of(const vggt_recon_image& given) {
                       given.pixel_stride,
                       given.channel_stride,
                       given.name ? given.name : ""};
-  if (given.row_stride == 0 && given.pixel_stride == 0 && given.channel_stride == 0) {
-    image.row_stride = std::ptrdiff_t{3} * given.width;
+  if (given.pixel_stride == 0) {
     image.pixel_stride = 3;
     image.channel_stride = 1;
   }
+  if (given.row_stride == 0) image.row_stride = image.pixel_stride * given.width;
   return image;
 }
 
@@ -97,8 +100,10 @@ InMemory memory_of(const vggt_recon_run_input& input) {
   memory.scene = true;
   memory.maps = (input.results & VGGT_RECON_MAPS) != 0;
   memory.points = (input.results & VGGT_RECON_POINTS) != 0;
-  for (std::size_t i = 0; i < input.count && input.paths; ++i)
-    memory.paths.emplace_back(input.paths[i] ? input.paths[i] : "");
+  for (std::size_t i = 0; i < input.count && input.paths; ++i) {
+    if (!input.paths[i]) refuse("paths: one of them is null");
+    memory.paths.emplace_back(input.paths[i]);
+  }
   for (std::size_t i = 0; i < input.count && input.images; ++i)
     memory.images.push_back(image_of(input.images[i]));
   return memory;
@@ -128,6 +133,17 @@ Events events_of(const vggt_recon_run_input& input) {
   }
   if (input.cancel) events.stop = [&input] { return input.cancel(input.user) != 0; };
   return events;
+}
+
+/// The threads of OpenMP and of LibTorch are not there in a process that was forked after they had started: a
+/// run would wait for them for ever.
+void check_not_forked() {
+  static std::atomic<pid_t> first{0};
+  pid_t expected = 0;
+  if (first.compare_exchange_strong(expected, ::getpid()) || expected == ::getpid()) return;
+  throw std::runtime_error(
+      "this process was forked from one that had run something already; start it anew instead (in Python: "
+      "multiprocessing's \"spawn\")");
 }
 
 /// The input as this library knows it: a host that was built with an older header gives less.
@@ -172,6 +188,7 @@ int vggt_recon_open(const char* weights, vggt_recon_context** context) {
   if (context) *context = nullptr;
   return call(nullptr, [&] {
     if (!context) refuse("context: is null");
+    if (weights && !*weights) refuse("weights: the path is empty; null opens the small model");
     *context = new vggt_recon_context(weights);
   });
 }
@@ -207,6 +224,7 @@ int vggt_recon_run(vggt_recon_context* context, const vggt_recon_run_input* give
   return call(context, [&] {
     if (!context) refuse("context: is null");
     const vggt_recon_run_input input = complete(given);
+    check_not_forked();
     const InMemory memory = memory_of(input);
     const Events events = events_of(input);
     Reconstruction result = context->context.run(options_of(context->context, input), memory, events);

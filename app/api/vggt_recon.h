@@ -9,7 +9,8 @@
  * No exception leaves these functions, no signal handler is installed, nothing is printed by them. Settings
  * that LibTorch and OpenCV keep for the whole process (threads, TF32 products, memory limits, what OpenCV and
  * FFmpeg write to stderr about damaged files) stay as the host has them; vggt_recon_process_... change them
- * at its wish. */
+ * at its wish. A thread that runs needs a stack of 1 MB. A process that was forked from one that had already
+ * run something cannot run anything: the threads of the libraries below do not survive a fork. */
 #ifndef VGGT_RECON_H
 #define VGGT_RECON_H
 
@@ -85,8 +86,8 @@ typedef struct {
 } vggt_recon_option;
 
 /* An 8-bit RGB image: channel c of pixel (x, y) is at pixels[y * row_stride + x * pixel_stride + c *
- * channel_stride]. All strides 0: rows of 3 * width bytes. Pixels are read during the run alone, by several
- * threads. */
+ * channel_stride]. A pixel_stride of 0: pixels of three bytes, one behind the other; a row_stride of 0: rows
+ * one behind the other. Pixels are read during the run alone, by several threads. */
 typedef struct {
   const uint8_t* pixels;
   int32_t width, height;

@@ -76,7 +76,8 @@ void add_options(CLI::App& app, RawOptions& raw) {
   if (!nearest.empty() && worth_saying)
     message += "; did you mean '" + nearest + "'?";
   else if (is_main)
-    message += " (see vggt-recon --help)";
+    message =
+        (is_option ? message : "'" + name + "' is no file, folder or command") + " (see vggt-recon --help)";
   throw std::invalid_argument(message);
 }
 
@@ -134,6 +135,7 @@ Options main_options(const RawOptions& raw) {
   const bool has_place = !options.out.empty() || !options.save_predictions.empty();
   if (!raw.positional.empty() && !has_place) {
     options.out = out_beside(raw.positional);
+    options.out_is_beside = true;
     options.report = true;  // a page, which everybody can look at
   }
   return options;

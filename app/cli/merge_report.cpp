@@ -49,16 +49,11 @@ ordered_json spread_json(const Spread& spread) {
 }
 
 ordered_json merge_json(const MergeReport& report) {
-  return {{"start", report.merge.start},
-          {"ratio", report.merge.ratio},
-          {"protect", report.merge.protect},
-          {"seed", report.merge.seed},
-          {"refresh", report.merge.refresh},
-          {"metric", report.merge.metric},
-          {"blocks", report.blocks},
-          {"merging_blocks", report.merging_blocks},
-          {"tokens", report.tokens},
-          {"most_rows", report.rows}};
+  return {{"start", report.merge.start},     {"ratio", report.merge.ratio},
+          {"protect", report.merge.protect}, {"seed", report.merge.seed},
+          {"refresh", report.merge.refresh}, {"metric", report.merge.metric},
+          {"blocks", report.blocks},         {"merging_blocks", report.merging_blocks},
+          {"tokens", report.tokens},         {"most_rows", report.rows}};
 }
 
 ordered_json camera_json(const CameraDifference& cameras) {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "app/cli/earlier_result.h"
 #include "app/cli/first_contact.h"
 #include "app/cli/process.h"
 #include "app/cli/rank_process.h"
@@ -52,6 +53,8 @@ void print(const Reconstruction& result, bool to_open, Console& console) {
 
 /// One process of a run; group: of several, or null.
 void run_process(const Options& options, int64_t ranks, Group* group, Console& console) {
+  if (options.out_is_beside && !(group && group->rank() > 0))
+    check_earlier_result(options.frames, options.out);
   RunPlan plan = plan_run(options);
   if (ranks > 1) share_among(plan, ranks);
   set_process_precision(plan.model.options.precision);
@@ -63,7 +66,12 @@ void run_process(const Options& options, int64_t ranks, Group* group, Console& c
     for (const std::string& line : describe(plan, events)) console.result(line);
     return;
   }
-  print(reconstruct(plan, events, {.group = group}), options.open, console);
+  const Reconstruction result = reconstruct(plan, events, {.group = group});
+  if (group && group->rank() > 0) return;
+  std::string earlier;
+  for (const auto& path : earlier_files(plan)) earlier += (earlier.empty() ? "" : ", ") + path.string();
+  if (!earlier.empty()) console.warn("of an earlier run, not of this one: " + earlier);
+  print(result, options.open, console);
 }
 
 void run_rank(Options options, const RankPlace& place, Console& console) {

@@ -55,6 +55,8 @@ struct Options {
   std::string picture, picture_size = "1280x960", save_predictions;
   bool report = false, open = false, dry_run = false, quiet = false, verbose = false;
 
+  bool out_is_beside = false;  // no option: the program named `out` after the frames
+
   bool operator==(const Options&) const = default;
 };
 

@@ -13,14 +13,17 @@ import json
 import logging
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 
-from . import _check_host  # before the library: it must not meet another LibTorch
-from . import _core
+from . import _check_host
+
+_core = _check_host.load()
+
 from .arrays import images_of, is_path, path_bytes
 
 __all__ = ["Camera", "Option", "Reconstruction", "ReconstructionWarning", "Reconstructor", "Track", "Tracks", "options"]
@@ -105,13 +108,17 @@ class Tracks:
     def __len__(self) -> int:
         return len(self.points)
 
+    def __iter__(self) -> Iterator[Track]:
+        return (self[i] for i in range(len(self)))
+
     def __getitem__(self, i: int) -> Track:
         seen = slice(self.first[i], self.first[i] + self.counts[i])
         return Track(self.points[i], self.colors[i], float(self.errors[i]), self.frames[seen], self.pixels[seen])
 
 
 class Reconstruction:
-    """What a run made. Arrays are the library's own memory, without copies; each keeps it alive."""
+    """What a run made. Arrays are the library's own memory, without copies; each keeps it alive, and what is written to
+    them is what save() writes."""
 
     def __init__(self, scene, kept: int):
         self._scene = scene
@@ -190,20 +197,38 @@ class Reconstruction:
         return f"<vggt_recon.Reconstruction: {len(self.cameras)} cameras, {points}, {len(self.tracks)} tracks>"
 
 
+@cache
+def _known_options() -> dict[str, Option]:
+    return {option.name: option for option in options()}
+
+
+def _value_text(name: str, value) -> bytes:
+    """A value of an option, or one of a list's."""
+    if isinstance(value, (bool, np.bool_)):
+        option = _known_options().get(name)
+        yes, no = ("on", "off") if option and "on" in option.choices else ("true", "false")
+        return (yes if value else no).encode()
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return str(value).encode()
+    if not is_path(value):
+        raise TypeError(f"{name}: a value of type {type(value).__name__} is no option's")
+    return path_bytes(value)
+
+
 def _option_bytes(name: str, value) -> tuple[str, bytes | None]:
     """An option as the library takes it; a value None or () sets it back to its default."""
+    name = name.replace("-", "_")
     if value is None or (isinstance(value, (list, tuple, set)) and not value):
-        text = None
-    elif isinstance(value, (bool, np.bool_)):
-        text = b"true" if value else b"false"
-    elif isinstance(value, (list, tuple, set)):
-        text = b",".join(path_bytes(entry) for entry in value)
-    elif is_path(value):
-        text = path_bytes(value)
-    elif isinstance(value, (int, float, np.integer, np.floating)):
-        text = str(value).encode()
+        return name.replace("_", "-"), None
+    if isinstance(value, (list, tuple, set)):
+        option = _known_options().get(name)
+        if option and option.kind != "list" and any(is_path(entry) for entry in value):
+            raise TypeError(f"{name}: takes one value, not {len(value)}")
+        text = (b"x" if name == "picture_size" else b",").join(_value_text(name, entry) for entry in value)
     else:
-        raise TypeError(f"{name}: a value of type {type(value).__name__} is no option's")
+        text = _value_text(name, value)
+    if not text:
+        raise ValueError(f"{name}: is empty; None sets it back to its default")
     return name.replace("_", "-"), text
 
 

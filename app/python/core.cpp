@@ -50,6 +50,27 @@ nb::object text_from(const char* text) {
   throw nb::python_error();
 }
 
+/// Runs that go on, and whether the interpreter ends: then they stop, as no thread may come back to Python.
+std::atomic<int> running_count = 0;
+std::atomic<bool> is_ending = false;
+
+class Running {
+ public:
+  Running() { ++running_count; }
+  Running(const Running&) = delete;
+  ~Running() { --running_count; }
+};
+
+/// For atexit.
+void end_runs() {
+  constexpr std::chrono::milliseconds kPeriod(5);
+  is_ending = true;
+  while (running_count > 0) {
+    const nb::gil_scoped_release unlocked;
+    std::this_thread::sleep_for(kPeriod);
+  }
+}
+
 /// What a run calls back, on the thread that called it and without the interpreter's lock. The first
 /// exception of Python, a signal handler's too, is kept and ends the run.
 class Host {
@@ -93,7 +114,7 @@ class Host {
 
   bool is_stopped() noexcept {
     constexpr std::chrono::milliseconds kPeriod(20);
-    if (stopped_) return true;
+    if (stopped_ || is_ending) return true;
     // Other threads have no say, and Python runs the handlers of signals on its main thread alone.
     if (std::this_thread::get_id() != thread_ || Clock::now() < next_look_) return false;
     next_look_ = Clock::now() + kPeriod;
@@ -264,6 +285,7 @@ class Context {
     input.options = settings.data();
     input.option_count = settings.size();
     input.results = results;
+    const Running running;
     Host host(std::move(progress), std::move(message));
     host.listen(input);
     vggt_recon_scene* scene = nullptr;
@@ -294,6 +316,8 @@ nb::list options() {
 }  // namespace
 
 NB_MODULE(_core, module) {
+  nb::set_leak_warnings(false);  // of arrays that other libraries hold when the interpreter ends
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_runs));
   module.attr("version") = vggt_recon_version();
   module.attr("torch_version") = vggt_recon_torch_version();
   module.attr("MAPS") = static_cast<int>(VGGT_RECON_MAPS);

@@ -24,7 +24,8 @@ bool means_out_of_memory(const std::string& message) {
   for (const char* sign : {"out of memory", "can't allocate memory", "not enough memory"}) {
     if (message.find(sign) != std::string::npos) return true;
   }
-  return false;
+  // oneDNN says no more than that; what it cannot do it says of a "primitive descriptor".
+  return message == "could not create a primitive" || message == "could not execute a primitive";
 }
 
 Failure out_of_memory(const std::string& what) {

@@ -83,6 +83,7 @@ HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool na
   if (options.heads.empty()) {
     Heads lacking;
     for (const auto& [name, head] : kHeads) lacking.*head = !(in_weights.*head);
+    lacking.tracks = false;  // it runs where it is asked for alone
     if (lacking != Heads())
       choice.notes.push_back("heads that the weights lack are off: " + heads_text(lacking));
   }

@@ -166,6 +166,23 @@ std::vector<std::filesystem::path> OutputPlan::files() const {
   return files;
 }
 
+std::vector<std::filesystem::path> earlier_files(const RunPlan& plan) {
+  const OutputPaths& paths = plan.outputs.paths;
+  if (!paths.base) return {};
+  Options all = plan.given;
+  all.exports = {"colmap", "nerfstudio", "depth", "confidence", "kitti", "glb"};
+  const ExportPlan exports = plan_exports(all, *paths.base, !paths.names_cloud);
+  std::vector<std::filesystem::path> found = exports.files(), mine = plan.outputs.files();
+  for (const auto& folder : exports.folders()) found.push_back(folder);
+  for (const auto& folder : plan.outputs.folders()) mine.push_back(folder);
+  found.push_back(paths.base->string() + ".html");
+  std::erase_if(found, [&](const std::filesystem::path& path) {
+    std::error_code ignored;
+    return std::ranges::count(mine, path) > 0 || !std::filesystem::exists(path, ignored);
+  });
+  return found;
+}
+
 MergeOptions merge_options(const Options& options) {
   return {.start = options.merge_start,
           .ratio = options.merge_ratio,

@@ -85,6 +85,9 @@ struct RunPlan {
   bool keep_maps = false, keep_points = false;  // for Reconstruction::arrays
 };
 
+/// Exports and pages beside the result that this run does not write: an earlier one left them there.
+std::vector<std::filesystem::path> earlier_files(const RunPlan& plan);
+
 /// How tokens merge where they do.
 MergeOptions merge_options(const Options& options);
 

@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace vggt {
 namespace {
@@ -22,7 +23,10 @@ bool says(const std::exception& error, std::span<const char* const> texts) {
 bool is_out_of_host_memory(const std::exception& error) {
   constexpr std::array kTexts = {"DefaultCPUAllocator: can't allocate memory",
                                  "DefaultCPUAllocator: not enough memory"};
-  return dynamic_cast<const std::bad_alloc*>(&error) || says(error, kTexts);
+  // oneDNN says no more where it has no memory; what it cannot do it says of a "primitive descriptor".
+  constexpr std::array kOfOneDnn = {"could not create a primitive", "could not execute a primitive"};
+  return dynamic_cast<const std::bad_alloc*>(&error) || says(error, kTexts) ||
+         std::ranges::any_of(kOfOneDnn, [&](std::string_view text) { return error.what() == text; });
 }
 
 bool is_out_of_memory(const std::exception& error) {

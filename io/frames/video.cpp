@@ -5,6 +5,7 @@
 #include <cmath>
 #include <opencv2/core.hpp>
 #include <opencv2/core/utility.hpp>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -23,6 +24,12 @@ int read_quarter_turns(cv::VideoCapture& capture) {
   return reversed ? (4 - turns) % 4 : turns;
 }
 
+/// Nothing for what FFmpeg gives where it knows no time.
+std::optional<double> known_seconds(double seconds) {
+  constexpr double kMost = 1e9;
+  return seconds >= 0 && seconds < kMost ? std::optional(seconds) : std::nullopt;
+}
+
 }  // namespace
 
 VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
@@ -38,16 +45,19 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   const double rate = capture_.get(cv::CAP_PROP_FPS);
   quarter_turns_ = read_quarter_turns(capture_);
   frame_seconds_ = 1 / (std::isfinite(rate) && rate > 0 ? rate : kFallbackRate);
-  promised_seconds_ = capture_.get(cv::CAP_PROP_FRAME_COUNT) * frame_seconds_;
+  last_step_s_ = frame_seconds_;
+  promised_seconds_ = known_seconds(capture_.get(cv::CAP_PROP_FRAME_COUNT) * frame_seconds_).value_or(0);
 }
 
 bool VideoReader::advance() {
   while (capture_.grab()) {
     ++number_;
     const double before = time_s_;
-    time_s_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
-    // Some containers have no times, or times that do not grow.
-    if (number_ > 0 && !(time_s_ > before)) time_s_ = before + frame_seconds_;
+    time_s_ = known_seconds(capture_.get(cv::CAP_PROP_POS_MSEC) / 1000).value_or(0);
+    // Some containers have no times, or times that do not grow; and OpenCV has none of the last frames of
+    // streams that predict from later frames (B-frames).
+    if (number_ > 0 && !(time_s_ > before)) time_s_ = before + last_step_s_;
+    if (number_ > 0) last_step_s_ = time_s_ - before;
     if (wanted()) return true;
   }
   return false;

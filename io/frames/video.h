@@ -45,7 +45,7 @@ class VideoReader {
   std::string path_;
   double frame_seconds_ = 0, promised_seconds_ = 0;
   int64_t number_ = -1;
-  double time_s_ = 0;
+  double time_s_ = 0, last_step_s_ = 0;  // of this frame, and how long after the one before
   double last_tick_ = -1;
   int quarter_turns_ = 0;  // clockwise, from stored to upright
 };

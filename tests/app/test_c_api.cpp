@@ -132,6 +132,16 @@ TEST(CApi, ImagesInMemoryAndPathsAreAsGoodAsAFolder) {
     images[i] = {pictures[i].data, pictures[i].cols, pictures[i].rows, 0, 0, 0, nullptr};
   }
   EXPECT_EQ(copy_of(run(context, input)), expected);
+
+  // Rows with something behind them: their stride is all that has to be said.
+  for (std::size_t i = 0; i < 3; ++i) {
+    cv::Mat padded(pictures[i].rows, pictures[i].cols + 5, CV_8UC3);
+    pictures[i].copyTo(padded.colRange(0, pictures[i].cols));
+    pictures[i] = padded;
+    images[i].pixels = padded.data;
+    images[i].row_stride = static_cast<std::ptrdiff_t>(padded.step[0]);
+  }
+  EXPECT_EQ(copy_of(run(context, input)), expected);
 }
 
 TEST(CApi, SavedScenesEqualTheProgramsFiles) {

@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -73,6 +75,8 @@ TEST(CApiHosts, FilesThatCannotBeUsed) {
   EXPECT_EQ(vggt_recon_open((folder / "no.ts").c_str(), &none), VGGT_RECON_BAD_INPUT);
   EXPECT_EQ(none, nullptr);
   EXPECT_THAT(vggt_recon_error(nullptr), HasSubstr("no.ts"));
+  EXPECT_EQ(vggt_recon_open("", &none), VGGT_RECON_BAD_INPUT);
+  EXPECT_THAT(vggt_recon_error(nullptr), HasSubstr("weights: the path is empty"));
   test::write_text(folder / "bad.safetensors", "this is no network");
   EXPECT_EQ(vggt_recon_open((folder / "bad.safetensors").c_str(), &none), VGGT_RECON_BAD_INPUT);
   EXPECT_THAT(vggt_recon_error(nullptr), HasSubstr("bad.safetensors"));
@@ -83,7 +87,7 @@ TEST(CApiHosts, FilesThatCannotBeUsed) {
   EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
   EXPECT_EQ(vggt_recon_error(context.get()), missing + ": no such file or folder");
   EXPECT_EQ(vggt_recon_error_number(context.get()), 0);
-  const char* const paths[] = {missing.c_str(), nullptr};
+  const char* paths[] = {missing.c_str(), missing.c_str()};
   input = input_of();
   input.frames = nullptr;
   input.paths = paths;
@@ -91,6 +95,9 @@ TEST(CApiHosts, FilesThatCannotBeUsed) {
   EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
   EXPECT_THAT(vggt_recon_error(context.get()),
               StartsWith("none of the 2 frames can be used; the first: " + missing));
+  paths[1] = nullptr;
+  EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
+  EXPECT_STREQ(vggt_recon_error(context.get()), "paths: one of them is null");
   const std::string out = (folder / "bad.safetensors").string() + "/x/";
   const vggt_recon_option option = {"out", out.c_str()};
   input = input_of();
@@ -203,6 +210,23 @@ TEST(CApiHosts, CallbacksTellAndStop) {
   input.option_count = 1;
   ASSERT_NE(run(context, input), nullptr);
   EXPECT_TRUE(seen.stages.contains("weights")) << "other heads are another model";
+}
+
+// A run in the child would wait for ever for threads that only the parent has.
+TEST(CApiHosts, AProcessForkedAfterARunIsRefused) {
+  const ContextHandle context = small_context();
+  EXPECT_NE(copy_of(run(context, input_of())).points.size(), 0u);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const vggt_recon_run_input input = input_of();
+    const bool refused = vggt_recon_run(context.get(), &input, nullptr) == VGGT_RECON_FAILED;
+    const bool says = std::string(vggt_recon_error(context.get())).find("forked") != std::string::npos;
+    _exit(refused && says ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(CApiHosts, RunsAtTheSameTimeGiveWhatTheyGiveAlone) {

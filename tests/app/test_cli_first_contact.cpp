@@ -33,6 +33,23 @@ TEST_F(CliTest, AFolderAloneIsReconstructedBesideIt) {
   EXPECT_NE(text_of(path("frames-scene/scene.ply")), before);
 }
 
+TEST_F(CliTest, AnotherResultIsNotReplacedUnasked) {
+  ASSERT_EQ(reconstruct("frames --max-frames 2 --export glb --quiet").code, 0);
+  const Outcome again = reconstruct("frames/ --max-frames 1");
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("of an earlier run, not of this one: "), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("frames-scene/scene.glb"), std::string::npos) << again.err;
+  const std::string before = text_of(path("frames-scene/scene.ply"));
+  fs::copy(path("frames/0.png"), path("frames.png"));
+  expect_refusal(reconstruct("frames.png"),
+                 "holds the result of frames: name a place for that of frames.png");
+  EXPECT_EQ(reconstruct("frames.png --out frames.ply").code, 0);
+  fs::remove(path("frames-scene/scene.report.json"));
+  expect_refusal(reconstruct("frames"), "frames-scene/ holds files that are no result of frames");
+  EXPECT_EQ(text_of(path("frames-scene/scene.ply")), before);
+  EXPECT_EQ(reconstruct("frames --out frames-scene/ --quiet").code, 0);
+}
+
 TEST_F(CliTest, FramesAloneGoWithOptions) {
   ASSERT_EQ(reconstruct("frames --out other/s.ply --max-frames 1").code, 0);
   EXPECT_TRUE(fs::exists(path("other/s.ply")));
@@ -58,6 +75,7 @@ TEST_F(CliTest, WhatIsNotOneSourceIsRefused) {
   expect_refusal(reconstruct("frames --frames frames"), "give one");
   expect_refusal(reconstruct("photoz/"), "photoz/: no such file or folder");
   expect_refusal(run("weigths"), "did you mean 'weights'");
+  expect_refusal(run("photographs"), "'photographs' is no file, folder or command");
   fs::create_directories(dir_ / "scenes/a");
   fs::create_directories(dir_ / "scenes/b");
   fs::copy(path("frames/0.png"), path("scenes/a/0.png"));

@@ -204,6 +204,18 @@ TEST(VideoFile, OfAVariableRateIsSampledByItsTimes) {
   expect_times({0, 10, 20, 22, 24, 26, 28});
 }
 
+// One frame a second, then 25, with frames that are stored after later ones.
+TEST(VideoFile, OfAVariableRateAndReorderedFramesKeepsTheTimesToItsEnd) {
+  FrameOptions options = small_options(kVideos / "reordered.mp4");
+  options.stride = 1;
+  const FrameSet set = load_frames(options);
+  ASSERT_GE(set.frames.size(), 9U);
+  for (std::size_t i = 0; i < set.frames.size(); ++i) {
+    const auto number = static_cast<double>(i);
+    EXPECT_NEAR(set.frames[i].time_s, i < 3 ? number : 2 + (number - 2) / 25, 2e-3) << i;
+  }
+}
+
 TEST(VideoFile, OfHevcAsTelephonesWriteIt) {
   test::StderrCapture capture;
   for (const char* name : {"hevc.mp4", "hevc10.mov"}) {

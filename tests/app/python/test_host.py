@@ -31,6 +31,12 @@ def test_errors_are_pythons(reconstructor, tmp_path):
         reconstructor.set_options(conf_percentile=120)
     with pytest.raises(TypeError, match="out: a value of type object"):
         reconstructor.run(ROOM, out=object())
+    with pytest.raises(TypeError, match="out: takes one value, not 2"):
+        reconstructor.run(ROOM, out=["a.ply", "b.ply"])
+    with pytest.raises(ValueError, match="out: is empty"):
+        reconstructor.run(ROOM, out="")
+    with pytest.raises(TypeError, match="picture_size: a value of type object"):
+        reconstructor.run(ROOM, picture_size=(object(), 1))
     with pytest.raises(FileNotFoundError) as missing:
         reconstructor.run(tmp_path / "photos")
     assert missing.value.errno == errno.ENOENT and missing.value.filename == str(tmp_path / "photos")
@@ -124,6 +130,42 @@ def test_other_threads_go_on_meanwhile(reconstructor):
     assert len(results) == 2
     for scene in results:
         np.testing.assert_array_equal(scene.points, expected.points)
+
+
+def test_the_interpreter_ends_during_a_run():
+    """The run stops, and nothing crashes."""
+    script = f"""
+import threading, vggt_recon
+reconstructor = vggt_recon.Reconstructor(**{OPTIONS!r})
+begun = threading.Event()
+threading.Thread(target=lambda: reconstructor.run({str(ROOM)!r}, width=518, max_frames=12,
+                                                  progress=lambda *_: begun.set()), daemon=True).start()
+begun.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "leaked" in done.stderr) == (0, False), done.stderr
+
+
+def test_arrays_may_live_until_the_end():
+    script = f"""
+import vggt_recon, torch
+depth = torch.from_dlpack(vggt_recon.Reconstructor(**{OPTIONS!r}).run({str(ROOM)!r}).depth)
+print(depth.shape[0])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
+def test_a_forked_process_is_refused(reconstructor):
+    reconstructor.run(ROOM)
+    child = os.fork()
+    if child == 0:
+        try:
+            reconstructor.run(ROOM)
+        except RuntimeError as error:
+            os._exit(0 if "spawn" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_nothing_is_printed(tmp_path):

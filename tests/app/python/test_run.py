@@ -149,3 +149,12 @@ def test_options_of_a_run_are_its_own(scene):
     normal = reconstructor.run(ROOM)
     assert np.array_equal(normal.points, scene.points)
     np.testing.assert_allclose(np.linalg.norm(normal.normals, axis=1), 1, atol=1e-5)
+
+
+def test_values_of_options_are_pythons(scene, tmp_path):
+    reconstructor = vggt_recon.Reconstructor(**OPTIONS, bundle_adjust=False, merge=False, outliers=(20, 2.0))
+    found = reconstructor.run(ROOM, out=tmp_path / "s.ply", picture=tmp_path / "s.png", picture_size=(64, 48))
+    options = found.report["options"]
+    assert (options["bundle-adjust"], options["merge"], options["outliers"]) == ("off", "off", "20,2.0")
+    assert options["picture-size"] == "64x48"
+    assert len(found.tracks) == 0 and len(list(scene.tracks)) == len(scene.tracks) > 0
