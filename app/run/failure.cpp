@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -50,18 +51,27 @@ Failure failed(const std::string& what) {
   return {ExitCode::failed, first_line(what), means_lost_device(what)};
 }
 
+/// Of std::filesystem's messages the path and the reason.
+std::string text_of(const std::system_error& error) {
+  const auto* files = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
+  if (!files || files->path1().empty()) return error.what();
+  const std::string other = files->path2().empty() ? "" : " to " + files->path2().string();
+  return files->path1().string() + other + ": " + error.code().message();
+}
+
 Failure of_system(const std::system_error& error) {
   if (error.code() == std::errc::interrupted) return stopped();  // while it waited for a pipe
-  if (error.code() == std::errc::not_enough_memory) return out_of_memory(error.what());
+  const std::string text = text_of(error);
+  if (error.code() == std::errc::not_enough_memory) return out_of_memory(text);
   switch (fault_of(error.code())) {
     case SystemFault::input:
-      return {ExitCode::bad_input, error.what()};
+      return {ExitCode::bad_input, text};
     case SystemFault::resources:
-      return {ExitCode::out_of_resources, error.what(), true};
+      return {ExitCode::out_of_resources, text, true};
     case SystemFault::machine:
       break;
   }
-  return {ExitCode::failed, error.what(), true};
+  return {ExitCode::failed, text, true};
 }
 
 Failure failure_of(const std::exception_ptr& error) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -32,6 +33,16 @@ TEST(Failure, APathThatCannotBeUsedIsBadInput) {
 
 TEST(Failure, AMessageIsOneLine) {
   EXPECT_EQ(explained(std::invalid_argument("a\nb\x1b[31m.jpg: no image")).message, "a?b?[31m.jpg: no image");
+}
+
+TEST(Failure, OfFilesThePathAndTheReason) {
+  const auto refused = std::make_error_code(std::errc::permission_denied);
+  const Failure failure =
+      explained(std::filesystem::filesystem_error("cannot create directories", "a/b", refused));
+  EXPECT_EQ(failure.code, ExitCode::bad_input);
+  EXPECT_EQ(failure.message, "a/b: " + refused.message());
+  EXPECT_EQ(explained(std::filesystem::filesystem_error("cannot rename", "a", "b", refused)).message,
+            "a to b: " + refused.message());
 }
 
 TEST(Failure, AFullDiskIsLackOfResources) {
