@@ -16,7 +16,8 @@ void write_batch_index(const std::filesystem::path& results, const std::vector<S
         row.scene, row.state, record.points, record.frames, record.seconds, record.warnings, record.error,
         "",        {}};
     if (row.state == "interrupted" || row.state == "stopped") entry.state = "waiting";
-    if (std::ranges::count(record.files, std::string("scene.html"), &OutputFile::path) > 0) {
+    if (row.state == "done" &&
+        std::ranges::count(record.files, std::string("scene.html"), &OutputFile::path) > 0) {
       entry.link = row.scene + "/scene.html";
       entry.page = results / row.scene / "scene.html";
     }

@@ -51,7 +51,9 @@ BatchResult run_batch(const BatchPlan& plan, const Events& given_events) {
     std::deque<DeviceLane> lanes;
     for (const RunPlan& device : plan.devices) lanes.emplace_back(run, device);
   }
-  return {manifest.all(), run.ran, run.stopped, run.failure()};
+  BatchResult result{manifest.all(), run.ran, run.stopped, {}, run.failure()};
+  if (!result.stopped && !result.failure) result.done_otherwise = work.done_otherwise();
+  return result;
 }
 
 }  // namespace vggt

@@ -12,10 +12,11 @@ namespace vggt {
 
 /// What became of a batch.
 struct BatchResult {
-  SceneRecords records;        // of all scenes that the manifest knows
-  int64_t ran = 0;             // scenes that this process has done, well or not
-  bool stopped = false;        // it was asked to stop before the end
-  std::exception_ptr failure;  // of the machine, which ended it before the end; null: none
+  SceneRecords records;                     // of all scenes that the manifest knows
+  int64_t ran = 0;                          // scenes that this process has done, well or not
+  bool stopped = false;                     // it was asked to stop before the end
+  std::vector<std::string> done_otherwise;  // scenes that other processes did with other options meanwhile
+  std::exception_ptr failure;               // of the machine, which ended it before the end; null: none
 };
 
 /// Does the scenes of the plan's share that are to be done, each in its folder of the results, and tells the

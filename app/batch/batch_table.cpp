@@ -121,8 +121,9 @@ std::vector<std::string> table_lines(const std::vector<SceneRow>& rows) {
 std::string scene_line(std::size_t number, std::size_t scenes, const std::string& reason,
                        const SceneRecord& record) {
   return print("[%zu/%zu] ", number + 1, scenes) + record.scene +
-         print(": %lld frames, %lld points, %.1f s", static_cast<long long>(record.frames),
-               static_cast<long long>(record.points), record.seconds) +
+         print(": %lld %s, %lld points, %.1f s", static_cast<long long>(record.frames),
+               record.frames == 1 ? "frame" : "frames", static_cast<long long>(record.points),
+               record.seconds) +
          " (" + reason + ")";
 }
 

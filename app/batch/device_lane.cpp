@@ -85,7 +85,9 @@ void DeviceLane::prepare_scenes() {
 /// model is thrown.
 void DeviceLane::prepare(PreparedScene& scene) {
   const Clock::time_point start = Clock::now();
-  append(scene, {});
+  SceneRecord begun;
+  begun.files = scene.claimed.before;
+  append(scene, begun);
   const bool is_first = !model_;
   if (is_first) model_.emplace(common_.model);
   try {
@@ -169,6 +171,7 @@ void DeviceLane::finish_badly(PreparedScene& scene, std::exception_ptr error, do
   record.seconds = seconds;
   record.exit_code = static_cast<int>(failure.code);
   record.error = failure.message;
+  record.files = claimed.before;
   if (failure.machine) run_.fail(error);
   if (claimed.claim.is_lost()) {
     run_.events.warn(claimed.scene.name + ": another process has taken it over, as this one stood still");
@@ -179,8 +182,11 @@ void DeviceLane::finish_badly(PreparedScene& scene, std::exception_ptr error, do
     if (!run_.has_failed()) run_.stopped = true;
   } else {
     record.state = SceneState::failed;
+    const fs::path folder = scene_folder(run_.plan.options, claimed.scene.name);
+    if (missing_of(claimed.before, folder) < claimed.before.size())
+      record.error += "; its folder still holds an earlier result";
     ++run_.ran;
-    run_.events.warn(claimed.scene.name + ": " + failure.message);
+    run_.events.warn(claimed.scene.name + ": " + record.error);
   }
   append(scene, record);
 } catch (...) {

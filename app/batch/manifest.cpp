@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -50,9 +51,13 @@ void take(const Json& json, const char* key, Value& value) {
   }
 }
 
-Json outcome_json(const SceneRecord& record) {
+Json files_json(const SceneRecord& record) {
   Json files = Json::array();
   for (const OutputFile& file : record.files) files.push_back({{"path", file.path}, {"bytes", file.bytes}});
+  return files;
+}
+
+Json outcome_json(const SceneRecord& record) {
   std::vector<std::string> warnings = record.warnings;
   if (warnings.size() > SceneRecord::kMostWarnings) warnings.resize(SceneRecord::kMostWarnings);
   return {{"device", record.device},
@@ -64,8 +69,7 @@ Json outcome_json(const SceneRecord& record) {
           {"peak_device_reserved_bytes", record.peak_device_reserved_bytes},
           {"warnings", warnings},
           {"error", record.error},
-          {"exit_code", record.exit_code},
-          {"files", files}};
+          {"exit_code", record.exit_code}};
 }
 
 void take_outcome(const Json& json, SceneRecord& record) {
@@ -112,6 +116,17 @@ const char* state_name(SceneState state) {
   return kStates.at(static_cast<std::size_t>(state));
 }
 
+std::size_t missing_of(const std::vector<OutputFile>& files, const fs::path& folder) {
+  const auto is_there = [&](const OutputFile& file) {
+    std::error_code error;
+    const fs::path path = folder / file.path;
+    if (file.bytes < 0) return fs::is_directory(path, error);
+    return fs::is_regular_file(path, error) &&
+           static_cast<int64_t>(fs::file_size(path, error)) == file.bytes && !error;
+  };
+  return files.size() - static_cast<std::size_t>(std::ranges::count_if(files, is_there));
+}
+
 std::string to_line(const SceneRecord& record) {
   Json json = {{"scene", record.scene},
                {"state", state_name(record.state)},
@@ -125,6 +140,7 @@ std::string to_line(const SceneRecord& record) {
                {"host", record.host},
                {"pid", record.pid}};
   if (record.state != SceneState::running) json.update(outcome_json(record));
+  json["files"] = files_json(record);
   // A path may hold bytes that are no UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

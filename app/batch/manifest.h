@@ -30,7 +30,10 @@
 //   warnings          texts, at most kMostWarnings
 //   error             "" or one line
 //   exit_code         of a run that ends so: 0, 1, 2, 3, 130
-//   files             of a done scene: [{"path", "bytes"}], relative to its folder; folders have -1 bytes
+//
+// and in every line
+//   files             what the scene's last run that ended well wrote, in any line since:
+//                     [{"path", "bytes"}], relative to its folder; folders have -1 bytes
 namespace vggt {
 
 enum class SceneState { running, done, failed, stopped };
@@ -41,6 +44,9 @@ struct OutputFile {
   std::string path;    // relative to the scene's folder
   int64_t bytes = -1;  // -1: a folder
 };
+
+/// How many of the outputs are not there, files with the size that they had.
+std::size_t missing_of(const std::vector<OutputFile>& files, const std::filesystem::path& folder);
 
 /// A line of the manifest.
 struct SceneRecord {

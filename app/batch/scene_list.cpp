@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -47,7 +48,7 @@ std::string name_of(const fs::path& source) {
   fs::path path = source.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   if (is_images(path) && path.parent_path().has_filename()) path = path.parent_path();
-  return safe_scene_name(path.filename().string());
+  return path.filename().string();
 }
 
 /// Whether the folder holds images. One that cannot be read counts: as a scene it says so itself.
@@ -75,6 +76,27 @@ bool same(const fs::path& a, const fs::path& b) {
          fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
 }
 
+/// Results of an earlier batch may be there.
+void refuse_frames_in(const fs::path& results) {
+  if (fs::exists(results / "manifest.jsonl")) return;
+  if (holds_images(results) || (fs::is_directory(results / "images") && holds_images(results / "images")))
+    throw std::invalid_argument(results.string() + ": the results would lie among the frames of a scene");
+}
+
+/// Several files of one folder may have one safe name: those whose names had to be changed for it get
+/// another, such as NAME~2.
+void make_names_distinct(std::vector<BatchScene>& scenes) {
+  std::set<std::string> taken;
+  for (const BatchScene& scene : scenes) {
+    if (scene.name == name_of(scene.source)) taken.insert(scene.name);
+  }
+  for (BatchScene& scene : scenes) {
+    if (scene.name == name_of(scene.source)) continue;
+    const std::string name = scene.name;
+    for (int i = 2; !taken.insert(scene.name).second; ++i) scene.name = name + "~" + std::to_string(i);
+  }
+}
+
 SceneList scenes_of_folder(const fs::path& folder, const fs::path& results) {
   if (same(folder, results))
     throw std::invalid_argument(results.string() + ": the results would lie among the scenes");
@@ -87,7 +109,11 @@ SceneList scenes_of_folder(const fs::path& folder, const fs::path& results) {
   SceneList list;
   for (const std::string& name : names) {
     const fs::path path = folder / name;
-    if (name.starts_with('.') || same(path, results)) continue;
+    if (same(path, results)) {
+      refuse_frames_in(results);
+      continue;
+    }
+    if (name.starts_with('.')) continue;
     std::error_code ignored;
     if (!fs::is_directory(path, ignored)) {
       if (is_video(path)) list.scenes.push_back({safe_scene_name(name), path});
@@ -99,6 +125,7 @@ SceneList scenes_of_folder(const fs::path& folder, const fs::path& results) {
       list.passed_over.push_back(name);
     }
   }
+  make_names_distinct(list.scenes);
   if (list.scenes.empty()) {
     throw std::invalid_argument(folder.string() + ": no sub-folder holds images, and there are no videos" +
                                 (holds_images(folder) ? "; for one scene give --frames, without batch" : ""));
@@ -123,9 +150,9 @@ SceneList scenes_of_list(const fs::path& path) {
     const std::size_t tab = text.find('\t');
     const bool named = tab != text.npos;
     const fs::path source(trimmed(named ? text.substr(tab + 1) : text));
-    list.scenes.push_back(
-        {named ? safe_scene_name(trimmed(text.substr(0, tab))) : name_of(fs::absolute(folder / source)),
-         folder / source});
+    list.scenes.push_back({named ? safe_scene_name(trimmed(text.substr(0, tab)))
+                                 : safe_scene_name(name_of(fs::absolute(folder / source))),
+                           folder / source});
   }
   if (list.scenes.empty()) throw std::invalid_argument(path.string() + ": lists no scenes");
   return list;
@@ -149,8 +176,7 @@ std::string safe_scene_name(std::string_view name) {
   std::string safe;
   for (std::size_t i = 0; i < name.size();) {
     const std::size_t length = utf8_length(name.substr(i));
-    const auto c = static_cast<unsigned char>(name[i]);
-    const bool keeps = length > 0 && c >= ' ' && c != 0x7f && c != '/' && c != '\\';
+    const bool keeps = length > 0 && control_length(name.substr(i)) == 0 && name[i] != '/' && name[i] != '\\';
     const std::string_view part = keeps ? name.substr(i, length) : "_";
     if (safe.size() + part.size() > kMostBytes) break;
     safe += part;
@@ -176,7 +202,10 @@ SceneList find_scenes(const fs::path& where, const fs::path& results) {
                                   " is neither a folder of scenes nor a list; for one scene give --frames");
   }
   refuse_equal_names(list.scenes);
-  for (BatchScene& scene : list.scenes) scene.source = fs::absolute(scene.source).lexically_normal();
+  for (BatchScene& scene : list.scenes) {
+    if (same(scene.source, results)) refuse_frames_in(results);
+    scene.source = fs::absolute(scene.source).lexically_normal();
+  }
   return list;
 }
 

@@ -6,22 +6,8 @@
 #include <utility>
 
 namespace vggt {
-namespace {
 
 namespace fs = std::filesystem;
-
-/// Whether all outputs are there, files with the size that they had.
-bool are_there(const std::vector<OutputFile>& files, const fs::path& folder) {
-  return std::ranges::all_of(files, [&](const OutputFile& file) {
-    std::error_code error;
-    const fs::path path = folder / file.path;
-    if (file.bytes < 0) return fs::is_directory(path, error);
-    return fs::is_regular_file(path, error) &&
-           static_cast<int64_t>(fs::file_size(path, error)) == file.bytes && !error;
-  });
-}
-
-}  // namespace
 
 std::optional<std::string> reason_to_run(const std::optional<SceneRecord>& last, const Fingerprint& now,
                                          const fs::path& folder, bool retry_failed) {
@@ -30,7 +16,8 @@ std::optional<std::string> reason_to_run(const std::optional<SceneRecord>& last,
   if (last->fingerprint != now) return "changed: " + changes(last->fingerprint, now);
   if (last->state == SceneState::failed)
     return retry_failed ? std::optional<std::string>("failed before") : std::nullopt;
-  return are_there(last->files, folder) ? std::nullopt : std::optional<std::string>("files are missing");
+  return missing_of(last->files, folder) == 0 ? std::nullopt
+                                              : std::optional<std::string>("files are missing");
 }
 
 WorkList::WorkList(const std::vector<BatchScene>& scenes, const std::vector<std::size_t>& share,
@@ -111,6 +98,22 @@ void WorkList::end() {
 int64_t WorkList::left() const {
   const std::lock_guard guard(mutex_);
   return std::ranges::count(items_, false, &Item::settled);
+}
+
+std::vector<std::string> WorkList::done_otherwise() {
+  const SceneRecords records = manifest_.all();
+  std::vector<std::string> names;
+  const std::lock_guard guard(mutex_);
+  for (Item& item : items_) {
+    const BatchScene& scene = scenes_[item.number];
+    const auto found = records.find(scene.name);
+    if (found == records.end() || found->second.state == SceneState::failed) continue;
+    if (!item.fingerprint) item.fingerprint = fingerprints_(scene);
+    const Fingerprint& theirs = found->second.fingerprint;
+    if (theirs.options != item.fingerprint->options || theirs.weights != item.fingerprint->weights)
+      names.push_back(scene.name);
+  }
+  return names;
 }
 
 /// Some of the scenes that are waited for, with their owners.

@@ -26,7 +26,7 @@ struct ClaimedScene {
   std::size_t number = 0;  // in the list
   Fingerprint fingerprint;
   std::string reason;
-  std::vector<OutputFile> before;  // what the last run that ended well wrote
+  std::vector<OutputFile> before;  // what its last run that ended well wrote
   Claim claim;
 };
 
@@ -46,6 +46,8 @@ class WorkList {
   std::optional<ClaimedScene> next(const Events& events);
   /// From here on next() returns nothing.
   void end();
+  /// Scenes of the share whose last run had other options or weights: another process's, meanwhile.
+  std::vector<std::string> done_otherwise();
   int64_t left() const;  // not handed out and not known to be done
 
  private:

@@ -72,21 +72,31 @@ void make_settings(const BatchCommand& command, const BatchPlan& plan) {
     set_process_gpu_memory(device.model.options.device, device.limits.gpu_allocator);
 }
 
+/// Such as "3 of 12 scenes ", what of them, and the names of some.
+std::string some_of(const std::vector<std::string>& names, std::size_t scenes, const std::string& what) {
+  constexpr std::size_t kNamed = 5;
+  std::string text = std::to_string(names.size()) + " of " + std::to_string(scenes) +
+                     (scenes == 1 ? " scene " : " scenes ") + what + ": ";
+  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return text + (names.size() > kNamed ? ", ..." : "");
+}
+
 /// Throws for a batch whose share is not done.
 void check_result(const std::vector<SceneRow>& rows, const BatchResult& result) {
   if (result.failure) std::rethrow_exception(result.failure);
   if (result.stopped) throw BatchStopped();
-  constexpr int kNamed = 5;
-  int64_t failed = 0;
-  std::string names;
+  std::vector<std::string> failed;
   for (const SceneRow& row : rows) {
-    if (row.state != "failed") continue;
-    if (++failed <= kNamed) names += (names.empty() ? "" : ", ") + row.scene;
+    if (row.state == "failed") failed.push_back(row.scene);
   }
-  if (failed == 0) return;
-  throw std::invalid_argument(std::to_string(failed) + " of " + std::to_string(rows.size()) +
-                              (rows.size() == 1 ? " scene" : " scenes") + " failed: " + names +
-                              (failed > kNamed ? ", ..." : "") + "; --retry-failed does them again");
+  std::string text;
+  if (!failed.empty()) text = some_of(failed, rows.size(), "failed") + "; --retry-failed does them again";
+  if (!result.done_otherwise.empty())
+    text +=
+        (text.empty() ? "" : "; ") +
+        some_of(result.done_otherwise, rows.size(), "had another process's options or weights meanwhile") +
+        "; the same command does them again";
+  if (!text.empty()) throw std::invalid_argument(text);
 }
 
 /// Of all scenes, as other processes of the batch see them now. They take turns, so that the last one to

@@ -284,6 +284,7 @@ void add_batch(CLI::App& app, Batch& batch) {
     if (found == kBatchHelp.end()) batch.raw.unlisted.push_back(batch.raw.given.at(info.name));
   });
   batch.app->add_option("--config", batch.raw.config, "read options from a YAML file");
+  batch.app->add_flag("--print-config", batch.raw.print_config, "print all options of a run as such a file");
   batch.app->footer(
       "and the other options of a run but --frames (see vggt-recon --help). In --masks, --intrinsics,\n"
       "--poses and --align {scene} stands for the scene's name. Exit status: 0 all scenes of the share are\n"
@@ -299,7 +300,7 @@ BatchCommand batch_command(Batch& batch) {
     batch.command.scenes = batch.raw.positional;
     batch.command.options.frames.clear();
   }
-  if (batch.command.scenes.empty() && !batch.command.status)
+  if (batch.command.scenes.empty() && !batch.command.status && !batch.raw.print_config)
     throw std::invalid_argument("--scenes is missing (see vggt-recon batch --help)");
   return batch.command;
 }
@@ -453,7 +454,11 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (named == bench.app) return bench.page;
   if (named == merge.app) return merge_bench_command(merge);
   if (named == plan.app) return plan_command(plan);
-  if (named == batch.app) return batch_command(batch);
+  if (named == batch.app) {
+    BatchCommand command = batch_command(batch);
+    if (batch.raw.print_config) return ShowText{options_to_yaml(command.options)};
+    return command;
+  }
   if (!is_main) {
     weights_command.action = named->get_name();
     return weights_command;

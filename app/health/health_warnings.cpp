@@ -96,7 +96,9 @@ std::string apart_text(const Warnings& warnings, const Run& run) {
   if (run.last < last)
     where += (where.empty() ? "between " : ", and between ") + warnings.name(run.last) + " and " +
              warnings.name(run.last + 1);
-  return see + "take more photographs " + where + ", or leave " + (one ? "it" : "them") + " out";
+  // Of one frame it may be the picture's fault.
+  return see + (one ? "is it blurred, or turned? Else take" : "take") + " more photographs " + where +
+         ", or leave " + (one ? "it" : "them") + " out";
 }
 
 /// Of frames whose cameras may be wrong; they need not be neighbours.

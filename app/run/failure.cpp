@@ -103,7 +103,7 @@ Failure failure_of(const std::exception_ptr& error) {
 
 Failure explain(const std::exception_ptr& error) {
   Failure failure = failure_of(error);
-  failure.message = one_line(std::move(failure.message));
+  failure.message = one_line(failure.message);
   return failure;
 }
 

@@ -9,11 +9,21 @@ constexpr std::string_view kBlanks = " \t\r";
 
 }  // namespace
 
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+std::size_t control_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < ' ' || byte(0) == 0x7f) return 1;
+  return text.size() > 1 && byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
+}
+
+std::string one_line(const std::string& text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t length = control_length(std::string_view(text).substr(i));
+    line += length > 0 ? '?' : text[i];
+    i += std::max<std::size_t>(length, 1) - 1;
   }
-  return text;
+  return line;
 }
 
 std::string printable(std::string_view text) {

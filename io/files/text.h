@@ -4,8 +4,12 @@
 
 namespace vggt {
 
+/// Bytes of the control character that the text begins with: below 32, 127, or U+0080 to U+009F in UTF-8,
+/// which terminals obey too; 0: it begins with none.
+std::size_t control_length(std::string_view text);
+
 /// The text with '?' for each control character: a message stays one line, whatever names of files it holds.
-std::string one_line(std::string text);
+std::string one_line(const std::string& text);
 
 /// A name out of a file, fit for a message: one_line() of it, and what follows the first 100 characters
 /// becomes "...".

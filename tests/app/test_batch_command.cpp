@@ -98,6 +98,23 @@ TEST_F(BatchTest, WhatChangedIsDoneAgain) {
   EXPECT_EQ(runs_of("b"), 3);
 }
 
+// What an older result has and the new one has not goes with the first run that ends well, not with one that
+// fails.
+TEST_F(BatchTest, ASceneThatFailsKeepsItsEarlierResultAndSaysSo) {
+  make_scene("a", 1);
+  ASSERT_EQ(batch("--export kitti,depth").code, 0);
+  const Files before = files_in("results/a");
+  const std::string image = text_of(path("scenes/a/0.png"));
+  write(dir_ / "scenes/a/0.png", "no image");
+  const Outcome failed = batch();
+  EXPECT_EQ(failed.code, 2);
+  EXPECT_NE(failed.err.find("; its folder still holds an earlier result"), std::string::npos) << failed.err;
+  EXPECT_TRUE(files_in("results/a") == before);
+  write(dir_ / "scenes/a/0.png", image);
+  ASSERT_EQ(batch().code, 0);
+  EXPECT_FALSE(fs::exists(dir_ / "results/a/kitti.txt") || fs::exists(dir_ / "results/a/depth"));
+}
+
 TEST_F(BatchTest, SharesAndTheTasksOfASlurmArrayAreDisjoint) {
   for (const char* name : {"a", "b", "c", "d"}) make_scene(name, 2);
   ASSERT_EQ(batch("--shard 2/2").code, 0);

@@ -140,6 +140,48 @@ TEST_F(BatchFaults, AnotherProcessDoesWhatAKilledOneHad) {
   expect_never_twice_at_once({first});
 }
 
+// Exports that older options asked for, of a scene whose run without them was killed or stopped.
+TEST_F(BatchFaults, WhatAKilledRunWouldHaveReplacedGoes) {
+  make_scenes(2);
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    ASSERT_EQ(batch("--export kitti,depth").code, 0);
+    const int begun = runs_of("a");
+    const pid_t process = start_batch("", "log");
+    for (int i = 0; i < 3000 && runs_of("a") == begun; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(runs_of("a"), begun + 1);
+    ::kill(process, signal);
+    wait_for(process);
+    ASSERT_TRUE(fs::exists(dir_ / "results/a/kitti.txt")) << "it was done before it was killed";
+    ASSERT_EQ(batch().code, 0);
+    EXPECT_FALSE(fs::exists(dir_ / "results/a/kitti.txt") || fs::exists(dir_ / "results/a/depth")) << signal;
+  }
+}
+
+// Neither can know the other's options before it looks at what the other did.
+TEST_F(BatchFaults, TwoProcessesOfOtherOptionsSaySo) {
+  make_scenes(2);
+  const pid_t first = start_batch("", "log1");
+  wait_until_begun("a");
+  ::kill(first, SIGSTOP);
+  const pid_t second = start_batch("--conf-percentile 20", "log2");
+  for (int i = 0; i < 3000 && text_of(path("log2")).find("waiting for") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(first, SIGCONT);
+  for (const auto& [process, log] : {std::pair(first, "log1"), {second, "log2"}}) {
+    const int status = wait_for(process);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 2) << text_of(path(log));
+    EXPECT_NE(text_of(path(log)).find("1 of 2 scenes had another process's options or weights meanwhile: "),
+              std::string::npos)
+        << text_of(path(log));
+  }
+  ASSERT_EQ(batch().code, 0);
+  expect_all_done(2);
+  EXPECT_EQ(runs_of("a"), 1);
+  EXPECT_EQ(runs_of("b"), 2);
+}
+
 TEST_F(BatchFaults, AStopGivesTheSceneUpAndKeepsTheRest) {
   constexpr int kScenes = 4;
   make_scenes(kScenes);

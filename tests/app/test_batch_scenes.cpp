@@ -62,6 +62,20 @@ TEST_F(BatchScenes, OfAFolder) {
   EXPECT_EQ(list.passed_over, std::vector<std::string>{"empty"});
 }
 
+// Names that differ only in what a name of a folder cannot keep.
+TEST_F(BatchScenes, OfNamesThatWouldBeOneEachGetsItsOwn) {
+  const std::string longest(200, 'x');
+  for (const std::string& name :
+       {std::string("bad\xff"), std::string("bad\xfe"), std::string("bad_"), longest + "1", longest + "2"})
+    touch("root/" + name + "/1.jpg");
+  Scenes found = scenes_in("root");
+  EXPECT_EQ(found.size(), 5u);
+  EXPECT_EQ(found["bad_"], "root/bad_");
+  EXPECT_TRUE(found.contains("bad_~2") && found.contains("bad_~3"));
+  EXPECT_EQ(found[longest], "root/" + longest + "1");
+  EXPECT_EQ(found[longest + "~2"], "root/" + longest + "2");
+}
+
 TEST_F(BatchScenes, OfAList) {
   touch("lists/all.txt",
         "\xEF\xBB\xBF# scenes\n../a/images\r\n\n  ../b/images/  \nthird\t../a b.mp4\n/nowhere/c\n");
@@ -85,6 +99,16 @@ TEST_F(BatchScenes, WhatIsNoBatchIsRefused) {
   EXPECT_NE(refused("one.mp4", "results").find("--frames"), std::string::npos);
   EXPECT_NE(refused("none", "results").find("no such file"), std::string::npos);
   EXPECT_NE(refused("root", "root").find("among the scenes"), std::string::npos);
+  // Results among the frames of a scene; those of an earlier batch may lie beside the scenes.
+  touch("scenes/a/1.jpg");
+  touch("scenes/b/images/1.jpg");
+  touch("one.txt", "scenes/a\n");
+  for (const char* results : {"scenes/a", "scenes/b"})
+    EXPECT_NE(refused("scenes", results).find("among the frames"), std::string::npos) << results;
+  EXPECT_NE(refused("one.txt", "scenes/a").find("among the frames"), std::string::npos);
+  touch("scenes/results/manifest.jsonl");
+  touch("scenes/results/images/view.png");
+  EXPECT_EQ(find_scenes(dir_ / "scenes", dir_ / "scenes/results").scenes.size(), 2u);
 }
 
 TEST(SceneName, IsSafeAsAFolder) {
@@ -92,6 +116,9 @@ TEST(SceneName, IsSafeAsAFolder) {
   EXPECT_EQ(safe_scene_name("../x"), "_._x");
   EXPECT_EQ(safe_scene_name(".."), "_.");
   EXPECT_EQ(safe_scene_name("a/b\\c\nd"), "a_b_c_d");
+  EXPECT_EQ(safe_scene_name("a\xc2\x9b"
+                            "31m\xc2\xa0z"),
+            "a_31m\xc2\xa0z");  // a terminal's, beyond ASCII
   EXPECT_EQ(safe_scene_name(""), "_");
   EXPECT_EQ(safe_scene_name("manifest.jsonl"), "_manifest.jsonl");
   EXPECT_EQ(safe_scene_name("a\xff\xc0\xafz"), "a___z");                 // no UTF-8, and a hidden slash

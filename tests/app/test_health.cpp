@@ -1,5 +1,5 @@
-// Planted faults are found in a room of four painted walls, whose depth and cameras are known exactly, and a whole one
-// gives no warning.
+// Planted faults are found in a room of four painted walls, whose depth and cameras are known exactly, and a
+// whole one gives no warning.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ constexpr int kWidth = 112, kHeight = 84;
 /// Smooth noise in [0,1] on a wall.
 double paint(uint32_t seed, double u, double v) {
   const auto corner = [&](int x, int y) {
-    uint32_t h = seed * 0x9E3779B9U + static_cast<uint32_t>(x) * 0x85EBCA6BU + static_cast<uint32_t>(y) * 0xC2B2AE35U;
+    uint32_t h =
+        seed * 0x9E3779B9U + static_cast<uint32_t>(x) * 0x85EBCA6BU + static_cast<uint32_t>(y) * 0xC2B2AE35U;
     h ^= h >> 15;
     h *= 0x2C1B3C6DU;
     h ^= h >> 12;
@@ -56,7 +57,8 @@ struct Room {
   }
 };
 
-/// Frames of rooms, with their cameras: what is seen is in `room`, where the camera is taken to be in `camera`.
+/// Frames of rooms, with their cameras: what is seen is in `room`, where the camera is taken to be in
+/// `camera`.
 struct Shots {
   std::vector<Room> rooms;
   std::vector<Camera> seen_by, cameras;
@@ -84,7 +86,8 @@ struct Shots {
     HealthInput input;
     for (std::size_t i = 0; i < cameras.size(); ++i) input.files.push_back("f" + std::to_string(i) + ".jpg");
     input.cameras = cameras;
-    input.readers = {kWidth, kHeight, std::vector<FrameView>(cameras.size(), {0, kWidth, 0, kHeight}), {}, {}, {}};
+    input.readers = {kWidth, kHeight, std::vector<FrameView>(cameras.size(), {0, kWidth, 0, kHeight}),
+                     {},     {},      {}};
     input.readers.read_rgb = [this](std::size_t frame, std::span<uint8_t> rgb) {
       each_pixel(static_cast<int>(frame), [&](std::size_t i, double, double brightness) {
         const double value = black[frame] ? static_cast<double>(i % 3) : 20 + 200 * brightness;
@@ -156,8 +159,9 @@ TEST(Health, NamesAFrameOfAnotherScene) {
   EXPECT_EQ(health.warnings[0].first, 3);
   EXPECT_EQ(health.warnings[0].last, 3);
   EXPECT_EQ(health.warnings[0].text,
-            "f3.jpg sees nothing that the others see, so that its place among them is a guess: take more "
-            "photographs between f2.jpg and f3.jpg, and between f3.jpg and f4.jpg, or leave it out");
+            "f3.jpg sees nothing that the others see, so that its place among them is a guess: is it "
+            "blurred, or turned? Else take more photographs between f2.jpg and f3.jpg, and between f3.jpg "
+            "and f4.jpg, or leave it out");
 }
 
 TEST(Health, NamesABlackFrame) {
@@ -191,8 +195,9 @@ TEST(Health, NamesTheSmallerSideOfAGap) {
   ASSERT_EQ(kinds(health), std::vector<std::string>{"apart"});
   EXPECT_EQ(health.warnings[0].first, 6);
   EXPECT_EQ(health.warnings[0].last, 8);
-  EXPECT_NE(health.warnings[0].text.find("take more photographs between f5.jpg and f6.jpg, or leave them out"),
-            std::string::npos)
+  EXPECT_NE(
+      health.warnings[0].text.find("take more photographs between f5.jpg and f6.jpg, or leave them out"),
+      std::string::npos)
       << health.warnings[0].text;
   EXPECT_EQ(health.parts, 2);
 }

@@ -305,6 +305,9 @@ TEST_F(OptionsTest, ProgramDecidesOnMergingByDefault) {
   EXPECT_EQ(Options().merge, "auto");
   EXPECT_EQ(std::get<Options>(parse({"--frames", "f", "--out", "o/"})).merge, "auto");
   EXPECT_NE(std::get<ShowText>(parse({"--print-config"})).text.find("\nmerge: auto\n"), std::string::npos);
+  EXPECT_NE(
+      std::get<ShowText>(parse({"batch", "--merge", "on", "--print-config"})).text.find("\nmerge: on\n"),
+      std::string::npos);
 }
 
 TEST_F(OptionsTest, HostileYamlIsRefusedInOneLine) {

@@ -9,6 +9,7 @@ namespace {
 
 TEST(Text, PrintableIsShortAndOnOneLine) {
   EXPECT_EQ(printable("a b\n\x1b[31m\x7f"), "a b??[31m?");
+  EXPECT_EQ(printable("\xc2\x80\xc2\x9f\xc2\xa0ü\xc2"), "??\xc2\xa0ü\xc2");
   EXPECT_EQ(printable(std::string(100, 'x')), std::string(100, 'x'));
   EXPECT_EQ(printable(std::string(101, 'x')), std::string(100, 'x') + "...");
 }
