@@ -1,14 +1,17 @@
 #include "app/cli/plan_command.h"
 
+#include <algorithm>
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "app/cli/process.h"
 #include "app/report/summary.h"
 #include "app/run/device.h"
 #include "app/run/merging.h"
 #include "app/run/plan_table.h"
+#include "app/run/process_memory.h"
 #include "app/run/rank_run.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
@@ -20,14 +23,16 @@ namespace vggt {
 namespace {
 
 /// Sets number and size of the frames: those given, or those that --frames names.
-void size_request(const PlanCommand& command, const RunPlan& plan, const Events& events,
-                  MemoryRequest& request) {
+/// Returns the size of the first one's source, or for frames that nobody has the largest that is kept.
+std::pair<int64_t, int64_t> size_request(const PlanCommand& command, const RunPlan& plan,
+                                         const Events& events, MemoryRequest& request) {
   if (command.frame_count == 0) {
     const FrameSet frames = size_frames(plan.frames, events);
     request.frames = static_cast<int64_t>(frames.frames.size());
     request.width = frames.width;
     request.height = frames.height;
-    return;
+    const Frame& first = frames.frames.front();
+    return {first.original_width, first.original_height};
   }
   const auto [width, height] = parse_picture_size(command.frame_size, "frame-size");
   const int64_t patch = plan.model.config.patch_size;
@@ -38,6 +43,8 @@ void size_request(const PlanCommand& command, const RunPlan& plan, const Events&
   request.frames = command.frame_count;
   request.width = width;
   request.height = height;
+  const int64_t side = plan.frames.gray_side;
+  return {side, side * std::min(width, height) / std::max(width, height)};
 }
 
 }  // namespace
@@ -58,8 +65,9 @@ void run_plan_command(const PlanCommand& command, Console& console) {
     check_writable_file(command.json);
   }
   for (const std::string& note : plan.notes) events.info(note);
+  const RunPlan whole = plan_measurement(options, /*with_scene=*/true);
   MemoryRequest request = plan.memory;
-  size_request(command, plan, events, request);
+  const auto [source_width, source_height] = size_request(command, whole, events, request);
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
   add_scratch_rates(request, rates);
   const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
@@ -72,10 +80,12 @@ void run_plan_command(const PlanCommand& command, Console& console) {
                  device_name(plan.model.options.device) + " in " +
                  precision_name(plan.model.options.precision));
   for (const std::string& row : plan_rows(plans)) console.result(row);
+  const int64_t host_peak = predict_host_peak(whole, plans.plan, source_width, source_height);
+  console.result(host_peak_row(host_peak));
   if (!command.json.empty())
-    write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans); });
+    write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, host_peak); });
   check_fits(plan, plans.plan);
-  warn_of_host_memory(plan, plans.plan, events);
+  warn_of_memory(plan, plans.plan, events);
 }
 
 }  // namespace vggt

@@ -110,6 +110,7 @@ std::string report_text(const Report& report) {
   json["predicted_seconds"] = Json::object();
   for (const auto& [stage, seconds] : report.predicted_seconds) json["predicted_seconds"][stage] = seconds;
   json["peak_host_bytes"] = peak_host_bytes();
+  json["predicted_peak_host_bytes"] = report.predicted_peak_host_bytes;
   json["predicted_network_bytes"] = report.predicted_network_bytes;
   json["predicted_pinned_bytes"] = report.predicted_pinned_bytes;
   json["predicted_host_bytes"] = report.predicted_host_bytes;

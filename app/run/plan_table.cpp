@@ -125,17 +125,6 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   throw std::invalid_argument(refusal);
 }
 
-void warn_of_host_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events) {
-  if (run.limits.host) return;
-  const int64_t bytes = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes());
-  const auto free = free_host_bytes();
-  if (!free || bytes <= *free) return;
-  events.warn(
-      print("the network takes %.1f GiB of the host's memory, and %.1f are free; --host-memory and --scratch "
-            "bound it",
-            gib(bytes), gib(*free)));
-}
-
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates) {
   MemoryRequest other = request;
@@ -166,8 +155,12 @@ std::vector<std::string> plan_rows(const PlanComparison& plans) {
   return rows;
 }
 
-std::string plan_json(const PlanComparison& plans) {
-  return Json{{"plan", json_of(plans.plan)}, {"other", json_of(plans.other)}}.dump(2) + "\n";
+std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes) {
+  return Json{{"plan", json_of(plans.plan)},
+              {"other", json_of(plans.other)},
+              {"process_host_bytes", process_host_bytes}}
+             .dump(2) +
+         "\n";
 }
 
 }  // namespace vggt

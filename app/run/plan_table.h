@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "model/cost_plan.h"
 #include "model/memory_plan.h"
@@ -21,8 +20,6 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 
 /// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do.
 void check_fits(const RunPlan& run, const NetworkPlan& plan);
-/// Warns where a run without --host-memory takes more of the host's memory than is free.
-void warn_of_host_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events);
 
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {
@@ -36,7 +33,7 @@ PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& m
 /// Where the plan keeps what; each stage with its bytes, copies and seconds, those of both kinds of blocks at
 /// the second; and what either way takes in all. Line by line.
 std::vector<std::string> plan_rows(const PlanComparison& plans);
-/// The same as JSON.
-std::string plan_json(const PlanComparison& plans);
+/// The same as JSON. process_host_bytes: predict_host_peak()'s.
+std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes);
 
 }  // namespace vggt

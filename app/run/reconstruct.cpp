@@ -14,6 +14,7 @@
 #include "app/run/loaded_model.h"
 #include "app/run/merging.h"
 #include "app/run/plan_table.h"
+#include "app/run/process_memory.h"
 #include "app/run/rank_run.h"
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
@@ -216,6 +217,9 @@ std::optional<std::filesystem::path> write_scene(const OutputPlan& plan,
 void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network, Report& report) {
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
+  const Frame& first = frames.frames.front();
+  report.predicted_peak_host_bytes =
+      predict_host_peak(plan, network, first.original_width, first.original_height);
   for (const StageSeconds& stage : network.seconds)
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
   report.options = plan.given;
@@ -366,7 +370,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   options.merge = request.merge = merging.merge;
   const NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  warn_of_host_memory(plan, network, events);
+  warn_of_memory(plan, network, events);
   report_plan(plan, frames, network, result.report);
   if (parts.group)
     share_task(*parts.group,
@@ -479,7 +483,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
   const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   check_fits(plan, plans.plan);
-  warn_of_host_memory(plan, plans.plan, events);
+  warn_of_memory(plan, plans.plan, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
@@ -490,6 +494,9 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
     if (!without_cloud) lines.push_back("output:    " + path.string());
   }
   for (const std::string& row : plan_rows(plans)) lines.push_back(row);
+  const Frame& first = frames.frames.front();
+  lines.push_back(
+      host_peak_row(predict_host_peak(plan, plans.plan, first.original_width, first.original_height)));
   return lines;
 }
 

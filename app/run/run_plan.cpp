@@ -197,15 +197,15 @@ RunPlan plan_run(const Options& options, const LoadedModel* loaded, const InMemo
   return settle(options, loaded, memory);
 }
 
-RunPlan plan_measurement(Options options) {
-  options.out.clear();
+RunPlan plan_measurement(Options options, bool with_scene) {
+  options.out = with_scene ? "-/" : "";  // which is not written
   options.exports.clear();
   options.picture.clear();
   options.report = false;
   options.save_predictions.clear();
   options.masks.clear();
   options.align.clear();
-  options.bundle_adjust = "off";
+  if (!with_scene) options.bundle_adjust = "off";
   options.camera = "auto";
   options.refine.clear();
   check_options_but_outputs(options);

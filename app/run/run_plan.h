@@ -97,7 +97,8 @@ MergeOptions merge_options(const Options& options);
 /// free memory of its device.
 RunPlan plan_run(const Options& options, const LoadedModel* loaded = nullptr, const InMemory& memory = {});
 
-/// The plan of a run whose network is only measured: no output has to be named, and nothing is adjusted.
-RunPlan plan_measurement(Options options);
+/// The plan of a run whose network is only measured: no output has to be named. with_scene: as if a cloud
+/// came of it, adjusted where the options say so; else there is none.
+RunPlan plan_measurement(Options options, bool with_scene = false);
 
 }  // namespace vggt

@@ -28,6 +28,10 @@ TEST_F(PlanTest, PlansFramesThatNobodyHas) {
   for (const auto& [stage, seconds] : all["plan"]["seconds"].items()) sum += seconds["seconds"].get<double>();
   EXPECT_GT(sum, all["plan"]["seconds"]["aggregator"]["seconds"].get<double>());
   EXPECT_NEAR(all["plan"]["total_seconds"], sum, 1e-6 * sum);
+  EXPECT_NE(outcome.out.find("\nprocess:   "), std::string::npos) << outcome.out;
+  // The network's tensors, the frames and their maps; and the program itself.
+  const double pixels = 10000. * 518 * 392;
+  EXPECT_GT(all["process_host_bytes"], all["plan"]["device_bytes"].get<double>() + 11 * pixels);
   EXPECT_TRUE(fs::exists(path("cache/vggt-recon/rates.json")));
 }
 
@@ -82,6 +86,22 @@ TEST_F(PlanTest, RefusesWhatItCannotPlan) {
   expect_refusal(plan("--frame-count 4 --frame-size 56"), "frame-size");
   expect_refusal(plan("--frame-cuont 4"), "--frame-count");
   expect_refusal(plan(""), "--frames");
+}
+
+TEST_F(PlanTest, WarnsOfAScratchFolderWithLessRoomThanFilesTake) {
+  const std::string many = "--no-autotune --frame-size 518x392 --host-memory 200GB --scratch . ";
+  const Outcome outcome = plan("--frame-count 10000000 " + many);
+  EXPECT_NE(outcome.err.find("warning: the network's files take "), std::string::npos) << outcome.err;
+  EXPECT_EQ(plan("--frame-count 4 " + many).err.find("the network's files"), std::string::npos);
+}
+
+// Of small runs most is the program itself; tests/BENCHMARKS.md has larger ones.
+TEST_F(PlanTest, RunsReportThePredictedPeakOfTheProcess) {
+  ASSERT_EQ(reconstruct("--frames frames --out a.ply").code, 0);
+  const json report = parse_strictly(path("a.report.json"));
+  const double predicted = report["predicted_peak_host_bytes"], measured = report["peak_host_bytes"];
+  EXPECT_GT(predicted, 0.7 * measured);
+  EXPECT_LT(predicted, 1.4 * measured);
 }
 
 TEST_F(PlanTest, RunsReportPredictedSeconds) {

@@ -103,9 +103,9 @@ function timeCard() {
 
 function memoryCard() {
   const size = value => value > 0 ? bytes(value) : null;
-  return card("Memory", table([["Host, most in use", size(report.peak_host_bytes)], ["GPU, tensors", size(report.peak_device_bytes)],
+  return card("Memory", table([["Host, most in use", size(report.peak_host_bytes)], ["Predicted, host in all", size(report.predicted_peak_host_bytes)], ["GPU, tensors", size(report.peak_device_bytes)],
     ["GPU, reserved", size(report.peak_device_reserved_bytes)], ["Predicted for the network", size(report.predicted_network_bytes)],
-    ["Predicted, host", size(report.predicted_host_bytes)], ["Predicted, pinned", size(report.predicted_pinned_bytes)],
+    ["Predicted, host's tensors", size(report.predicted_host_bytes)], ["Predicted, pinned", size(report.predicted_pinned_bytes)],
     ["Predicted, files", size(report.predicted_scratch_bytes)], ["Plan", report.memory_plan]]));
 }
 

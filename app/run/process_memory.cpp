@@ -1,0 +1,133 @@
+#include "app/run/process_memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "app/run/memory_limits.h"
+
+namespace vggt {
+namespace {
+
+// Libraries' code and tables, and what the allocator and kernels keep of what they had, as measured: on a
+// CPU; on an H200, where the convolutions of the dense heads bring cuDNN.
+constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
+constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
+constexpr int64_t kMostCpuKept = 190'000'000, kMostGpuKept = 220'000'000;
+constexpr int64_t kChunksAtOnce = 4;     // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
+constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
+
+std::string gigabytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+int64_t threads_of(const RunPlan& plan) {
+  return plan.frames.threads > 0 ? plan.frames.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+/// What lies in memory from stage to stage, as far as the storage's limit allows.
+struct Stored {
+  int64_t frames = 0, gray = 0, one_gray = 0, maps = 0;
+
+  int64_t of_frames() const { return frames + gray; }
+  int64_t all() const { return frames + gray + maps; }
+};
+
+Stored stored(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+              int64_t original_height) {
+  const int64_t frame = request.width * request.height, pixels = request.frames * frame;
+  Stored result{.frames = 3 * pixels};
+  if (plan.frames.gray_side > 0) {
+    const auto longer = static_cast<double>(std::max<int64_t>(1, std::max(original_width, original_height)));
+    const double scale = std::min(1.0, plan.frames.gray_side / longer);
+    const double one =
+        scale * scale * static_cast<double>(original_width) * static_cast<double>(original_height);
+    result.one_gray = std::min(static_cast<int64_t>(one), static_cast<int64_t>(plan.frames.gray_bytes) /
+                                                              std::max<int64_t>(1, request.frames));
+    result.gray = request.frames * result.one_gray;
+  }
+  const CloudSource source = plan.scene.source;
+  int64_t pixel = source == CloudSource::none ? 0 : source == CloudSource::depth ? 8 : 16;
+  const bool exported = plan.outputs.exports.needs_depth() || (plan.keep_maps && request.heads.depth);
+  if (source != CloudSource::depth && (plan.adjust.wanted || exported)) pixel += 8;
+  result.maps = pixel * pixels;
+  result.maps = std::min(result.maps, std::max<int64_t>(0, plan.limits.storage.bytes - result.of_frames()));
+  return result;
+}
+
+/// Points while the filters work; few where they stream from the maps into the file.
+int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
+  if (plan.scene.source == CloudSource::none) return 0;
+  const CloudFilters& filters = plan.scene.filters;
+  const SceneOptions& chosen = plan.scene.builder;
+  const bool in_memory = plan.outputs.paths.picture.has_value() || plan.keep_points;
+  const double share = chosen.conf_threshold ? 1 : 1 - chosen.conf_percentile / 100;
+  const auto points =
+      static_cast<int64_t>(share * static_cast<double>(request.frames * request.width * request.height));
+  const bool whole = filters.voxel > 0 || filters.outliers;
+  const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
+  int64_t held = !whole && filters.max_points > 0 ? std::min(points, filters.max_points) : points;
+  if (thinned) held = std::min(held, filters.thin_to);
+  return std::max(held * bytes_of_a_point(filters, in_memory, chosen.normals),
+                  thinned ? filters.thin_to * kThinning : 0);
+}
+
+}  // namespace
+
+int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                          int64_t original_height) {
+  const MemoryRequest& request = network.request;
+  const MemoryPlan& memory = network.memory;
+  const Stored kept = stored(plan, request, original_width, original_height);
+  const bool dense = request.heads.depth || request.heads.points;
+  const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
+  const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
+  const int64_t matching = plan.adjust.wanted ? threads_of(plan) * kMatchingCopies * kept.one_gray : 0;
+  if (!request.gpu) {
+    const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
+    const int64_t base =
+        kCpuProgram + std::min(kMostCpuKept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
+    return base + kept.all() + weights +
+           std::max({tensors + memory.host_bytes, matching, point_bytes(plan, request)});
+  }
+  const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
+  const auto base = [&](int64_t held) {
+    return kGpuProgram + (dense ? kCudnn : 0) + held +
+           std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
+  };
+  return std::max({base(kept.of_frames()) + memory.host_bytes, base(kept.all() + chunks) + weights + matching,
+                   base(kept.all()) + weights + point_bytes(plan, request)});
+}
+
+std::string host_peak_row(int64_t bytes) {
+  char text[80];
+  std::snprintf(text, sizeof text, "process:   %.2f GiB of the host's memory in all",
+                static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events) {
+  if (!run.limits.host) {
+    const int64_t bytes = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes());
+    const auto free = free_host_bytes();
+    if (free && bytes > *free) {
+      events.warn("the network takes " + gigabytes(bytes) + " GiB of the host's memory, and " +
+                  gigabytes(*free) + " are free; --host-memory and --scratch bound it");
+    }
+  }
+  if (plan.memory.scratch_bytes == 0 || !run.limits.network.scratch) return;
+  std::error_code error;
+  const auto room = std::filesystem::space(*run.limits.network.scratch, error);
+  if (!error && static_cast<uint64_t>(plan.memory.scratch_bytes) > room.available) {
+    events.warn("the network's files take " + gigabytes(plan.memory.scratch_bytes) + " GiB, and " +
+                gigabytes(static_cast<int64_t>(room.available)) + " are free in " +
+                run.limits.network.scratch->string());
+  }
+}
+
+}  // namespace vggt
