@@ -62,6 +62,14 @@ bool holds_images(const fs::path& folder) {
   }
 }
 
+/// The folder itself or its folder `images`, whichever holds images; empty: neither does.
+fs::path frames_in(const fs::path& folder) {
+  if (holds_images(folder)) return folder;
+  std::error_code ignored;
+  const fs::path images = folder / "images";
+  return fs::is_directory(images, ignored) && holds_images(images) ? images : fs::path();
+}
+
 bool is_video(const fs::path& file) {
   try {
     return fs::is_regular_file(file) && kind_of_source(file) == SourceKind::video;
@@ -78,8 +86,7 @@ bool same(const fs::path& a, const fs::path& b) {
 
 /// Results of an earlier batch may be there.
 void refuse_frames_in(const fs::path& results) {
-  if (fs::exists(results / "manifest.jsonl")) return;
-  if (holds_images(results) || (fs::is_directory(results / "images") && holds_images(results / "images")))
+  if (!fs::exists(results / "manifest.jsonl") && !frames_in(results).empty())
     throw std::invalid_argument(results.string() + ": the results would lie among the frames of a scene");
 }
 
@@ -117,10 +124,8 @@ SceneList scenes_of_folder(const fs::path& folder, const fs::path& results) {
     std::error_code ignored;
     if (!fs::is_directory(path, ignored)) {
       if (is_video(path)) list.scenes.push_back({safe_scene_name(name), path});
-    } else if (holds_images(path)) {
-      list.scenes.push_back({safe_scene_name(name), path});
-    } else if (fs::is_directory(path / "images", ignored) && holds_images(path / "images")) {
-      list.scenes.push_back({safe_scene_name(name), path / "images"});
+    } else if (const fs::path frames = frames_in(path); !frames.empty()) {
+      list.scenes.push_back({safe_scene_name(name), frames});
     } else {
       list.passed_over.push_back(name);
     }
@@ -133,7 +138,7 @@ SceneList scenes_of_folder(const fs::path& folder, const fs::path& results) {
   return list;
 }
 
-SceneList scenes_of_list(const fs::path& path) {
+SceneList scenes_of_list(const fs::path& path, const fs::path& results) {
   constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
   std::istringstream lines(read_text_file(path, kMaxBytes, "a list of scenes"));
   // A shell's <(...) lies in a folder that means nothing.
@@ -150,9 +155,10 @@ SceneList scenes_of_list(const fs::path& path) {
     const std::size_t tab = text.find('\t');
     const bool named = tab != text.npos;
     const fs::path source(trimmed(named ? text.substr(tab + 1) : text));
-    list.scenes.push_back({named ? safe_scene_name(trimmed(text.substr(0, tab)))
-                                 : safe_scene_name(name_of(fs::absolute(folder / source))),
-                           folder / source});
+    const std::string name =
+        named ? std::string(trimmed(text.substr(0, tab))) : name_of(fs::absolute(folder / source));
+    if (same(folder / source, results)) refuse_frames_in(results);
+    list.scenes.push_back({safe_scene_name(name), folder / source});
   }
   if (list.scenes.empty()) throw std::invalid_argument(path.string() + ": lists no scenes");
   return list;
@@ -195,17 +201,14 @@ SceneList find_scenes(const fs::path& where, const fs::path& results) {
       list = scenes_of_folder(where, results);
       break;
     case SourceKind::list:
-      list = scenes_of_list(where);
+      list = scenes_of_list(where, results);
       break;
     default:
       throw std::invalid_argument("scenes: " + where.string() +
                                   " is neither a folder of scenes nor a list; for one scene give --frames");
   }
   refuse_equal_names(list.scenes);
-  for (BatchScene& scene : list.scenes) {
-    if (same(scene.source, results)) refuse_frames_in(results);
-    scene.source = fs::absolute(scene.source).lexically_normal();
-  }
+  for (BatchScene& scene : list.scenes) scene.source = fs::absolute(scene.source).lexically_normal();
   return list;
 }
 

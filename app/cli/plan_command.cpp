@@ -56,7 +56,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   if (command.frame_count > 0) options.frames = "-";  // which is not read
   const std::vector<int> gpus = listed_gpus(options.device);
   if (!gpus.empty()) options.device = "cuda:" + std::to_string(gpus.front());
-  RunPlan plan = plan_measurement(options);
+  RunPlan plan = plan_measurement(options, /*with_scene=*/true);
   if (gpus.size() > 1) share_among(plan, std::ssize(gpus));
   set_process_precision(plan.model.options.precision);
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
@@ -65,9 +65,8 @@ void run_plan_command(const PlanCommand& command, Console& console) {
     check_writable_file(command.json);
   }
   for (const std::string& note : plan.notes) events.info(note);
-  const RunPlan whole = plan_measurement(options, /*with_scene=*/true);
   MemoryRequest request = plan.memory;
-  const auto [source_width, source_height] = size_request(command, whole, events, request);
+  const auto [source_width, source_height] = size_request(command, plan, events, request);
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
   add_scratch_rates(request, rates);
   const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
@@ -79,9 +78,8 @@ void run_plan_command(const PlanCommand& command, Console& console) {
                  "; " + plan.model.weights.path().filename().string() + " on " +
                  device_name(plan.model.options.device) + " in " +
                  precision_name(plan.model.options.precision));
-  for (const std::string& row : plan_rows(plans)) console.result(row);
-  const int64_t host_peak = predict_host_peak(whole, plans.plan, source_width, source_height);
-  console.result(host_peak_row(host_peak));
+  const int64_t host_peak = predict_host_peak(plan, plans.plan, source_width, source_height);
+  for (const std::string& row : plan_rows(plans, host_peak)) console.result(row);
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, host_peak); });
   check_fits(plan, plans.plan);

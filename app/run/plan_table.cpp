@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -125,6 +126,27 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   throw std::invalid_argument(refusal);
 }
 
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events) {
+  if (!run.limits.host) {
+    const int64_t bytes = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes());
+    const auto free = free_host_bytes();
+    if (free && bytes > *free) {
+      events.warn(
+          print("the network takes %.1f GiB of the host's memory, and %.1f are free; --host-memory and "
+                "--scratch bound it",
+                gib(bytes), gib(*free)));
+    }
+  }
+  if (plan.memory.scratch_bytes == 0 || !run.limits.network.scratch) return;
+  std::error_code error;
+  const auto room = std::filesystem::space(*run.limits.network.scratch, error);
+  if (!error && static_cast<uint64_t>(plan.memory.scratch_bytes) > room.available) {
+    events.warn(print("the network's files take %.1f GiB, and %.1f are free in ",
+                      gib(plan.memory.scratch_bytes), gib(static_cast<int64_t>(room.available))) +
+                run.limits.network.scratch->string());
+  }
+}
+
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates) {
   MemoryRequest other = request;
@@ -132,7 +154,7 @@ PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& m
   return {plan_network(request, rates), plan_network(other, rates)};
 }
 
-std::vector<std::string> plan_rows(const PlanComparison& plans) {
+std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_host_bytes) {
   const NetworkPlan& plan = plans.plan;
   const Schedule& schedule = plan.memory.schedule;
   const bool on_gpu = plan.request.gpu.has_value();
@@ -152,6 +174,7 @@ std::vector<std::string> plan_rows(const PlanComparison& plans) {
     rows.back().erase(rows.back().find_last_not_of(' ') + 1);
   }
   for (const NetworkPlan& one : {plan, plans.other}) rows.push_back(kind_text(one) + ": " + total_text(one));
+  rows.push_back(print("process:   %.2f GiB of the host's memory in all", gib(process_host_bytes)));
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "model/cost_plan.h"
 #include "model/memory_plan.h"
@@ -21,6 +22,10 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 /// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do.
 void check_fits(const RunPlan& run, const NetworkPlan& plan);
 
+/// Warns where a run without --host-memory takes more of the host's memory than is free, and where the folder
+/// of --scratch has less room than the network's files take.
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events);
+
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {
   NetworkPlan plan;
@@ -31,9 +36,10 @@ PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& m
                              const std::optional<Rates>& rates);
 
 /// Where the plan keeps what; each stage with its bytes, copies and seconds, those of both kinds of blocks at
-/// the second; and what either way takes in all. Line by line.
-std::vector<std::string> plan_rows(const PlanComparison& plans);
-/// The same as JSON. process_host_bytes: predict_host_peak()'s.
+/// the second; and what either way takes in all; and what the process takes of
+/// the host's memory, predict_host_peak()'s. Line by line.
+std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_host_bytes);
+/// The same as JSON.
 std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes);
 
 }  // namespace vggt

@@ -1,12 +1,7 @@
 #include "app/run/process_memory.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <string>
 #include <thread>
-
-#include "app/run/memory_limits.h"
 
 namespace vggt {
 namespace {
@@ -19,12 +14,6 @@ constexpr int64_t kMostCpuKept = 190'000'000, kMostGpuKept = 220'000'000;
 constexpr int64_t kChunksAtOnce = 4;     // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
 constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
-
-std::string gigabytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
 
 int64_t threads_of(const RunPlan& plan) {
   return plan.frames.threads > 0 ? plan.frames.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -53,31 +42,63 @@ Stored stored(const RunPlan& plan, const MemoryRequest& request, int64_t origina
   }
   const CloudSource source = plan.scene.source;
   int64_t pixel = source == CloudSource::none ? 0 : source == CloudSource::depth ? 8 : 16;
-  const bool exported = plan.outputs.exports.needs_depth() || (plan.keep_maps && request.heads.depth);
-  if (source != CloudSource::depth && (plan.adjust.wanted || exported)) pixel += 8;
+  if (holds_depth_apart(plan)) pixel += 8;
   result.maps = pixel * pixels;
-  result.maps = std::min(result.maps, std::max<int64_t>(0, plan.limits.storage.bytes - result.of_frames()));
+  // The rest lies in files.
+  int64_t left = plan.limits.storage.bytes;
+  for (int64_t* const bytes : {&result.frames, &result.gray, &result.maps}) {
+    *bytes = std::min(*bytes, left);
+    left -= *bytes;
+  }
   return result;
+}
+
+/// Of so many points those that the filters hold at once.
+int64_t held_points(const CloudFilters& filters, int64_t points) {
+  const bool whole = filters.voxel > 0 || filters.outliers;
+  return whole || filters.max_points == 0 ? points : std::min(points, filters.max_points);
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
 int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
   if (plan.scene.source == CloudSource::none) return 0;
-  const CloudFilters& filters = plan.scene.filters;
   const SceneOptions& chosen = plan.scene.builder;
-  const bool in_memory = plan.outputs.paths.picture.has_value() || plan.keep_points;
   const double share = chosen.conf_threshold ? 1 : 1 - chosen.conf_percentile / 100;
   const auto points =
       static_cast<int64_t>(share * static_cast<double>(request.frames * request.width * request.height));
-  const bool whole = filters.voxel > 0 || filters.outliers;
+  const bool in_memory = keeps_points(plan);
+  const CloudFilters filters = filters_within(plan, in_memory, points);
   const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
-  int64_t held = !whole && filters.max_points > 0 ? std::min(points, filters.max_points) : points;
-  if (thinned) held = std::min(held, filters.thin_to);
+  const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
   return std::max(held * bytes_of_a_point(filters, in_memory, chosen.normals),
                   thinned ? filters.thin_to * kThinning : 0);
 }
 
 }  // namespace
+
+bool keeps_points(const RunPlan& plan) {
+  return plan.outputs.paths.picture.has_value() || plan.keep_points;
+}
+
+bool holds_depth_apart(const RunPlan& plan) {
+  const bool exported =
+      plan.outputs.exports.needs_depth() || (plan.keep_maps && plan.model.options.heads.depth);
+  return plan.scene.source != CloudSource::depth && (plan.adjust.wanted || exported);
+}
+
+CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points) {
+  CloudFilters filters = plan.scene.filters;
+  if (!plan.limits.host) return filters;
+  const auto fit = [&](int64_t bytes) { return std::max<int64_t>(1, plan.limits.images / bytes); };
+  const int64_t bytes = bytes_of_a_point(filters, in_memory, plan.scene.builder.normals);
+  const int64_t held = held_points(filters, points);
+  if (bytes > 0 && held > fit(bytes)) {
+    const int64_t most = fit(std::max(bytes, kThinning));
+    filters.thin_to = filters.thin_to > 0 ? std::min(filters.thin_to, most) : most;
+  }
+  if (filters.thin_to > 0) filters.thin_to = std::min(filters.thin_to, fit(kThinning));
+  return filters;
+}
 
 int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                           int64_t original_height) {
@@ -102,32 +123,6 @@ int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64
   };
   return std::max({base(kept.of_frames()) + memory.host_bytes, base(kept.all() + chunks) + weights + matching,
                    base(kept.all()) + weights + point_bytes(plan, request)});
-}
-
-std::string host_peak_row(int64_t bytes) {
-  char text[80];
-  std::snprintf(text, sizeof text, "process:   %.2f GiB of the host's memory in all",
-                static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
-
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events) {
-  if (!run.limits.host) {
-    const int64_t bytes = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes());
-    const auto free = free_host_bytes();
-    if (free && bytes > *free) {
-      events.warn("the network takes " + gigabytes(bytes) + " GiB of the host's memory, and " +
-                  gigabytes(*free) + " are free; --host-memory and --scratch bound it");
-    }
-  }
-  if (plan.memory.scratch_bytes == 0 || !run.limits.network.scratch) return;
-  std::error_code error;
-  const auto room = std::filesystem::space(*run.limits.network.scratch, error);
-  if (!error && static_cast<uint64_t>(plan.memory.scratch_bytes) > room.available) {
-    events.warn("the network's files take " + gigabytes(plan.memory.scratch_bytes) + " GiB, and " +
-                gigabytes(static_cast<int64_t>(room.available)) + " are free in " +
-                run.limits.network.scratch->string());
-  }
 }
 
 }  // namespace vggt

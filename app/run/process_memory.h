@@ -1,8 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
-#include "app/events/events.h"
 #include "app/run/plan_table.h"
 #include "app/run/run_plan.h"
 
@@ -15,11 +13,13 @@ namespace vggt {
 int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                           int64_t original_height);
 
-/// Such as "process:   0.86 GiB of the host's memory in all".
-std::string host_peak_row(int64_t bytes);
+/// Whether the scene's points are held in memory beside the file.
+bool keeps_points(const RunPlan& plan);
+/// Whether depth is held beside what the cloud is made of.
+bool holds_depth_apart(const RunPlan& plan);
 
-/// Warns where a run without --host-memory takes more of the host's memory than is free, and where the folder
-/// of --scratch has less room than the network's files take.
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events);
+/// The plan's filters for so many points; they thin the points first where --host-memory does not hold all
+/// that they need at once. in_memory: as keeps_points().
+CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points);
 
 }  // namespace vggt

@@ -139,24 +139,6 @@ std::string thinning_text(const FilterCount& thinned, double side, const char* w
   return text.str();
 }
 
-/// The plan's filters; they thin the points first where --host-memory does not hold all that they need at
-/// once.
-CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points) {
-  constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
-  CloudFilters filters = plan.scene.filters;
-  if (!plan.limits.host) return filters;
-  const auto fit = [&](int64_t bytes) { return std::max<int64_t>(1, plan.limits.images / bytes); };
-  const int64_t bytes = bytes_of_a_point(filters, in_memory, plan.scene.builder.normals);
-  const bool whole = filters.voxel > 0 || filters.outliers;
-  const int64_t held = whole || filters.max_points == 0 ? points : std::min(points, filters.max_points);
-  if (bytes > 0 && held > fit(bytes)) {
-    const int64_t most = fit(std::max(bytes, kThinning));
-    filters.thin_to = filters.thin_to > 0 ? std::min(filters.thin_to, most) : most;
-  }
-  if (filters.thin_to > 0) filters.thin_to = std::min(filters.thin_to, fit(kThinning));
-  return filters;
-}
-
 /// A scene and its points, where one is made.
 struct FilteredScene {
   BuiltScene built;
@@ -171,7 +153,7 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   BuiltScene built = builder->finish();
   times.count("scene");
   events.check_stop();
-  const bool in_memory = plan.outputs.paths.picture.has_value() || plan.keep_points;
+  const bool in_memory = keeps_points(plan);
   const CloudFilters filters = filters_within(plan, in_memory, built.points);
   SceneCloud cloud(*builder, filters, in_memory, built);
   times.count("filters");
@@ -493,10 +475,9 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
     const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
     if (!without_cloud) lines.push_back("output:    " + path.string());
   }
-  for (const std::string& row : plan_rows(plans)) lines.push_back(row);
   const Frame& first = frames.frames.front();
-  lines.push_back(
-      host_peak_row(predict_host_peak(plan, plans.plan, first.original_width, first.original_height)));
+  const int64_t host_peak = predict_host_peak(plan, plans.plan, first.original_width, first.original_height);
+  for (const std::string& row : plan_rows(plans, host_peak)) lines.push_back(row);
   return lines;
 }
 

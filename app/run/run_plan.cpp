@@ -198,7 +198,7 @@ RunPlan plan_run(const Options& options, const LoadedModel* loaded, const InMemo
 }
 
 RunPlan plan_measurement(Options options, bool with_scene) {
-  options.out = with_scene ? "-/" : "";  // which is not written
+  options.out.clear();
   options.exports.clear();
   options.picture.clear();
   options.report = false;
@@ -209,7 +209,11 @@ RunPlan plan_measurement(Options options, bool with_scene) {
   options.camera = "auto";
   options.refine.clear();
   check_options_but_outputs(options);
-  return settle(options, nullptr, {});
+  InMemory wanted;
+  wanted.points = with_scene;
+  RunPlan plan = settle(options, nullptr, wanted);
+  plan.keep_points = false;  // they would go into a file
+  return plan;
 }
 
 }  // namespace vggt

@@ -5,6 +5,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/frame_input.h"
+#include "app/run/process_memory.h"
 #include "app/scene/predicted_cameras.h"
 #include "app/scene/world_move.h"
 
@@ -34,9 +35,7 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
                      FrameWork{plan.frames.threads, [&events] { events.check_stop(); }});
   }
   if (builder_) builder_->set_masks(frames.read_mask);
-  const bool exported = plan.outputs.exports.needs_depth() || (plan.keep_maps && model_.options.heads.depth);
-  if (scene_.source != CloudSource::depth && (adjust_.wanted || exported))
-    held_depth_.emplace(space, "depth");
+  if (holds_depth_apart(plan)) held_depth_.emplace(space, "depth");
   if (adjust_.wanted) adjusted_depth_ = held_depth_ ? &*held_depth_ : &builder_->maps();
 }
 

@@ -18,10 +18,10 @@ std::size_t control_length(std::string_view text) {
 
 std::string one_line(const std::string& text) {
   std::string line;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = control_length(std::string_view(text).substr(i));
     line += length > 0 ? '?' : text[i];
-    i += std::max<std::size_t>(length, 1) - 1;
+    i += std::max<std::size_t>(length, 1);
   }
   return line;
 }

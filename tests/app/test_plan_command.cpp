@@ -70,6 +70,14 @@ TEST_F(PlanTest, EndsAsARunWouldWhereNothingFits) {
   expect_refusal(plan("--no-autotune --frame-count 5 --frame-size 518x392 --scratch nowhere"), "scratch: ");
 }
 
+// Frames and maps for which the limit has no room lie in files.
+TEST_F(PlanTest, TheProcessKeepsToHostMemory) {
+  const Outcome outcome = plan(
+      "--no-autotune --frame-count 5000 --frame-size 518x392 --host-memory 6GB --scratch . --json plan.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LE(parse_strictly(path("plan.json"))["process_host_bytes"], 6e9);
+}
+
 TEST_F(PlanTest, WarnsOfMoreMemoryThanIsFree) {
   const Outcome outcome = plan("--no-autotune --frame-count 10000000 --frame-size 518x392");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
