@@ -26,9 +26,9 @@ struct Units {
   double pixels, P;    // of a frame: pixels, tokens
 };
 
-/// A block whose tokens attend to so many keys each.
-double block_seconds(double tokens, double keys, double token_rate, const Rates& rates) {
-  return std::max(rates.block_least, tokens * token_rate + tokens * keys * rates.pair);
+/// A block whose tokens attend to so many keys each, of a rate.
+double block_seconds(double tokens, double token_rate, double keys, double pair_rate, const Rates& rates) {
+  return std::max(rates.block_least, tokens * token_rate + tokens * keys * pair_rate);
 }
 
 /// A merged block of one of several ranks. matching: the share of a matching by all channels in each block
@@ -59,14 +59,15 @@ double exchange_seconds(const MemoryRequest& r, const Units& u, double blocks, d
 
 double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const double blocks = static_cast<double>(r.config.vit_depth);
-  return u.S * u.pixels * rates.patch_pixel + blocks * block_seconds(u.S * u.P, u.P, rates.vit_token, rates);
+  return u.S * u.pixels * rates.patch_pixel + blocks * block_seconds(u.S * u.P, rates.vit_token, u.P, rates.frame_pair, rates);
 }
 
 double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const std::set<int64_t> kept = kept_layers(r.config, r.heads);
   const int64_t blocks = kept.empty() ? 1 : *kept.rbegin() + 1;
   const double N = u.S * u.P;
-  const double exact = block_seconds(N, u.all * u.P * u.own * u.all / u.S, rates.block_token, rates);
+  const double exact =
+      block_seconds(N, rates.block_token, u.all * u.P * u.own * u.all / u.S, rates.pair, rates);
   int64_t first_merged = r.merge ? std::min(r.merge->start, blocks) : blocks;
   double merged = 0, rows = 0;
   if (first_merged < blocks) {
@@ -77,7 +78,7 @@ double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& r
     merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), u, rates);
     rows = static_cast<double>(counts.most_rows());
   }
-  return static_cast<double>(blocks) * block_seconds(N, u.P, rates.block_token, rates) +
+  return static_cast<double>(blocks) * block_seconds(N, rates.block_token, u.P, rates.frame_pair, rates) +
          static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +
          exchange_seconds(r, u, static_cast<double>(first_merged), 0, rates) +
          exchange_seconds(r, u, static_cast<double>(blocks - first_merged), rows, rates) +

@@ -87,7 +87,7 @@ class Measurement {
     options_.budget = {};
     const bool gpu = options.device.is_cuda(), wide = config.embed_dim > 512;
     many_.frames = gpu ? 128 : wide ? 6 : 8;
-    large_.frames = gpu ? 48 : wide ? 1 : 4;
+    large_.frames = gpu ? 64 : wide ? 1 : 4;
     if (gpu) few_.frames = 6;
   }
 
@@ -115,19 +115,22 @@ class Measurement {
   }
 
   void fit_blocks() {
-    std::vector<Sample> samples;
+    std::vector<Sample> frame_blocks;
+    Sample global_block{};  // of the large frames: the seconds of long sequences matter
     double kept = 0;
     for (const auto& [probe, seconds] : {std::pair(&many_, &many_seconds_), {&large_, &large_seconds_}}) {
       const Units u(*probe, config_);
       const double frame = seconds->at("frame_block.0"), global = seconds->at("global_block.0");
-      samples.push_back({u.N, u.N * u.P, frame});
-      samples.push_back({u.N, u.N * u.N, global});
+      frame_blocks.push_back({u.N, u.N * u.P, frame});
+      global_block = {u.N, u.N * u.N, global};
       if (seconds->contains("aggregator"))
         kept = std::max(0.0, (seconds->at("aggregator") - 2 * (frame + global)) / u.N);
     }
-    const Fit blocks = fit(samples);
-    rates_.block_token = blocks.a;
-    rates_.pair = blocks.b;
+    const Fit of_frames = fit(frame_blocks);
+    rates_.block_token = of_frames.a;
+    rates_.frame_pair = of_frames.b;
+    const auto& [tokens, pairs, seconds] = global_block;
+    rates_.pair = std::max(seconds - tokens * rates_.block_token, 0.1 * seconds) / pairs;
     rates_.kept_token = kept;
     rates_.block_least = std::min(tiny_seconds_.at("frame_block.0"), tiny_seconds_.at("global_block.0"));
     const Units u(large_, config_), v(many_, config_);
@@ -204,7 +207,7 @@ class Measurement {
       if (whole) camera = deep;
       const double block =
           (deep.at("patch_embed") - seconds->at("patch_embed")) / static_cast<double>(blocks);
-      samples.push_back({u.N, 0, std::max(block - u.N * u.P * rates_.pair, 0.1 * std::abs(block))});
+      samples.push_back({u.N, 0, std::max(block - u.N * u.P * rates_.frame_pair, 0.1 * std::abs(block))});
     }
     rates_.vit_token = fit_one(samples, &Sample::x0);
     if (!options_.heads.camera || config_.camera_trunk_depth < 2) return;

@@ -5,8 +5,9 @@ namespace vggt {
 /// Seconds per unit of what a run is made of, for one device, precision, attention and architecture, as
 /// measure_rates() finds them. 0: free, or not known.
 struct Rates {
-  // A token in one block, and a query and a key of it over all heads. A block takes at least block_least.
-  double vit_token = 0, block_token = 0, pair = 0, block_least = 0;
+  // A token in one block; a query and a key of it over all heads, within a frame and over all frames, where
+  // kernels are busier. A block takes at least block_least.
+  double vit_token = 0, block_token = 0, frame_pair = 0, pair = 0, block_least = 0;
   // A token in a global block that merges, and a source and a destination of its matching.
   double merged_token = 0, match_pair = 0;
   double kept_token = 0;   // what the heads keep of it, over all layers
@@ -29,6 +30,7 @@ template <class SomeRates, class Visit>
 void visit_rates(SomeRates& r, Visit&& visit) {
   visit("vit_token", r.vit_token);
   visit("block_token", r.block_token);
+  visit("frame_pair", r.frame_pair);
   visit("pair", r.pair);
   visit("block_least", r.block_least);
   visit("merged_token", r.merged_token);

@@ -48,7 +48,7 @@ Rates saving(const Rates& rates, double wanted) {
 
 Rates pairs_alone() {
   Rates rates;
-  rates.pair = 1e-9;
+  rates.pair = rates.frame_pair = 1e-9;
   return rates;
 }
 

@@ -104,6 +104,16 @@ void print_difference(const char* name, const Results& got, const Results& expec
               difference(got.depth, expected.depth));
 }
 
+/// Random weights that are the same wherever they go: drawn on a GPU they are others than on a CPU.
+vggt::TensorSource weights_drawn_on(at::Device device, const vggt::Config& config, const vggt::Heads& heads) {
+  vggt::TensorSource drawn = vggt::random_weights(config, heads, 1), source;
+  source.shapes = drawn.shapes;
+  source.load = [device, load = drawn.load](const std::string& name, at::ScalarType type, at::Device wanted) {
+    return load(name, type, device).to(wanted);
+  };
+  return source;
+}
+
 /// Predicted seconds by numbers of ranks: of one machine of eight GPUs, and of more over InfiniBand.
 template <class Request>
 void print_predictions(Request request_of, vggt::Rates rates) {
@@ -179,10 +189,11 @@ int main(int argc, char** argv) {
     return static_cast<double>(vggt::plan_memory(request_of(frames, ranks)).peak_bytes()) / (1 << 30);
   };
 
+  const vggt::TensorSource weights = weights_drawn_on(device, config, options.heads);
   // One rank first, as it runs alone, with its weights on the device.
   std::map<std::string, Side> alone;
   if (speaks) {
-    const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
+    const vggt::Vggt model(config, weights, options);
     const vggt::Rates rates = vggt::measure_rates(config, options);
     for (const std::string& frames : counts) {
       const at::Tensor images = images_of(frames);
@@ -202,7 +213,7 @@ int main(int argc, char** argv) {
   if (!group) return 0;
   c10::cuda::CUDACachingAllocator::emptyCache();
   options.weights_on_host = true;
-  const vggt::Vggt model(config, vggt::random_weights(config, options.heads, 1), options);
+  const vggt::Vggt model(config, weights, options);
   run.group = &*group;
   for (const std::string& frames : counts) {
     const Side several = measure({model, device, repeats, compare}, images_of(frames), run);

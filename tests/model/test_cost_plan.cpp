@@ -53,6 +53,7 @@ TEST(CostPlan, EveryStageByHand) {
   Rates rates;
   rates.vit_token = 1;
   rates.block_token = 100;
+  rates.frame_pair = 0.03;
   rates.pair = 0.01;
   rates.kept_token = 10000;
   rates.patch_pixel = 0.5;
@@ -63,9 +64,9 @@ TEST(CostPlan, EveryStageByHand) {
   const auto stages = predict_seconds(request(), kPlan, rates);
   ASSERT_EQ(stages.size(), 4u);  // both kinds of blocks are the aggregator's
   const double tokens = 5 * 8;
-  EXPECT_NEAR(seconds_of(stages, "patch_embed"), 5 * 24 * 0.5 + 3 * (tokens + tokens * 8 * 0.01), kClose);
+  EXPECT_NEAR(seconds_of(stages, "patch_embed"), 5 * 24 * 0.5 + 3 * (tokens + tokens * 8 * 0.03), kClose);
   EXPECT_NEAR(seconds_of(stages, "aggregator"),
-              2 * (2 * tokens * 100 + tokens * (8 + tokens) * 0.01) + tokens * 10000, kClose);
+              2 * (2 * tokens * 100 + tokens * (8 * 0.03 + tokens * 0.01)) + tokens * 10000, kClose);
   EXPECT_NEAR(seconds_of(stages, "camera_head"), 7 + 5 * 3, kClose);
   EXPECT_NEAR(seconds_of(stages, "depth_head"), 5 * (2 + 24 * 0.25), kClose);
   EXPECT_NEAR(total_seconds(stages),
@@ -109,13 +110,14 @@ TEST(CostPlan, MergedBlocksFollowTheCountsOfMerging) {
   rates.merged_token = 2;
   rates.match_pair = 0.1;
   rates.pair = 0.001;
+  rates.frame_pair = 0.002;
   MemoryRequest r = request();
   r.merge = MergeOptions{.start = 1};
   const MergeCounts counts = merge_counts(5, 2, 3, 2, *r.merge);
   const double N = 40, d = static_cast<double>(counts.destinations),
                M = static_cast<double>(counts.most_rows());
   ASSERT_LT(M, N);
-  const double frame_blocks = 2 * (N + N * 8 * 0.001), exact = N + N * N * 0.001;
+  const double frame_blocks = 2 * (N + N * 8 * 0.002), exact = N + N * N * 0.001;
   EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"),
               frame_blocks + exact + 2 * N + (N - d) * d * 0.1 + M * M * 0.001, kClose);
   r.merge->refresh = 4;
@@ -173,7 +175,7 @@ TEST(MeasureRates, GivesTheRatesOfTheHeadsThatRun) {
   visit_rates(rates, [](const char* name, double rate) {
     EXPECT_TRUE(std::isfinite(rate) && rate >= 0 && rate < 1) << name << " " << rate;
   });
-  for (const double rate : {rates.block_token + rates.pair, rates.vit_token, rates.block_least,
+  for (const double rate : {rates.block_token + rates.frame_pair, rates.pair, rates.vit_token, rates.block_least,
                             rates.merged_token, rates.match_pair, rates.patch_pixel,
                             rates.camera_fixed + rates.camera_frame, rates.depth_frame + rates.depth_pixel,
                             rates.track_frame + rates.track_pixel, rates.track_pair + rates.track_token})
