@@ -11,7 +11,7 @@ namespace {
 
 /// Sizes as numbers of units, in double: the pairs of a long sequence pass 2^63 sooner than one would think.
 struct Units {
-  explicit Units(const MemoryRequest& r)
+  Units(const MemoryRequest& r, Place qkv)
       : rows(r.height / r.config.patch_size),
         columns(r.width / r.config.patch_size),
         S(static_cast<double>(Shares{r.frames, r.ranks}.most())),
@@ -19,11 +19,13 @@ struct Units {
         own(static_cast<double>(Shares{r.config.num_heads, r.ranks}.most()) /
             static_cast<double>(r.config.num_heads)),
         pixels(static_cast<double>(r.height * r.width)),
-        P(static_cast<double>(r.config.special_tokens() + rows * columns)) {}
+        P(static_cast<double>(r.config.special_tokens() + rows * columns)),
+        ring(r.ranks > 1 && r.config.num_heads % r.ranks != 0 && qkv == Place::device) {}
 
   int64_t rows, columns;
   double S, all, own;  // frames of the rank that has most, of all; the largest share of the heads
   double pixels, P;    // of a frame: pixels, tokens
+  bool ring;           // of ranks, in exact attention
 };
 
 /// A block whose tokens attend to so many keys each, of a rate.
@@ -42,47 +44,62 @@ double merged_seconds(const MergeCounts& counts, double matching, const Units& u
                       u.own * M * M * rates.pair);
 }
 
-/// What ranks wait for in the global blocks: three of the four tensors of a block go beside products, all but
-/// one piece of them.
-double exchange_seconds(const MemoryRequest& r, const Units& u, double blocks, double merged_rows,
-                        const Rates& rates) {
+/// Of a row of tokens, as ranks send it.
+double row_bytes(const MemoryRequest& r) {
+  const bool half = r.precision == Precision::bf16 || r.precision == Precision::fp16;
+  return static_cast<double>(r.config.embed_dim) * (half ? 2 : 4);
+}
+
+/// What ranks that share heads wait for in a global block: three of its four tensors go beside products, all
+/// but one piece of them.
+double exchange_seconds(const MemoryRequest& r, const Units& u, double merged_rows, const Rates& rates) {
   if (r.ranks == 1) return 0;
   constexpr double kShown = 0.5;
-  const double operand = r.precision == Precision::bf16 || r.precision == Precision::fp16 ? 2 : 4;
-  const double row =
-      static_cast<double>(r.config.embed_dim) * operand * (1 - 1 / static_cast<double>(r.ranks));
+  const double row = row_bytes(r) * (1 - 1 / static_cast<double>(r.ranks));
   const double projected = kShown * 3 * u.S * u.P * row;
   const double returned =
       merged_rows > 0 ? merged_rows * row * (1 + 1 / static_cast<double>(r.ranks)) : u.S * u.P * row;
-  return blocks * ((projected + returned) * rates.exchange + 4 * rates.exchange_least);
+  return (projected + returned) * rates.exchange + 4 * rates.exchange_least;
+}
+
+/// Keys and values go from rank to rank beside the attention to those at hand.
+double ring_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
+  const double N = u.S * u.P, steps = static_cast<double>(r.ranks - 1);
+  return N * rates.block_token +
+         std::max(N * u.all * u.P * rates.pair,
+                  steps * (2 * N * row_bytes(r) * rates.exchange + rates.exchange_least));
+}
+
+double exact_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
+  if (u.ring) return ring_seconds(r, u, rates);
+  const double keys = u.all * u.P * u.own * u.all / u.S;  // as if a rank had its own queries of all heads
+  return block_seconds(u.S * u.P, rates.block_token, keys, rates.pair, rates) +
+         exchange_seconds(r, u, 0, rates);
 }
 
 double embed_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const double blocks = static_cast<double>(r.config.vit_depth);
-  return u.S * u.pixels * rates.patch_pixel + blocks * block_seconds(u.S * u.P, rates.vit_token, u.P, rates.frame_pair, rates);
+  return u.S * u.pixels * rates.patch_pixel +
+         blocks * block_seconds(u.S * u.P, rates.vit_token, u.P, rates.frame_pair, rates);
 }
 
 double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const std::set<int64_t> kept = kept_layers(r.config, r.heads);
   const int64_t blocks = kept.empty() ? 1 : *kept.rbegin() + 1;
   const double N = u.S * u.P;
-  const double exact =
-      block_seconds(N, rates.block_token, u.all * u.P * u.own * u.all / u.S, rates.pair, rates);
   int64_t first_merged = r.merge ? std::min(r.merge->start, blocks) : blocks;
-  double merged = 0, rows = 0;
+  double merged = 0;
   if (first_merged < blocks) {
     const MergeCounts counts = merge_counts(r.frames, u.rows, u.columns, r.config.special_tokens(), *r.merge);
     if (counts.most_merged == 0) first_merged = blocks;
     const auto C = static_cast<double>(r.config.embed_dim),
                width = static_cast<double>(metric_width(*r.merge, r.config.embed_dim));
-    merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), u, rates);
-    rows = static_cast<double>(counts.most_rows());
+    merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), u, rates) +
+             exchange_seconds(r, u, static_cast<double>(counts.most_rows()), rates);
   }
   return static_cast<double>(blocks) * block_seconds(N, rates.block_token, u.P, rates.frame_pair, rates) +
-         static_cast<double>(first_merged) * exact + static_cast<double>(blocks - first_merged) * merged +
-         exchange_seconds(r, u, static_cast<double>(first_merged), 0, rates) +
-         exchange_seconds(r, u, static_cast<double>(blocks - first_merged), rows, rates) +
-         (kept.empty() ? 0 : N * rates.kept_token);
+         static_cast<double>(first_merged) * exact_seconds(r, u, rates) +
+         static_cast<double>(blocks - first_merged) * merged + (kept.empty() ? 0 : N * rates.kept_token);
 }
 
 double track_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
@@ -123,7 +140,7 @@ double with_copies(const StageSeconds& stage) {
 
 std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const MemoryPlan& plan,
                                           const Rates& rates) {
-  const Units units(request);
+  const Units units(request, plan.schedule.qkv);
   std::vector<StageSeconds> stages;
   for (const StageMemory& memory : plan.stages) {
     const bool is_block = memory.stage == "frame_block" || memory.stage == "global_block";

@@ -133,6 +133,32 @@ TEST(CostPlan, MergedBlocksFollowTheCountsOfMerging) {
   EXPECT_NEAR(seconds_of(predict_seconds(r, kPlan, rates), "aggregator"), frame_blocks + 2 * exact, kClose);
 }
 
+TEST(CostPlan, RanksShareTheHeadsOrPassKeysOn) {
+  Rates rates;
+  rates.block_token = 1;
+  rates.pair = 0.01;
+  rates.exchange = 0.001;
+  rates.exchange_least = 0.1;
+  MemoryRequest r = request();
+  r.config.num_heads = 4;
+  r.ranks = 2;
+  const double own = 3 * 8, all = 5 * 8, row = 8 * 4;  // tokens of the rank with most frames, bytes of one
+  const auto aggregator = [&](const MemoryPlan& plan) {
+    return seconds_of(predict_seconds(r, plan, rates), "aggregator");
+  };
+  const double shared =
+      2 * (own + own + all * all / 2 * 0.01 + (1.5 * own + own) * row / 2 * 0.001 + 4 * 0.1);
+  EXPECT_NEAR(aggregator(kPlan), shared, kClose);
+  r.config.num_heads = 3;
+  EXPECT_NEAR(aggregator(kPlan), 2 * (own + own + own * all * 0.01), kClose);
+  rates.exchange = 1;  // slower than the attention beside it
+  EXPECT_NEAR(aggregator(kPlan), 2 * (own + own + 2 * own * row + 0.1), kClose);
+  MemoryPlan streamed = kPlan;
+  streamed.schedule.qkv = Place::host;  // always by heads
+  rates.exchange = 0.001;
+  EXPECT_NEAR(aggregator(streamed), shared + 2 * all * all * (2. / 3 - 1. / 2) * 0.01, kClose);
+}
+
 TEST(CostPlan, CopiesRunBesideBlocksAndBeforeTheCameraHead) {
   Rates rates;
   rates.block_least = 1;
@@ -175,8 +201,8 @@ TEST(MeasureRates, GivesTheRatesOfTheHeadsThatRun) {
   visit_rates(rates, [](const char* name, double rate) {
     EXPECT_TRUE(std::isfinite(rate) && rate >= 0 && rate < 1) << name << " " << rate;
   });
-  for (const double rate : {rates.block_token + rates.frame_pair, rates.pair, rates.vit_token, rates.block_least,
-                            rates.merged_token, rates.match_pair, rates.patch_pixel,
+  for (const double rate : {rates.block_token + rates.frame_pair, rates.pair, rates.vit_token,
+                            rates.block_least, rates.merged_token, rates.match_pair, rates.patch_pixel,
                             rates.camera_fixed + rates.camera_frame, rates.depth_frame + rates.depth_pixel,
                             rates.track_frame + rates.track_pixel, rates.track_pair + rates.track_token})
     EXPECT_GT(rate, 0);
