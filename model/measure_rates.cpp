@@ -87,7 +87,7 @@ class Measurement {
     options_.budget = {};
     const bool gpu = options.device.is_cuda(), wide = config.embed_dim > 512;
     many_.frames = gpu ? 128 : wide ? 6 : 8;
-    large_.frames = gpu ? 64 : wide ? 1 : 4;
+    large_.frames = gpu ? 48 : wide ? 1 : 4;
     if (gpu) few_.frames = 6;
   }
 
@@ -109,6 +109,7 @@ class Measurement {
     many_seconds_ = network.time(many_);
     large_seconds_ = network.time(large_);
     fit_blocks();
+    if (options_.device.is_cuda()) measure_long(network);
     if (options_.heads.camera) fit_camera(many_seconds_);
     measure_dense(network);
     if (options_.heads.tracks) measure_tracks(network);
@@ -116,7 +117,7 @@ class Measurement {
 
   void fit_blocks() {
     std::vector<Sample> frame_blocks;
-    Sample global_block{};  // of the large frames: the seconds of long sequences matter
+    Sample global_block{};  // of the large frames
     double kept = 0;
     for (const auto& [probe, seconds] : {std::pair(&many_, &many_seconds_), {&large_, &large_seconds_}}) {
       const Units u(*probe, config_);
@@ -129,14 +130,32 @@ class Measurement {
     const Fit of_frames = fit(frame_blocks);
     rates_.block_token = of_frames.a;
     rates_.frame_pair = of_frames.b;
-    const auto& [tokens, pairs, seconds] = global_block;
-    rates_.pair = std::max(seconds - tokens * rates_.block_token, 0.1 * seconds) / pairs;
+    rates_.pair = pair_of(global_block);
     rates_.kept_token = kept;
     rates_.block_least = std::min(tiny_seconds_.at("frame_block.0"), tiny_seconds_.at("global_block.0"));
     const Units u(large_, config_), v(many_, config_);
     rates_.patch_pixel = fit_one({{u.S * u.pixels, 0, large_seconds_.at("patch_embed")},
                                   {v.S * v.pixels, 0, many_seconds_.at("patch_embed")}},
                                  &Sample::x0);
+  }
+
+  /// A pair of a global block: its tokens, pairs and seconds.
+  double pair_of(const Sample& block) const {
+    return std::max(block.y - block.x0 * rates_.block_token, 0.1 * block.y) / block.x1;
+  }
+
+  /// Pairs of sequences so long that their attention takes a tenth of a second: it is slower there, by 6 % on
+  /// an H100.
+  void measure_long(const ProbeNetwork& network) {
+    constexpr double kSeconds = 0.1, kMostFrames = 128;
+    Probe probe = large_;
+    const double tokens = Units({1, probe.rows, probe.columns}, config_).N;
+    probe.frames = static_cast<int64_t>(std::min(std::sqrt(kSeconds / rates_.pair) / tokens, kMostFrames));
+    probe.until = Until::first_block;
+    probe = network.fitted(probe, max_bytes_, large_.frames);
+    if (probe.frames <= large_.frames) return;
+    const double N = Units(probe, config_).N;
+    rates_.pair = pair_of({N, N * N, network.time(probe).at("global_block.0")});
   }
 
   void fit_camera(const Seconds& many) {

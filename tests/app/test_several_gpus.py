@@ -6,6 +6,7 @@ all end within half a minute with a line each, and nothing is left.
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM, SOURCE = sys.argv[1], Path(sys.argv[2])
+PROGRAM, SOURCE = sys.argv[1], Path(sys.argv[2]).resolve()
 SKIP = 77
 SECONDS = 30
 
@@ -57,7 +58,7 @@ def finish(processes, codes, seconds, say=None):
 
 
 def cameras(folder):
-    return [frame["cam_from_world"] for frame in json.loads((folder / "scene.cameras.json").read_text())["frames"]]
+    return [frame["cam_from_world"] for frame in json.loads((folder / "scene.cameras.json").read_text())["cameras"]]
 
 
 def farthest(a, b):
@@ -72,7 +73,8 @@ def test_results(folder, options):
     port = free_port()
     finish([start([*options, "--out", by_hand], rank, port) for rank in (0, 1)], [0, 0], 120)
     for other in (two, by_hand):
-        assert farthest(cameras(one), cameras(other)) < 1e-3
+        apart = farthest(cameras(one), cameras(other))
+        assert apart < 1e-4, apart
         assert len(json.loads((other / "scene.report.json").read_text())["rank_peak_bytes"]) == 2
 
 
@@ -94,6 +96,9 @@ def test_faults(folder, options):
         time.sleep(2.5)
         processes[victim].kill()
         finish(processes, [3 if rank != victim else -signal.SIGKILL for rank in (0, 1)], SECONDS)
+        # A rank 0 that is killed cannot take away what it had begun; it is hidden, and goes with the next run there.
+        assert all(path.name.startswith(".vggt-recon-") for path in out.glob("*")), list(out.glob("*"))
+        shutil.rmtree(out, ignore_errors=True)
     stopped = start([*run, "--device", "all"])
     time.sleep(2.5)
     os.killpg(stopped.pid, signal.SIGINT)
@@ -115,7 +120,7 @@ def main():
         for turn in range(16):
             for image in sorted((SOURCE / "examples/room").glob("*.jpg")):
                 (frames / f"{turn:02}-{image.name}").symlink_to(image)
-        options = ["--frames", frames, "--bundle-adjust", "off", "--merge", "off"]
+        options = ["--frames", frames, "--bundle-adjust", "off", "--merge", "off", "--precision", "fp32"]
         test_results(folder, options)
         test_faults(folder, options)
     print("several_gpus: two ranks give what one gives, and end together")

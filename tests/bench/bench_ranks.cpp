@@ -1,10 +1,11 @@
 // Times one scene on several GPUs beside one of them, with random weights of the VGGT-1B architecture:
 //   torchrun --nproc-per-node 2 --no-python bench_ranks [--merge] [--compare] PRECISION HEIGHTxWIDTH REPEATS
 //   FRAMES...
+//   bench_ranks --predict [--merge] PRECISION HEIGHTxWIDTH 0 FRAMES...
 // Prints seconds (median of the warm runs, with their spread) and the largest peak of allocated memory of a
 // rank, both for rank 0 alone and for all ranks. --compare: also how far the results are apart, beside those
 // of one GPU by two tilings, of which the other one streams its keys and values. Several ranks need a GPU
-// each.
+// each. --predict: only what measured rates let expect of so many ranks.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -142,14 +143,16 @@ vggt::RunOptions other_tiling(vggt::RunOptions run, const vggt::MemoryRequest& r
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool merge = false, compare = false;
+  bool merge = false, compare = false, predict = false;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
     merge |= std::string(argv[1]) == "--merge";
     compare |= std::string(argv[1]) == "--compare";
+    predict |= std::string(argv[1]) == "--predict";
   }
   if (argc < 5) {
-    std::fprintf(stderr,
-                 "usage: bench_ranks [--merge] [--compare] PRECISION HEIGHTxWIDTH REPEATS FRAMES...\n");
+    std::fprintf(
+        stderr,
+        "usage: bench_ranks [--merge] [--compare|--predict] PRECISION HEIGHTxWIDTH REPEATS FRAMES...\n");
     return 2;
   }
   const auto place = vggt::rank_place([](const char* name) { return std::getenv(name); });
@@ -196,11 +199,12 @@ int main(int argc, char** argv) {
     const vggt::Vggt model(config, weights, options);
     const vggt::Rates rates = vggt::measure_rates(config, options);
     for (const std::string& frames : counts) {
+      std::printf("%s frames %s, %s%s\n", frames.c_str(), argv[2], argv[1], merge ? ", merged" : "");
+      print_predictions([&](int64_t ranks) { return request_of(frames, ranks); }, rates);
+      if (predict) continue;
       const at::Tensor images = images_of(frames);
       const Side& one = alone[frames] = measure({model, device, repeats, compare}, images, run);
-      std::printf("%s frames %s, %s%s\n", frames.c_str(), argv[2], argv[1], merge ? ", merged" : "");
       print("1 rank", one, one.peak_gib);
-      print_predictions([&](int64_t ranks) { return request_of(frames, ranks); }, rates);
       std::printf("           predicted %.2f GiB\n", predicted_gib(frames, 1));
       if (compare)
         print_difference(
@@ -210,7 +214,7 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   }
-  if (!group) return 0;
+  if (!group || predict) return 0;
   c10::cuda::CUDACachingAllocator::emptyCache();
   options.weights_on_host = true;
   const vggt::Vggt model(config, weights, options);
