@@ -35,34 +35,65 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   const int64_t shown =
       std::max<int64_t>(0, view.end_x - view.begin_x) * std::max<int64_t>(0, view.end_y - view.begin_y);
   drop(Drop::padding, static_cast<int64_t>(width_) * height_ - shown);
+  points_.reserve(frame.confidence.size());
+  pixels_.reserve(frame.confidence.size());
+  const bool plain = !judges_color && !judges_edges && frame.points.empty() && frame.used.empty() &&
+                     frame.confirmed.empty();  // numbers alone decide
+  kept_.resize(static_cast<std::size_t>(width_));
   for (int y = view.begin_y; y < view.end_y; ++y) {
-    for (int x = view.begin_x; x < view.end_x; ++x) {
-      const auto pixel =
-          static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
-      if (!frame.used.empty() && frame.used[pixel] == 0) {
-        drop(Drop::mask);
-      } else if (!std::isfinite(depth_[pixel]) || !std::isfinite(frame.confidence[pixel])) {
-        drop(Drop::not_finite);
-      } else if (judges_color && is_background(frame, pixel)) {
-        drop(Drop::color);
-      } else if (judges_edges && is_edge(x, y)) {
-        drop(Drop::depth_edge);
-      } else if (frame.confidence[pixel] >= conf_threshold_ &&
-                 (frame.confirmed.empty() || frame.confirmed[pixel] != 0)) {
-        const Eigen::Vector3f point =
-            frame.points.empty()
-                ? unproject(x, y, frame.depth[pixel])
-                : Eigen::Vector3f(Eigen::Map<const Eigen::Vector3f>(&frame.points[3 * pixel]));
-        if (point.allFinite()) {
-          points_.push_back(point);
-          pixels_.push_back(static_cast<int>(pixel));
-        } else {  // a finite double may become an infinite float, and floats are written
+    const std::size_t row = static_cast<std::size_t>(y) * static_cast<std::size_t>(width_);
+    std::size_t kept = 0;
+    if (plain) {
+      kept = keep_plain(frame, y);
+    } else {
+      for (int x = view.begin_x; x < view.end_x; ++x) {
+        const std::size_t pixel = row + static_cast<std::size_t>(x);
+        if (!frame.used.empty() && frame.used[pixel] == 0) {
+          drop(Drop::mask);
+        } else if (!std::isfinite(depth_at(frame, pixel)) || !std::isfinite(frame.confidence[pixel])) {
           drop(Drop::not_finite);
+        } else if (judges_color && is_background(frame, pixel)) {
+          drop(Drop::color);
+        } else if (judges_edges && is_edge(x, y)) {
+          drop(Drop::depth_edge);
+        } else if (frame.confidence[pixel] >= conf_threshold_ &&
+                   (frame.confirmed.empty() || frame.confirmed[pixel] != 0)) {
+          kept_[kept++] = x;
         }
+      }
+    }
+    for (const int x : std::span(kept_).first(kept)) {
+      const std::size_t pixel = row + static_cast<std::size_t>(x);
+      const Eigen::Vector3f point =
+          frame.points.empty() ? unproject(x, y, frame.depth[pixel])
+                               : Eigen::Vector3f(Eigen::Map<const Eigen::Vector3f>(&frame.points[3 * pixel]));
+      if (point.allFinite()) {
+        points_.push_back(point);
+        pixels_.push_back(static_cast<int>(pixel));
+      } else {  // a finite double may become an infinite float, and floats are written
+        drop(Drop::not_finite);
       }
     }
   }
   if (with_normals) make_normals(frame);
+}
+
+/// Columns of a row that nothing but depth and confidence drops, into kept_; returns their number. Without
+/// branches, for confidences have no order.
+std::size_t FramePoints::keep_plain(const FrameMaps& frame, int y) {
+  const std::size_t row = static_cast<std::size_t>(y) * static_cast<std::size_t>(width_);
+  std::size_t kept = 0;
+  int64_t not_finite = 0;
+  for (int x = frame.view.begin_x; x < frame.view.end_x; ++x) {
+    const std::size_t pixel = row + static_cast<std::size_t>(x);
+    const float sure = frame.confidence[pixel];
+    const bool finite = std::isfinite(frame.depth[pixel]) & std::isfinite(sure);
+    kept_[kept] = x;
+    kept += finite & (sure >= conf_threshold_) ? 1 : 0;
+    not_finite += finite ? 0 : 1;
+  }
+  dropped_[static_cast<std::size_t>(Drop::not_finite)] += not_finite;
+  return kept;
 }
 
 void FramePoints::make_normals(const FrameMaps& frame) {
@@ -96,6 +127,7 @@ void FramePoints::read_depth(const FrameMaps& frame) {
     for (int y = 0; y < height_; ++y)
       down_[static_cast<std::size_t>(y)] = (y - camera.k(1, 2)) / camera.k(1, 1);
   }
+  if (frame.points.empty() && options_.depth_edge <= 0) return;  // frame.depth will do
   depth_.resize(frame.confidence.size());
   if (frame.points.empty()) {
     std::ranges::copy(frame.depth, depth_.begin());

@@ -49,14 +49,20 @@ class FramePoints {
   void make(const FrameMaps& frame, bool with_normals = false);
 
   const std::vector<Eigen::Vector3f>& points() const { return points_; }
-  const std::vector<int>& pixels() const { return pixels_; }               // row·W + column of each point
-  const std::vector<Eigen::Vector3f>& normals() const { return normals_; }  // as surface_normal(), if asked for
+  const std::vector<int>& pixels() const { return pixels_; }  // row·W + column of each point
+  const std::vector<Eigen::Vector3f>& normals() const {
+    return normals_;
+  }  // as surface_normal(), if asked for
   const std::array<int64_t, kDrops>& dropped() const { return dropped_; }  // of this frame
   /// The depth of a point: along the camera's axis.
   double depth_of(const Eigen::Vector3f& point) const;
 
  private:
   void read_depth(const FrameMaps& frame);
+  std::size_t keep_plain(const FrameMaps& frame, int y);
+  double depth_at(const FrameMaps& frame, std::size_t pixel) const {
+    return frame.points.empty() ? frame.depth[pixel] : depth_[pixel];
+  }
   bool is_background(const FrameMaps& frame, std::size_t pixel) const;
   bool is_edge(int x, int y) const;
   Eigen::Vector3f unproject(int x, int y, double depth) const;
@@ -66,7 +72,8 @@ class FramePoints {
   SceneOptions options_;
   int width_, height_;
   double conf_threshold_;
-  std::vector<double> depth_;  // [H,W] along the camera's axis
+  std::vector<double> depth_;  // [H,W] along the camera's axis, of points and where edges count
+  std::vector<int> kept_;      // columns of a row
   Eigen::RowVector4d axis_;
   Eigen::Matrix3d rotation_;  // of cam_from_world
   Eigen::Vector3d translation_;

@@ -19,7 +19,8 @@ struct SceneBuilder::Worker {
   std::vector<uint8_t> used;         // [H,W]
   std::vector<std::byte> confirmed;  // [H,W]
   std::vector<float> depth;          // [H,W], of a partner
-  RankSearch<uint64_t>::Tally depths;
+  std::vector<float> sure;           // confidence of each point
+  RankSearch<uint32_t>::Tally depths;
   std::array<int64_t, kDrops> dropped{};
 };
 
@@ -128,7 +129,8 @@ double SceneBuilder::confidence_quantile() {
 std::vector<SceneBuilder::Worker> SceneBuilder::workers(double conf_threshold) const {
   std::vector<Worker> workers;
   for (int i = threads_for(work_, static_cast<int>(frames_.size())); i > 0; --i) {
-    workers.push_back({FramePoints(options_, width_, height_, conf_threshold), {}, {}, {}, {}, {}, {}, {}});
+    workers.push_back(
+        {FramePoints(options_, width_, height_, conf_threshold), {}, {}, {}, {}, {}, {}, {}, {}});
     workers.back().rgb.resize(3 * static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_));
   }
   return workers;
@@ -159,7 +161,7 @@ void SceneBuilder::make_points(std::vector<Worker>& workers, bool colored,
 
 void SceneBuilder::count_points(BuiltScene& scene, const std::optional<FilterCount>& confirmed) {
   std::vector<Worker> threads = workers(conf_threshold_);
-  RankSearch<uint64_t> search;
+  RankSearch<uint32_t> search;
   for (Worker& worker : threads) worker.depths = search.tally();
   std::vector<int64_t> counts(frames_.size());
   make_points(threads, false, [&](Worker& worker, int frame) {
@@ -167,7 +169,7 @@ void SceneBuilder::count_points(BuiltScene& scene, const std::optional<FilterCou
     counts[static_cast<std::size_t>(frame)] = static_cast<int64_t>(made.points().size());
     for (std::size_t i = 0; i < kDrops; ++i) worker.dropped[i] += made.dropped()[i];
     for (const Eigen::Vector3f& point : made.points())
-      search.count(ordered_key(made.depth_of(point)), worker.depths);
+      search.count(ordered_key(static_cast<float>(made.depth_of(point))), worker.depths);
   });
   first_points_.assign(1, 0);
   for (const int64_t count : counts) first_points_.push_back(first_points_.back() + count);
@@ -190,7 +192,7 @@ void SceneBuilder::count_points(BuiltScene& scene, const std::optional<FilterCou
   if (confirmed) scene.filters.push_back(*confirmed);
 }
 
-double SceneBuilder::median_depth(RankSearch<uint64_t>& search, std::vector<Worker>& threads,
+double SceneBuilder::median_depth(RankSearch<uint32_t>& search, std::vector<Worker>& threads,
                                   int64_t points) const {
   search.want((points - 1) / 2, points % 2 == 0);
   while (true) {
@@ -201,7 +203,7 @@ double SceneBuilder::median_depth(RankSearch<uint64_t>& search, std::vector<Work
     for (Worker& worker : threads) worker.depths = search.tally();
     make_points(threads, false, [&](Worker& worker, int) {
       for (const Eigen::Vector3f& point : worker.maker.points())
-        search.count(ordered_key(worker.maker.depth_of(point)), worker.depths);
+        search.count(ordered_key(static_cast<float>(worker.maker.depth_of(point))), worker.depths);
     });
   }
   const double low = number_of(search.low());
@@ -318,11 +320,10 @@ void SceneBuilder::for_each_frame_positions(
                              std::span<const float> confidence)>& take) const {
   std::vector<Worker> threads = workers(conf_threshold_);
   make_points(threads, false, [&](Worker& worker, int frame) {
-    DenseMaps::Buffer buffer;
-    const std::span<const float> all = maps_.confidence(frame, buffer);
-    std::vector<float> confidence;
-    for (const int pixel : worker.maker.pixels()) confidence.push_back(all[static_cast<std::size_t>(pixel)]);
-    take(frame, worker.maker.points(), confidence);
+    const std::span<const float> all = maps_.confidence(frame, worker.confidence);
+    worker.sure.clear();
+    for (const int pixel : worker.maker.pixels()) worker.sure.push_back(all[static_cast<std::size_t>(pixel)]);
+    take(frame, worker.maker.points(), worker.sure);
   });
 }
 

@@ -101,7 +101,7 @@ class SceneBuilder {
   FilterCount confirm();
   double confidence_quantile();
   void count_points(BuiltScene& scene, const std::optional<FilterCount>& confirmed);
-  double median_depth(RankSearch<uint64_t>& search, std::vector<Worker>& workers, int64_t points) const;
+  double median_depth(RankSearch<uint32_t>& search, std::vector<Worker>& workers, int64_t points) const;
 
   SceneOptions options_;
   int width_, height_;

@@ -1,5 +1,7 @@
 #include "app/scene/voxel_choice.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,8 +28,9 @@ Place place_of(const Eigen::Vector3f& point, double side) {
   constexpr double kFarthest = 0x1p62;
   Place place{};
   for (int i = 0; i < 3; ++i) {
-    const double at = std::clamp(std::floor(double{point[i]} / side), -kFarthest, kFarthest);
-    place[static_cast<std::size_t>(i)] = static_cast<int64_t>(at);
+    const double at = std::clamp(double{point[i]} / side, -kFarthest, kFarthest);
+    const auto towards_zero = static_cast<int64_t>(at);  // floor() would be a call
+    place[static_cast<std::size_t>(i)] = towards_zero - (at < static_cast<double>(towards_zero) ? 1 : 0);
   }
   return place;
 }
@@ -85,16 +88,28 @@ class CubeCounts {
 
  private:
   struct Side {
-    std::mutex mutex;
-    std::unordered_set<uint64_t> cubes;
+    static constexpr int kShardBits = 5;
+    struct Shard {  // the cubes whose numbers begin with the same bits
+      std::mutex mutex;
+      std::unordered_set<uint64_t> cubes;
+    };
+    std::array<Shard, 1 << kShardBits> shards;  // or threads would wait for each other
     std::atomic<std::size_t> size = 0;
 
     void add(std::vector<uint64_t>& some) {
       std::ranges::sort(some);
-      const auto repeated = std::ranges::unique(some);
-      const std::lock_guard lock(mutex);
-      cubes.insert(some.begin(), repeated.begin());
-      size = cubes.size();
+      const auto end = std::ranges::unique(some).begin();
+      for (auto first = some.begin(); first != end;) {
+        const uint64_t shard = *first >> (64 - kShardBits);
+        const auto last =
+            std::find_if(first, end, [&](uint64_t cube) { return cube >> (64 - kShardBits) != shard; });
+        auto& [mutex, cubes] = shards[shard];
+        const std::lock_guard lock(mutex);
+        const std::size_t before = cubes.size();
+        cubes.insert(first, last);
+        size += cubes.size() - before;
+        first = last;
+      }
     }
   };
 
@@ -157,6 +172,11 @@ class CubeTable {
         cells_(static_cast<Cell*>(std::calloc(size_, sizeof(Cell))),
                std::free) {  // pages come as they are used
     if (!cells_) throw std::bad_alloc();
+    constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
+    const auto begin =
+                   (reinterpret_cast<std::uintptr_t>(cells_.get()) + kHugePage - 1) / kHugePage * kHugePage,
+               end = reinterpret_cast<std::uintptr_t>(cells_.get() + size_) / kHugePage * kHugePage;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // fewer misses
   }
 
   /// Adds the points from index `first` on. Returns false where there are more cubes than `most`.
