@@ -24,6 +24,18 @@ int read_quarter_turns(cv::VideoCapture& capture) {
   return reversed ? (4 - turns) % 4 : turns;
 }
 
+bool mirrors(const std::array<int, 4>& matrix) {
+  return matrix[0] * matrix[3] - matrix[1] * matrix[2] < 0;
+}
+
+void mirror(const cv::Mat& frame, cv::Mat& upright, const std::array<int, 4>& matrix) {
+  constexpr int kUpsideDown = 0, kLeftToRight = 1, kBoth = -1;
+  const auto [a, b, c, d] = matrix;
+  if (a != 0) return cv::flip(frame, upright, a < 0 ? kLeftToRight : kUpsideDown);
+  cv::transpose(frame, upright);
+  if (b < 0) cv::flip(upright, upright, kBoth);
+}
+
 /// Nothing for what FFmpeg gives where it knows no time.
 std::optional<double> known_seconds(double seconds) {
   constexpr double kMost = 1e9;
@@ -44,9 +56,11 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   if (!opened) throw std::invalid_argument(path.string() + ": cannot be opened as a video");
   const double rate = capture_.get(cv::CAP_PROP_FPS);
   quarter_turns_ = read_quarter_turns(capture_);
+  container_ = read_video_container(path);
   frame_seconds_ = 1 / (std::isfinite(rate) && rate > 0 ? rate : kFallbackRate);
   last_step_s_ = frame_seconds_;
-  promised_seconds_ = known_seconds(capture_.get(cv::CAP_PROP_FRAME_COUNT) * frame_seconds_).value_or(0);
+  promised_seconds_ = container_.seconds.value_or(
+      known_seconds(capture_.get(cv::CAP_PROP_FRAME_COUNT) * frame_seconds_).value_or(0));
 }
 
 bool VideoReader::advance() {
@@ -87,16 +101,23 @@ std::string VideoReader::missing_part() const {
   // Containers round, guess, and count sound that goes on after the last picture.
   constexpr double kTolerance = 1.2, kTolerance_s = 0.5;
   const double seen = time_s_ + frame_seconds_;
-  if (!(promised_seconds_ > kTolerance * seen + kTolerance_s)) return {};
   std::ostringstream text;
-  text << path_ << ": ends after " << seen << " s of the " << promised_seconds_
-       << " s it promises: truncated?";
+  if (container_.is_cut_off) {
+    text << path_ << ": ends after " << seen << " s: the file is truncated";
+  } else if (container_.counts_from_first && promised_seconds_ > kTolerance * seen + kTolerance_s) {
+    text << path_ << ": ends after " << seen << " s of the " << promised_seconds_
+         << " s it promises: truncated?";
+  }
   return text.str();
 }
 
 cv::Mat VideoReader::pixels() {
   cv::Mat frame, upright;
   if (!capture_.retrieve(frame)) return {};
+  if (container_.matrix && mirrors(*container_.matrix)) {
+    mirror(frame, upright, *container_.matrix);
+    return upright;
+  }
   constexpr std::array kTurns{cv::ROTATE_90_CLOCKWISE, cv::ROTATE_180, cv::ROTATE_90_COUNTERCLOCKWISE};
   if (quarter_turns_ == 0) return frame.clone();  // the decoder writes the next frame into the same memory
   cv::rotate(frame, upright, kTurns[static_cast<std::size_t>(quarter_turns_ - 1)]);

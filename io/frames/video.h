@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "io/frames/video_container.h"
+
 namespace vggt {
 
 /// Which frames of a video are wanted: `per_second` of them, or every stride-th.
@@ -34,7 +36,7 @@ class VideoReader {
   std::size_t frame_bytes() const;
   /// After the end: a warning if the container promises much more. Empty if all is well.
   std::string missing_part() const;
-  /// The frame in BGR, turned as the container says. Empty if it cannot be decoded.
+  /// The frame in BGR, turned and mirrored as the container says. Empty if it cannot be decoded.
   cv::Mat pixels();
 
  private:
@@ -47,7 +49,8 @@ class VideoReader {
   int64_t number_ = -1;
   double time_s_ = 0, last_step_s_ = 0;  // of this frame, and how long after the one before
   double last_tick_ = -1;
-  int quarter_turns_ = 0;  // clockwise, from stored to upright
+  VideoContainer container_;
+  int quarter_turns_ = 0;  // clockwise, from stored to upright, where nothing is mirrored
 };
 
 }  // namespace vggt

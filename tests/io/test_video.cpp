@@ -2,12 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <opencv2/videoio.hpp>
+#include <random>
+#include <string_view>
 #include <thread>
 
 #include "io/frames/frames.h"
+#include "io/frames/video_container.h"
 #include "tests/support/media.h"
 
 namespace vggt {
@@ -255,6 +259,99 @@ TEST_P(TurnedVideo, IsShownUpright) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Degrees, TurnedVideo, testing::Values(90, 180, 270));
+
+/// A copy of an MP4 whose track has this display matrix.
+void write_with_matrix(const std::filesystem::path& from, const std::filesystem::path& to,
+                       const std::array<int, 4>& matrix) {
+  std::vector<uint8_t> bytes = test::read_bytes(from);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::size_t header = text.find("tkhd");
+  ASSERT_NE(header, text.npos);
+  ASSERT_EQ(bytes[header + 4], 0);  // its version
+  constexpr std::array<std::size_t, 4> kPlaces{0, 1, 3, 4};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto value = static_cast<uint32_t>(matrix[i] * (1 << 16));
+    for (std::size_t byte = 0; byte < 4; ++byte)
+      bytes[header + 44 + 4 * kPlaces[i] + byte] = static_cast<uint8_t>(value >> (24 - 8 * byte));
+  }
+  test::write_bytes(to, bytes);
+}
+
+TEST(VideoFile, MirroredAsItsTrackSays) {
+  const test::TemporaryFolder folder;
+  // The stored picture is red at its right and green at its bottom; x and y of the matrix say where these go.
+  for (const auto& [a, b, c, d] : std::vector<std::array<int, 4>>{
+           {-1, 0, 0, 1}, {1, 0, 0, -1}, {0, 1, 1, 0}, {0, -1, -1, 0}, {1, 0, 0, 1}}) {
+    SCOPED_TRACE(testing::Message() << a << " " << b << " " << c << " " << d);
+    write_with_matrix(kVideos / "turned180.mp4", folder / "a.mp4", {a, b, c, d});
+    const FrameOptions options = small_options(folder / "a.mp4");
+    test::expect_sized(options);
+    const FrameSet set = load_frames(options);
+    EXPECT_EQ(set.frames.at(0).original_width, a == 0 ? 96 : 160);
+    const std::vector<uint8_t> rgb = set.rgb(0);
+    const auto value = [&](int colour, int x, int y) {
+      return int{rgb[static_cast<std::size_t>((colour * set.height + y) * set.width + x)]};
+    };
+    const auto across = [&](int colour) {
+      return value(colour, set.width - 5, set.height / 2) - value(colour, 5, set.height / 2);
+    };
+    const auto down = [&](int colour) {
+      return value(colour, set.width / 2, set.height - 5) - value(colour, set.width / 2, 5);
+    };
+    EXPECT_GT(a != 0 ? a * across(0) : b * down(0), 60);
+    EXPECT_GT(d != 0 ? d * down(1) : c * across(1), 60);
+  }
+}
+
+/// A Matroska element with a size of eight bytes.
+std::string element(const std::string& id, const std::string& content, uint64_t more = 0) {
+  std::string text = id + '\x01';
+  for (int byte = 6; byte >= 0; --byte)
+    text += static_cast<char>((content.size() + more) >> (8 * byte) & 0xff);
+  return text + content;
+}
+
+TEST(VideoContainer, KnowsFilesThatWereCutOff) {
+  const test::TemporaryFolder folder;
+  const std::vector<uint8_t> whole = test::read_bytes(kVideos / "turned180.mp4");
+  EXPECT_FALSE(read_video_container(kVideos / "turned180.mp4").is_cut_off);
+  EXPECT_TRUE(read_video_container(kVideos / "turned180.mp4").seconds.has_value());
+  std::vector<uint8_t> cut = whole;
+  cut.resize(cut.size() - 10);
+  test::write_bytes(folder / "cut.mp4", cut);
+  EXPECT_TRUE(read_video_container(folder / "cut.mp4").is_cut_off);
+
+  const std::string head = element("\x1a\x45\xdf\xa3", "webm"), id = "\x18\x53\x80\x67";
+  test::write_text(folder / "a.mkv", head + element(id, "pictures"));
+  const VideoContainer matroska = read_video_container(folder / "a.mkv");
+  EXPECT_FALSE(matroska.is_cut_off);
+  EXPECT_FALSE(matroska.counts_from_first);  // its first picture may be late
+  test::write_text(folder / "b.mkv", head + element(id, "pictures", 1));
+  EXPECT_TRUE(read_video_container(folder / "b.mkv").is_cut_off);
+  test::write_text(folder / "live.mkv", head + id + "\xff pictures");
+  EXPECT_FALSE(read_video_container(folder / "live.mkv").is_cut_off);
+}
+
+TEST(VideoContainer, AnyBytesAreRead) {
+  const test::TemporaryFolder folder;
+  const std::vector<uint8_t> whole = test::read_bytes(kVideos / "turned180.mp4");
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<uint8_t> bytes = whole;
+    for (int change = 0; change < 20; ++change)
+      bytes[random() % (i % 2 == 0 ? bytes.size() : 1000)] =
+          static_cast<uint8_t>(i % 3 == 0 ? 0xff : random());
+    test::write_bytes(folder / "a.mp4", bytes);
+    read_video_container(folder / "a.mp4");
+  }
+  for (const std::size_t size : {0, 3, 4, 7, 8, 12}) {
+    test::write_bytes(folder / "a.mp4", {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+    EXPECT_FALSE(read_video_container(folder / "a.mp4").matrix.has_value());
+    test::write_text(folder / "a.mkv",
+                     std::string("\x1a\x45\xdf\xa3\x01\xff\xff\xff\xff\xff\xff\xff").substr(0, size));
+    EXPECT_FALSE(read_video_container(folder / "a.mkv").is_cut_off);
+  }
+}
 
 TEST(VideoFile, CutOffOrNotAVideo) {
   const test::TemporaryFolder folder;

@@ -1,0 +1,23 @@
+#pragma once
+#include <array>
+#include <filesystem>
+#include <optional>
+
+namespace vggt {
+
+/// What a video's container says that OpenCV does not hand on.
+struct VideoContainer {
+  bool is_cut_off = false;  // it speaks of more bytes than the file has
+  /// Whether the time of the last picture tells how long it should be: not where pictures may begin late.
+  bool counts_from_first = true;
+  std::optional<double> seconds;  // of the first track of pictures, as they are to be shown
+  /// Of that track: a, b, c, d of its display matrix, (x, y) -> (a·x + c·y, b·x + d·y), each -1, 0 or 1;
+  /// nothing if it is none of the eight that turn and mirror by quarters.
+  std::optional<std::array<int, 4>> matrix;
+};
+
+/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska; of others, unreadable and damaged files what is above.
+/// Never throws for a file's content.
+VideoContainer read_video_container(const std::filesystem::path& path);
+
+}  // namespace vggt
