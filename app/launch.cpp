@@ -2,6 +2,7 @@
 // stands on LibTorch and OpenCV and takes half a second to load. The GPU's driver, which takes a quarter of a
 // second to start, does so meanwhile.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -62,9 +63,20 @@ bool may_use_first_gpu(int argc, const char* const* argv) try {
   return false;  // the program says what is wrong
 }
 
+/// A closed standard stream would give its number to the first file that is opened, and messages would go
+/// there.
+void keep_standard_streams() {
+  int file = 0;
+  do {
+    file = ::open("/dev/null", O_RDWR);
+  } while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   if (asks_for_a_text(argc, argv)) {
     if (const auto code = answer(argc, argv)) return static_cast<int>(*code);
   }

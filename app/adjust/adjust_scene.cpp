@@ -129,7 +129,8 @@ class SceneAdjustment {
         priors_(priors_of(cameras, options)),
         model_(options.model.value_or(CameraModel::simple_pinhole)),
         start_(bundle_of(input, cameras, options)),
-        weak_(cameras.size(), false) {
+        weak_(cameras.size(), false),
+        doubtful_(cameras.size(), false) {
     start_.anchors = matcher_.anchors();
   }
 
@@ -204,8 +205,14 @@ class SceneAdjustment {
   /// Matches once from the cameras found so far and adjusts to that; false where there are too few matches.
   bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_distort) {
     last_every_ = how.every;
+    // How many passes there will be, nobody knows; within each the progress grows.
+    Events numbered = events_;
+    numbered.on_progress = [this, number = ++passes_](const std::string& stage, const std::string& unit,
+                                                      int64_t done, int64_t total) {
+      events_.progress(stage + ", pass " + std::to_string(number), unit, done, total);
+    };
     std::vector<Sighting> sightings =
-        matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, events_);
+        matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, numbered);
     std::vector<Sighting> held_out = hold_out(sightings);
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
     held_out_ = std::move(held_out);
@@ -261,8 +268,8 @@ class SceneAdjustment {
     for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
     result.tracks = found_tracks(input_, found);
     correct_depth(input_, depth_, found, before, result.cameras, matched, events_);
-    for (std::size_t i = 0; i < weak_.size(); ++i) {
-      if (weak_[i]) result.weak_frames.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < doubtful_.size(); ++i) {
+      if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " + lens_text(found, model_) +
@@ -271,16 +278,21 @@ class SceneAdjustment {
   }
 
   /// Frames that hang on few sightings, or most of whose sightings were far off: a wrong pose that the others
-  /// do not feel. They are matched more thoroughly in the next pass.
+  /// do not feel. They are matched more thoroughly in the next pass. Not all of them are doubtful: a
+  /// photograph at the edge of a scene has fewer sightings than the others, and enough.
   void find_weak_frames(const std::vector<std::size_t>& before, const std::vector<std::size_t>& kept) {
-    constexpr std::size_t kFew = 4;  // times fewer than the median
+    constexpr std::size_t kFew = 4;       // times fewer than the median
+    constexpr std::size_t kEnough = 100;  // for a camera, where most of them fit
     std::vector<double> counts;
     for (std::size_t i = 0; i < kept.size(); ++i) {
       if (cameras_[i].valid) counts.push_back(static_cast<double>(kept[i]));
     }
     const double few = median(std::span(counts)) / kFew;
-    for (std::size_t i = 0; i < kept.size(); ++i)
-      weak_[i] = cameras_[i].valid && (static_cast<double>(kept[i]) < few || 2 * kept[i] < before[i]);
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      const bool are_few = static_cast<double>(kept[i]) < few, most_were_off = 2 * kept[i] < before[i];
+      weak_[i] = cameras_[i].valid && (are_few || most_were_off);
+      doubtful_[i] = cameras_[i].valid && ((are_few && kept[i] < kEnough) || most_were_off);
+    }
   }
 
   const MatchInput& input_;
@@ -293,8 +305,9 @@ class SceneAdjustment {
   CameraModel model_;
   Bundle start_;
   std::vector<Sighting> held_out_;
-  std::vector<bool> weak_;  // of each frame
+  std::vector<bool> weak_, doubtful_;  // of each frame
   const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));
+  int passes_ = 0;
   int last_every_ = 1;  // of every how many anchors the last pass looked for one
 };
 

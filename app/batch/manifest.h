@@ -102,8 +102,9 @@ class Manifest {
   Manifest& operator=(const Manifest&) = delete;
   ~Manifest();
 
-  /// Appends a line in one piece and brings it to the disk. Throws std::system_error; then the manifest is as
-  /// before, or ends in a piece of the line, which the next one steps over.
+  /// Appends a line in one piece and brings it to the disk. Throws std::system_error, also where the file is
+  /// no longer at its path; then the manifest is as before, or ends in a piece of the line, which the next
+  /// one steps over.
   void append(SceneRecord record);
   /// The last record of a scene, of all processes; nothing: it has none.
   std::optional<SceneRecord> last(const std::string& scene);
@@ -113,6 +114,8 @@ class Manifest {
   bool is_old(const SceneRecord& record) const { return record.offset < start_; }
 
  private:
+  void check_in_place() const;
+
   std::filesystem::path path_;
   FileLock& lock_;
   int file_ = -1;

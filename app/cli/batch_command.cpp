@@ -51,6 +51,8 @@ void show_status(const BatchCommand& command, Console& console) {
   }
   for (const std::string& line : table_lines(scene_rows(names, records, results / ".claims")))
     console.result(line);
+  if (command.scenes.empty())
+    console.result("scenes that nobody has begun are not among these; --scenes adds them");
 }
 
 BatchRequest request_of(const BatchCommand& command) {

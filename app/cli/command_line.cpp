@@ -134,6 +134,7 @@ Options main_options(const RawOptions& raw) {
   Options options = options_of(raw);
   const bool has_place = !options.out.empty() || !options.save_predictions.empty();
   if (!raw.positional.empty() && !has_place) {
+    options.frames = named_frames(raw.positional);  // a later run elsewhere asks whose result this is
     options.out = out_beside(raw.positional);
     options.out_is_beside = true;
     options.report = true;  // a page, which everybody can look at

@@ -65,14 +65,20 @@ bool looks_like_frames(const std::string& argument) {
   return argument.find_first_of("./") != std::string::npos || fs::exists(argument, ignored);
 }
 
-std::string out_beside(const std::string& frames) {
-  std::error_code ignored;
+std::string named_frames(const std::string& frames) {
   fs::path path(frames);
   if (!path.has_filename()) path = path.parent_path();  // a slash at the end
-  // Of `.`, `..` and `a/..` only the whole path has a name.
-  const fs::path named = path.filename();
-  if (named.empty() || named == "." || named == "..")
-    path = fs::weakly_canonical(fs::absolute(path), ignored);
+  const fs::path name = path.filename();
+  if (!name.empty() && name != "." && name != "..") return frames;
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(path), error);
+  return error ? frames : whole.string();
+}
+
+std::string out_beside(const std::string& frames) {
+  std::error_code ignored;
+  fs::path path(named_frames(frames));
+  if (!path.has_filename()) path = path.parent_path();
   const bool is_file = fs::is_regular_file(path, ignored);
   const std::string name = (is_file ? path.stem() : path.filename()).string();
   if (name.empty() || name == "." || name == ".." ||

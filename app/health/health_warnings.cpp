@@ -131,6 +131,9 @@ std::vector<HealthWarning> health_warnings(const SceneHealth& health, const std:
   warnings.add(
       "blank", [&](int i) { return warnings.frame(i).contrast < kBlank; },
       [&](const Run& run) {
+        if (run.count() == static_cast<int>(files.size()))
+          return std::string(
+              "all frames are of one colour, as behind a lid: there is nothing to reconstruct");
         return warnings.name(run) + is_or_are(run) + "of one colour, as behind a lid: leave " + it(run) +
                " out";
       });
@@ -177,8 +180,10 @@ std::vector<HealthWarning> health_warnings(const SceneHealth& health, const std:
                (frame.link < kWeak || frame.agreement < kDoubtful);
       },
       [&](const Run& run) {
-        return warnings.name(run) + (run.count() == 1 ? " fits" : " fit") +
-               " to the others in few places: take more photographs that see the same as " + it(run);
+        const bool one = run.count() == 1;
+        return warnings.name(run) + (one ? " fits" : " fit") +
+               " to the others in few places: " + (one ? "is it blurred, or turned? Else take" : "take") +
+               " more photographs that see the same as " + it(run);
       });
   if (!agree)
     warnings.add_scene("disagreement",

@@ -499,15 +499,24 @@ TEST(AdjustScene, FramesOfOtherZoomKeepIt) {
 TEST(AdjustScene, ReportsProgress) {
   const Scene scene;
   int64_t last = -1, total = 0;
+  int passes = 0;
   Events events;
   events.on_progress = [&](const std::string& stage, const std::string& unit, int64_t done, int64_t all) {
-    EXPECT_EQ(stage, "adjustment");
+    const bool begins = stage != "adjustment, pass " + std::to_string(passes);
+    if (begins) {
+      EXPECT_EQ(last, passes > 0 ? total : -1);  // the one before was whole
+      EXPECT_EQ(stage, "adjustment, pass " + std::to_string(++passes));
+    } else {
+      EXPECT_GE(done, last);
+      EXPECT_EQ(all, total);
+    }
     EXPECT_EQ(unit, "pairs");
     last = done, total = all;
   };
   adjust(scene, scene.cameras, {}, events);
   EXPECT_GT(total, 0);
   EXPECT_EQ(last, total);
+  EXPECT_GT(passes, 1);
 }
 
 TEST(AdjustScene, StopsWhenAsked) {

@@ -156,6 +156,17 @@ TEST_F(BatchManifest, TheLastLineCounts) {
   ASSERT_EQ(later.all().size(), 1u);
 }
 
+TEST_F(BatchManifest, AFileThatIsGoneIsAnError) {
+  FileLock lock(path_);
+  Manifest manifest(path_, lock);
+  manifest.append(done("a"));
+  fs::remove(path_);
+  EXPECT_THROW(manifest.append(done("b")), std::system_error);
+  set_text("");  // another one in its place
+  EXPECT_THROW(manifest.append(done("b")), std::system_error);
+  EXPECT_EQ(text(), "");
+}
+
 TEST_F(BatchManifest, SeveralProcessesAppendAtOnce) {
   constexpr int kProcesses = 4, kLines = 100;
   std::vector<pid_t> children;

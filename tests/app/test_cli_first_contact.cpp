@@ -68,6 +68,27 @@ TEST_F(CliTest, OfAFolderWithoutANameTheWholePathTellsIt) {
   ASSERT_EQ(run("--device cpu --weights '" + kNano + "' --max-frames 1 .", "cd frames && ").code, 0);
   EXPECT_TRUE(fs::exists(path("frames-scene/scene.ply")));
   EXPECT_EQ(names_in("frames").size(), 3u);
+  // Others know whose it is.
+  fs::copy(path("frames/0.png"), path("frames.png"));
+  expect_refusal(reconstruct("frames.png"), "holds the result of frames: ");
+  EXPECT_EQ(reconstruct("frames --max-frames 1 --quiet").code, 0);
+}
+
+TEST_F(CliTest, ClosedStandardStreamsGoNowhere) {
+  EXPECT_EQ(
+      run("--device cpu --weights '" + kNano + "' --frames frames --out s/ --max-frames 1 <&- >&- 2>&-").code,
+      0);
+  EXPECT_EQ(run("batch --scenes frames --device cpu --weights '" + kNano + "' --out results <&- 2>&-").code,
+            2);
+  fs::create_directories(path("scenes/a"));
+  fs::copy(path("frames/0.png"), path("scenes/a/0.png"));
+  EXPECT_EQ(
+      run("batch --verbose --scenes scenes --device cpu --weights '" + kNano + "' --out r <&- >&- 2>&-").code,
+      0);
+  std::ifstream manifest(path("r/manifest.jsonl"));
+  int lines = 0;
+  for (std::string line; std::getline(manifest, line); ++lines) EXPECT_EQ(line.front(), '{') << line;
+  EXPECT_EQ(lines, 2);
 }
 
 TEST_F(CliTest, WhatIsNotOneSourceIsRefused) {
