@@ -9,8 +9,14 @@ namespace vggt {
 MergeChoice choose_merging(const MemoryRequest& request, const std::string& wish,
                            const std::optional<Rates>& rates) {
   if (wish == "off") return {};
-  if (wish == "on") return {request.merge, ""};
   if (!request.merge) return {};
+  if (wish == "on") {
+    const int64_t patch = request.config.patch_size;
+    const MergeCounts counts = merge_counts(request.frames, request.height / patch, request.width / patch,
+                                            request.config.special_tokens(), *request.merge);
+    if (counts.most_merged > 0 && counts.tokens > counts.destinations) return {request.merge, ""};
+    return {std::nullopt, "merge: these frames have no tokens to merge, attention is exact"};
+  }
   MemoryRequest exact = request;
   exact.merge = std::nullopt;
   const MemoryPlan plan = plan_memory(exact), merged_plan = plan_memory(request);

@@ -440,6 +440,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const OutputPaths& paths = plan.outputs.paths;
   const ModelOptions& model = plan.model.options;
   check_writable(plan.outputs.files(), plan.outputs.folders());
+  if (plan.checkpoint_seconds) check_resume(plan);
   for (const std::string& note : plan.notes) events.info(note);
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);

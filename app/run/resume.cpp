@@ -192,6 +192,14 @@ void clear(const fs::path& folder, const Keeps& keeps) {
   }
 }
 
+/// Throws where the finished stages in a folder are of another run.
+void check_same(const fs::path& folder, const json& before, const json& now) {
+  const std::string changed = before.is_null() ? "the manifest" : changes(before["parts"], now);
+  if (changed.empty()) return;
+  throw std::invalid_argument("resume: not the run whose stages are in " + folder.string() +
+                              ": changed are " + changed + "; remove it to begin anew");
+}
+
 fs::path folder_of(const RunPlan& plan) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   const auto mix = [&](const std::string& text) {
@@ -205,6 +213,11 @@ fs::path folder_of(const RunPlan& plan) {
 }
 
 }  // namespace
+
+void check_resume(const RunPlan& plan) {
+  const fs::path folder = folder_of(plan);
+  if (Checkpoint::is_in(folder)) check_same(folder, read_manifest(folder), parts_of(plan));
+}
 
 Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
   const auto fail = [&](int error, const std::string& what) {
@@ -244,11 +257,7 @@ Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : folde
   const json now = parts_of(plan);
   json manifest = {{"parts", now}, {"hidden", json::array()}};
   if (has_stages()) {
-    const std::string changed = before.is_null() ? "the manifest" : changes(before["parts"], now);
-    if (!changed.empty()) {
-      throw std::invalid_argument("resume: not the run whose stages are in " + folder().string() +
-                                  ": changed are " + changed + "; remove it to begin anew");
-    }
+    check_same(folder(), before, now);
     if (before.contains("merges")) manifest["merges"] = before["merges"];
   }
   remove_hidden(before, hidden);

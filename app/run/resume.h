@@ -6,6 +6,9 @@
 
 namespace vggt {
 
+/// Throws what Resume would throw of finished stages that are of another run, and changes nothing.
+void check_resume(const RunPlan& plan);
+
 /// The folder of a run with --resume: DIR/vggt-recon-NAME, where NAME comes from the paths of its frames and
 /// outputs, so that the same command finds it again. It is one process's at a time, holds what lies in a
 /// scratch folder besides, and outlives a run that ended early with finished stages.

@@ -9,6 +9,9 @@ namespace vggt {
 namespace {
 
 constexpr int64_t kAlignment = 256;  // as LibTorch's own allocations on a GPU
+// Tensors of more bytes get memory of their own, so that none lies in two places for longer than it is
+// loaded.
+constexpr int64_t kLarge = int64_t{1} << 20;
 
 int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -19,18 +22,27 @@ int64_t aligned(int64_t bytes) {
 HostWeights::HostWeights(Binder& bind, const std::function<void(Binder&)>& make)
     : tensors_(std::make_shared<std::map<std::string, at::Tensor>>()) {
   TensorSource collecting;
+  const bool pinned = bind.device().is_cuda();
+  int64_t small_bytes = 0;
   collecting.load = [&](const std::string& name, at::ScalarType type, at::Device) {
     at::Tensor tensor = bind.source()->load(name, type, at::kCPU).contiguous();
-    bytes_ += aligned(static_cast<int64_t>(tensor.nbytes()));
+    const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    bytes_ += aligned(bytes);
+    if (bytes > kLarge) {
+      tensor = host_tensor(tensor.sizes(), tensor.scalar_type(), pinned).copy_(tensor);
+    } else {
+      small_bytes += aligned(bytes);
+    }
     return tensors_->emplace(name, std::move(tensor)).first->second;
   };
   Binder of_host(&collecting, bind.kind(), at::kCPU);
   make(of_host);
   for (const auto& [name, shape] : of_host.taken()) bind.record(name, shape);
-  slab_ = host_tensor({bytes_}, at::kByte, bind.device().is_cuda());
+  slab_ = host_tensor({small_bytes}, at::kByte, pinned);
   int64_t offset = 0;
   for (auto& [name, tensor] : *tensors_) {
     const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    if (bytes > kLarge) continue;
     const at::Tensor place = slab_.narrow(0, offset, bytes).view(tensor.scalar_type()).view(tensor.sizes());
     place.copy_(tensor);
     tensor = place;

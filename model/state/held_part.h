@@ -20,7 +20,7 @@ class HostWeights {
   int64_t bytes() const { return bytes_; }
 
  private:
-  at::Tensor slab_;  // bytes
+  at::Tensor slab_;  // bytes of the small ones
   int64_t bytes_ = 0;
   std::shared_ptr<std::map<std::string, at::Tensor>> tensors_;
   TensorSource source_;

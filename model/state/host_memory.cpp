@@ -13,11 +13,10 @@
 namespace vggt {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
 
 /// Makes the pages exist, on several threads: the system clears them, which is most of the time of locking.
 [[maybe_unused]] void touch(char* memory, std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
   const std::size_t most = std::min<std::size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
   const std::size_t parts = std::clamp<std::size_t>(bytes / (64 * kHugePage), 1, most);
   std::vector<std::jthread> threads;
@@ -38,7 +37,7 @@ at::Tensor host_tensor(at::IntArrayRef shape, at::ScalarType type, [[maybe_unuse
 #ifdef VGGT_CUDA
   if (pinned && count > 0) {
     const std::size_t bytes =
-        (static_cast<std::size_t>(count) * c10::elementSize(type) + kHugePage - 1) / kHugePage * kHugePage;
+        (static_cast<std::size_t>(count) * c10::elementSize(type) + kPage - 1) / kPage * kPage;
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     ::madvise(memory, bytes, MADV_HUGEPAGE);

@@ -87,6 +87,14 @@ TEST(Merging, OnAndOffAskNobody) {
   EXPECT_TRUE(choose_merging(request(), "on", saving(pairs_alone(), 1e-6)).merge);
 }
 
+TEST(Merging, OnOneFrameThereIsNothingToMerge) {
+  MemoryRequest one = request();
+  one.frames = 1;
+  const MergeChoice choice = choose_merging(one, "on", kUnknown);
+  EXPECT_FALSE(choice.merge);
+  EXPECT_NE(choice.note.find("attention is exact"), std::string::npos) << choice.note;
+}
+
 TEST(Merging, AutoMergesWhereItSavesHalfTheTimeAndSaysSo) {
   const Rates rates = saving(pairs_alone(), 2 * kMergeSeconds);
   const double all = seconds(exact(request()), rates), merged = seconds(request(), rates);

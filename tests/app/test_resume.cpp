@@ -150,6 +150,8 @@ TEST_F(Resumed, AnotherRunIsRefused) {
   expect_refusal(resume("--head-precision bf16"), "--head-precision");
   expect_refusal(resume("--max-frames 4"), "--max-frames");
   expect_refusal(resume("--merge on"), "--merge (auto then, on now)");
+  expect_refusal(resume("--merge-seed 34 --dry-run"), "--merge-seed");
+  EXPECT_EQ(resume("--dry-run").code, 0);
 
   const fs::path weights = dir_ / "weights.ts", frame = dir_ / "frames/02.jpg";
   const auto of_weights = fs::last_write_time(weights), of_frame = fs::last_write_time(frame);
