@@ -61,16 +61,21 @@ std::string joined(std::initializer_list<std::string_view> assets) {
 std::string text_of(const Report& report, const PageContent& content) {
   std::vector<Camera> cameras;
   for (const FrameCamera& frame : content.cameras) cameras.push_back(frame.camera);
-  const Picture picture = draw_picture(content.cloud, cameras, kPictureWidth, kPictureHeight);
   const PackedPoints points = packed_points(content.cloud);
+  std::string preview, still;  // none where there is nothing to see
+  if (points.count > 0 || std::ranges::any_of(cameras, &Camera::valid)) {
+    const Picture picture = draw_picture(content.cloud, cameras, kPictureWidth, kPictureHeight);
+    preview = data_uri(reduced(picture, kPreviewWidth), 80);
+    still = data_uri(picture, 84);
+  }
   Json scene = page_scene(report, content, points, kPictureWidth, kPictureHeight);
   scene["histogram"] = report.health ? histogram_json(*report.health) : Json();
   const auto dumped = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  return filled_page(page_asset("page.html"), {{"preview", data_uri(reduced(picture, kPreviewWidth), 80)},
+  return filled_page(page_asset("page.html"), {{"preview", preview},
                                                {"style", std::string(page_asset("page.css"))},
-                                               {"still", data_uri(picture, 84)},
+                                               {"still", still},
                                                {"report", script_json(report_text(report))},
                                                {"scene", script_json(dumped(scene))},
                                                {"thumbnails", thumbnails_json(content.thumbnails)},

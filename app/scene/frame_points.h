@@ -50,9 +50,8 @@ class FramePoints {
 
   const std::vector<Eigen::Vector3f>& points() const { return points_; }
   const std::vector<int>& pixels() const { return pixels_; }  // row·W + column of each point
-  const std::vector<Eigen::Vector3f>& normals() const {
-    return normals_;
-  }  // as surface_normal(), if asked for
+  /// As surface_normal(), where they were asked for.
+  const std::vector<Eigen::Vector3f>& normals() const { return normals_; }
   const std::array<int64_t, kDrops>& dropped() const { return dropped_; }  // of this frame
   /// The depth of a point: along the camera's axis.
   double depth_of(const Eigen::Vector3f& point) const;

@@ -146,6 +146,8 @@ TEST_F(Page, WorksWithoutPointsCamerasDepthAndHealth) {
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   const json scene = json::parse(script(page, "scene"));
   EXPECT_TRUE(scene.at("points").is_null());
+  EXPECT_NE(page.find("src=\"\""), std::string::npos);  // no picture of nothing
+  EXPECT_EQ(page_preview(dir_ / "bare.html"), "");
   EXPECT_EQ(scene.at("cameras"), json({nullptr, nullptr, nullptr}));
   EXPECT_EQ(json::parse(script(page, "thumbnails")).at("panels"), 1);
   EXPECT_TRUE(json::parse(script(page, "report")).at("health").is_null());

@@ -1,5 +1,6 @@
 """The page of --report in Chromium: points are drawn, a click selects a camera, nothing is said on
-the console, names of files stay text, and without WebGL2 and on paper there is a picture. Arguments: PROGRAM ROOT FOLDER to fill.
+the console, names of files stay text, and without WebGL2, while the graphics card is lost, and on paper there is a
+picture. What was not computed is not praised. Arguments: PROGRAM ROOT FOLDER to fill.
 
 Chromium is driven by its own protocol over two pipes, so that nothing but Python and it is needed; without it the test
 is skipped.
@@ -169,6 +170,7 @@ def check_scene(browser, page, shots):
     assert place() != before
     check_touch(browser, area)
     browser.value("choose(3)")
+    check_lost(browser, area, shots)
     browser.picture(captureBeyondViewport=True, clip=dict(x=0, y=0, width=1280, height=2400, scale=1)).save(shots / "whole.png")
     # Hostile names are text.
     assert browser.value("window.hacked") is None
@@ -179,6 +181,8 @@ def check_scene(browser, page, shots):
     browser.call("Emulation.setEmulatedMedia", media="print")
     assert browser.value("getComputedStyle(document.getElementById('still')).visibility") == "visible"
     assert browser.value("getComputedStyle(document.getElementById('canvas')).display") == "none"
+    splits = "[...document.querySelectorAll('.card')].filter(c => getComputedStyle(c).breakInside !== 'avoid').map(c => c.id)"
+    assert browser.value(splits) == [], "no card lies on two pages"
     pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
     (shots / "scene.pdf").write_bytes(pdf)
     assert pdf.startswith(b"%PDF") and len(pdf) > 30_000
@@ -192,6 +196,30 @@ def check_scene(browser, page, shots):
         light = browser.value("getComputedStyle(document.body).backgroundColor")
         assert (light == "rgb(244, 245, 247)") == (scheme == "light"), light
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def check_lost(browser, area, shots):
+    """A lost graphics card leaves the picture; when it is back, so is the view, as it was."""
+    def shown(element):
+        return browser.value(f"getComputedStyle(document.getElementById('{element}')).visibility") == "visible"
+    assert shown("canvas") and not shown("still")
+    browser.value("window.loser = document.getElementById('canvas').getContext('webgl2').getExtension('WEBGL_lose_context')")
+    browser.value("loser.loseContext()")
+    browser.wait("!document.getElementById('view').classList.contains('live')", 10)
+    assert shown("still") and not shown("canvas") and not shown("tools")
+    time.sleep(.5)
+    assert colours(browser.picture(), area) > 1500, "the picture is seen"
+    browser.value("view.reset(), choose(2)")  # while there is nothing to draw on
+    browser.value("loser.restoreContext()")
+    browser.wait("document.getElementById('view').classList.contains('live')", 10)
+    time.sleep(1.5)
+    image = browser.picture()
+    image.save(shots / "back.png")
+    assert shown("canvas") and not shown("still") and colours(image, area) > 1500, "the view is back"
+    x, y, _ = browser.value("view.where(0)")
+    browser.click(area[0] + x, area[1] + y)
+    assert abs(int(browser.value("document.body.dataset.chosen"))) <= 1
+    browser.value("choose(3)")
 
 
 def check_touch(browser, area):
@@ -247,6 +275,32 @@ def check_without_webgl(browser, page, shots):
     assert not complaints, complaints
 
 
+def check_not_compared(browser, page, why):
+    """Frames that nothing was compared of are not said to agree, and what is not there is not drawn."""
+    browser.open(page)
+    browser.wait("document.querySelectorAll('#gallery img').length > 0")
+    health = browser.value("document.querySelector('#cards .card').textContent")
+    assert f"not compared with each other: {why}" in health and "conspicuous" not in health, health
+    figures = browser.value("document.getElementById('figures').textContent")
+    assert "not compared" in figures and "none" not in figures, figures
+    assert browser.value("document.querySelectorAll('.good').length") == 0
+    assert not browser.complaints(), browser.complaints()
+
+
+def check_without_scene(browser):
+    """Neither cameras nor points: a note in the view's place, and frames can be chosen."""
+    text = browser.value("document.getElementById('view').textContent")
+    assert "No view in 3D" in text and "click a camera" not in text, text
+    assert browser.value("document.querySelectorAll('canvas, .still').length") == 0
+    assert browser.value("document.getElementById('view').clientHeight") < 100
+    browser.value("document.querySelectorAll('.thumb')[1].click()")
+    browser.wait("[...document.querySelectorAll('#frame img')].some(i => i.naturalWidth > 0)", 10)
+    strip = "(document.getElementById('strip') || document.createElement('p')).textContent"
+    sure = browser.value("health.frames.some(frame => isNumber(frame.confidence))")
+    assert ("confidence" in browser.value(strip)) == sure, "bars only of what is known"
+    assert not browser.complaints(), browser.complaints()
+
+
 def main():
     program, root, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
@@ -258,15 +312,21 @@ def main():
     frames.mkdir(parents=True)
     for i, image in enumerate(sorted((root / "examples/room").glob("*.jpg"))[::2]):
         shutil.copy(image, frames / (HOSTILE if i == 0 else image.name))
-    command = [program, "--frames", frames, "--device", "cpu", "--width", "252", "--conf-percentile", "20", "--out",
-               folder / "browser/", "--report"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    page = folder / "browser/scene.html"
+    def made(name, *more):
+        command = [program, "--frames", frames, "--device", "cpu", "--width", "252", "--conf-percentile", "20", "--out",
+                   folder / f"{name}/", "--report", *more]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return folder / name / "scene.html"
+    page = made("browser")
     assert page.stat().st_size < 8e6
     browser = Browser(chromium, folder / "profile", ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"])
     try:
         check_scene(browser, page, folder)
+        check_not_compared(browser, made("one", "--max-frames", "1"), "there is only one")
+        check_not_compared(browser, made("cameras", "--heads", "camera"), "there is no depth")
+        check_not_compared(browser, made("depth", "--heads", "depth"), "there are no cameras")
+        check_without_scene(browser)
     finally:
         browser.close()
     browser = Browser(chromium, folder / "profile2", ["--disable-gpu", "--disable-3d-apis"])

@@ -17,7 +17,8 @@ function healthCard() {
     }
     content.push(note);
   }
-  if (!health.warnings.length) content.push(el("p", {}, "Nothing conspicuous: the frames are connected and agree with each other."));
+  if (uncompared) content.push(el("p", {}, `The frames were not compared with each other: ${uncompared}.`));
+  else if (!health.warnings.length) content.push(el("p", {}, "Nothing conspicuous: the frames are connected and agree with each other."));
   content.push(table([["Connected parts", health.parts > 0 ? health.parts : null],
     ["Confirmed by others, median", isNumber(health.agreement) ? percent(health.agreement) : null],
     ["Cameras", report.poses]]));

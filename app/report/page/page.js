@@ -5,7 +5,9 @@ const byId = id => document.getElementById(id);
 const dataOf = id => JSON.parse(byId(id).textContent);
 const report = dataOf("report"), scene = dataOf("scene"), thumbnails = dataOf("thumbnails");
 const health = report.health || { frames: [], warnings: [] };
-const files = report.frames.files, count = files.length;
+const files = report.frames.files, count = files.length, hasCameras = scene.cameras.some(Boolean);
+// Why nothing is known of how the frames fit together; empty where it is known.
+const uncompared = health.parts > 0 ? "" : count === 1 ? "there is only one" : hasCameras ? "there is no depth" : "there are no cameras";
 
 function el(tag, properties, ...children) {
   const element = document.createElement(tag);
@@ -62,7 +64,8 @@ function figures() {
   const named = health.warnings.length, rows = [[grouped(count), count === 1 ? "frame" : "frames"]];
   if (report.cloud_source) rows.push([grouped(report.points), "points"]);
   rows.push([seconds(report.seconds.total), "in all"]);
-  rows.push([named ? String(named) : "none", named === 1 ? "warning of health" : "warnings of health", named ? "warn" : "good"]);
+  if (named || !uncompared) rows.push([named ? String(named) : "none", named === 1 ? "warning of health" : "warnings of health", named ? "warn" : "good"]);
+  else rows.push(["not compared", count === 1 ? "one frame alone" : "with each other"]);
   byId("figures").append(...rows.map(([value, name, kind]) =>
     el("div", { className: kind || "" }, el("dt", {}, name), el("dd", {}, value))));
   byId("name").textContent = scene.name;
@@ -89,7 +92,7 @@ function choose(i, scroll) {
   aside.classList.toggle("some", i >= 0);
   document.body.dataset.chosen = i;
   if (i < 0) {
-    aside.append(el("p", { className: "soft" }, scene.cameras.some(Boolean)
+    aside.append(el("p", { className: "soft" }, hasCameras
       ? "Choose a camera in the scene, or a frame below, to see its image, its depth and how it fits to the others."
       : "Choose a frame below."));
   } else {
@@ -124,8 +127,9 @@ function moveMarks(i) {
 function strip() {
   const known = health.frames.some(frame => isNumber(frame.agreement));
   const most = Math.max(1e-9, ...health.frames.map(frame => frame.confidence || 0));
-  const values = health.frames.map(frame => known ? frame.agreement : (frame.confidence || 0) / most);
+  const values = health.frames.map(frame => known ? frame.agreement : isNumber(frame.confidence) ? frame.confidence / most : NaN);
   if (count < 2 || !values.some(isNumber)) return byId("strip").remove();
+  const what = known ? "share of a frame that the others confirm" : "the network's confidence, frame by frame";
   const width = 1000, height = 64, step = width / count, bars = svg("g", {});
   values.forEach((value, i) => {
     const tall = isNumber(value) ? Math.max(1.5, value * (height - 10)) : 1.5;
@@ -137,7 +141,7 @@ function strip() {
     "stroke-width": 2, visibility: "hidden", "vector-effect": "non-scaling-stroke" });
   marks.push(i => mark.setAttribute("x", Math.max(0, i) * step));
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img",
-    "aria-label": "A bar for each frame: how much of what others see of it they confirm" }, bars, mark);
+    "aria-label": `A bar for each frame: ${what}` }, bars, mark);
   let down = false;
   const at = event => Math.min(count - 1, Math.max(0, Math.floor((event.offsetX / drawing.clientWidth) * count)));
   drawing.addEventListener("pointerdown", event => { down = true; choose(at(event)); });
@@ -145,7 +149,7 @@ function strip() {
   drawing.addEventListener("pointerup", () => { down = false; });
   const key = (color, text) => el("span", {}, el("i", { style: { background: color } }), text);
   byId("strip").append(drawing, el("div", { className: "key" },
-    key("var(--bar)", known ? "share of a frame that the others confirm" : "the network's confidence, frame by frame"),
+    key("var(--bar)", what),
     warningsOf.some(list => list.length) ? key("var(--warm)", "with a warning") : null));
 }
 
@@ -199,10 +203,20 @@ function pointsOf() {
 }
 
 function startView() {
+  if (!scene.points && !hasCameras) {
+    byId("stage").classList.add("bare");
+    byId("view").replaceChildren(`No view in 3D: it needs cameras or points, and there are none (heads: ${report.heads}).`);
+    return;
+  }
   const cameras = scene.cameras.map((camera, i) => camera && { center: camera.center, corners: camera.corners,
     color: colorOf(i).map(c => c / 255), warn: warningsOf[i].length > 0 });
-  const label = byId("label");
+  const label = byId("label"), usual = "Drag turns · right drag or two fingers move · wheel zooms" + (hasCameras ? " · click a camera" : "");
   let touched = false;
+  const show = (live, hint) => {
+    byId("view").classList.toggle("live", live);
+    byId("hint").textContent = hint;
+    byId("hint").style.opacity = live && touched ? 0 : 1;
+  };
   view = makeView(byId("canvas"), pointsOf(), cameras, scene.view, {
     choose: i => choose(i),
     over(i, x, y) {
@@ -217,15 +231,18 @@ function startView() {
       touched = true;
     },
     cut(share) { byId("cut").value = share; },
-    lost() { byId("view").classList.remove("live"); },
+    lost() {
+      label.hidden = true;
+      show(false, "The graphics card was reset: a picture of the scene.");
+    },
+    back() { show(true, usual); },
   });
   if (!view) {
-    byId("tools").hidden = true;
     byId("canvas").hidden = true;
-    byId("hint").textContent = "This browser has no WebGL2: a picture of the scene.";
+    show(false, "This browser has no WebGL2: a picture of the scene.");
     return;
   }
-  byId("view").classList.add("live");
+  show(true, usual);
   byId("size").oninput = event => view.set("size", 2 ** Number(event.target.value));
   byId("cut").oninput = event => view.cut(Number(event.target.value));
   byId("cameras").onchange = event => view.set("cameras", event.target.checked);

@@ -2,12 +2,12 @@
 "use strict";
 
 // points: {count, low, side, places: Uint16Array, colors: Uint8Array} or null. cameras: [{center, corners, color}] or
-// null for frames without one. first: {eye, forward, up, distance, fov}. on: {choose(i), over(i, x, y), touched(), cut(share), lost()}.
+// null for frames without one. first: {eye, forward, up, distance, fov}. on: {choose(i), over(i, x, y), touched(), cut(share),
+// lost(), back()}: the graphics card may be reset, and is then filled anew.
 function makeView(canvas, points, cameras, first, on) {
   const gl = canvas.getContext("webgl2", { antialias: true, alpha: false, powerPreference: "high-performance" });
   if (!gl) return null;
   const { add, sub, scale, dot, cross, unit, length, mix } = vector;
-  const programs = Object.fromEntries(Object.entries(SHADERS).map(([name, text]) => [name, program(gl, text)]));
   const ground = [0.094, 0.102, 0.118];
   const state = { size: 1, cameras: true, shade: true, chosen: -1, over: -1 };
 
@@ -48,22 +48,36 @@ function makeView(canvas, points, cameras, first, on) {
     gl.vertexAttribDivisor(place, divisor);
   };
 
-  const cloud = gl.createVertexArray();
-  if (points) {
-    gl.bindVertexArray(cloud);
-    buffer(points.places);
-    attribute(programs.points.place("place"), 3, gl.UNSIGNED_SHORT, true, 0, 0, 0);
-    buffer(points.colors);
-    attribute(programs.points.place("color"), 3, gl.UNSIGNED_BYTE, true, 0, 0, 0);
+  // All that lies on the graphics card.
+  let programs, cloud, wires, wireBuffer, poster, posterBuffer, posterTexture, off;
+  function build() {
+    programs = Object.fromEntries(Object.entries(SHADERS).map(([name, text]) => [name, program(gl, text)]));
+    cloud = gl.createVertexArray();
+    if (points) {
+      gl.bindVertexArray(cloud);
+      buffer(points.places);
+      attribute(programs.points.place("place"), 3, gl.UNSIGNED_SHORT, true, 0, 0, 0);
+      buffer(points.colors);
+      attribute(programs.points.place("color"), 3, gl.UNSIGNED_BYTE, true, 0, 0, 0);
+    }
+    wires = gl.createVertexArray();
+    wireBuffer = gl.createBuffer();
+    gl.bindVertexArray(wires);
+    gl.bindBuffer(gl.ARRAY_BUFFER, wireBuffer);
+    attribute(programs.lines.place("a"), 3, gl.FLOAT, false, 40, 0, 1);
+    attribute(programs.lines.place("b"), 3, gl.FLOAT, false, 40, 12, 1);
+    attribute(programs.lines.place("color"), 4, gl.FLOAT, false, 40, 24, 1);
+    poster = gl.createVertexArray();
+    posterBuffer = gl.createBuffer();
+    posterTexture = gl.createTexture();
+    gl.bindVertexArray(poster);
+    gl.bindBuffer(gl.ARRAY_BUFFER, posterBuffer);
+    attribute(programs.image.place("place"), 3, gl.FLOAT, false, 0, 0, 0);
+    gl.bindVertexArray(null);
+    off = { buffer: gl.createFramebuffer(), color: gl.createTexture(), depth: gl.createTexture(), ready: false };
   }
 
-  const wires = gl.createVertexArray(), wireBuffer = gl.createBuffer();
   let wireCount = 0;
-  gl.bindVertexArray(wires);
-  gl.bindBuffer(gl.ARRAY_BUFFER, wireBuffer);
-  attribute(programs.lines.place("a"), 3, gl.FLOAT, false, 40, 0, 1);
-  attribute(programs.lines.place("b"), 3, gl.FLOAT, false, 40, 12, 1);
-  attribute(programs.lines.place("color"), 4, gl.FLOAT, false, 40, 24, 1);
   const drawnCorners = (camera, i) => i !== state.chosen ? camera.corners
     : camera.corners.map(corner => mix(camera.center, corner, 1.6));
   function fillWires() {
@@ -85,19 +99,14 @@ function makeView(canvas, points, cameras, first, on) {
     gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(rows), gl.DYNAMIC_DRAW);
   }
 
-  const poster = gl.createVertexArray(), posterBuffer = gl.createBuffer(), posterTexture = gl.createTexture();
-  let posterShare = 0, posterAsked = -1;
-  gl.bindVertexArray(poster);
-  gl.bindBuffer(gl.ARRAY_BUFFER, posterBuffer);
-  attribute(programs.image.place("place"), 3, gl.FLOAT, false, 0, 0, 0);
-  gl.bindVertexArray(null);
+  let posterShare = 0, hung = [-1, "", 1];
   function hang(i, source, panels) {
     posterShare = 0;
-    posterAsked = i;
+    hung = [i, source, panels];
     if (i < 0 || !cameras[i] || !source) return;
     const image = new Image();
     image.onload = () => {
-      if (posterAsked !== i) return;
+      if (hung[0] !== i) return;
       const [a, b, c, d] = drawnCorners(cameras[i], i);
       gl.bindBuffer(gl.ARRAY_BUFFER, posterBuffer);
       gl.bufferData(gl.ARRAY_BUFFER, new Float32Array([a, b, d, c].flat()), gl.STATIC_DRAW);
@@ -111,7 +120,6 @@ function makeView(canvas, points, cameras, first, on) {
     image.src = source;
   }
 
-  const off = { buffer: gl.createFramebuffer(), color: gl.createTexture(), depth: gl.createTexture() };
   function resize() {
     const ratio = Math.min(2, window.devicePixelRatio || 1);
     const width = Math.max(1, Math.round(canvas.clientWidth * ratio)), height = Math.max(1, Math.round(canvas.clientHeight * ratio));
@@ -145,6 +153,7 @@ function makeView(canvas, points, cameras, first, on) {
   }
   function paint(now) {
     asked = false;
+    if (gl.isContextLost()) return;
     if (flight) {
       const t = Math.min(1, (now - flight.start) / 450), s = t * t * (3 - 2 * t);
       const turn = Math.atan2(Math.sin(flight.to.yaw - flight.from.yaw), Math.cos(flight.to.yaw - flight.from.yaw));
@@ -262,9 +271,17 @@ function makeView(canvas, points, cameras, first, on) {
 
   listen(canvas, { slide, turn, zoom, moved, pick, choose: on.choose, over });
   canvas.addEventListener("webglcontextlost", event => { event.preventDefault(); on.lost(); });
+  canvas.addEventListener("webglcontextrestored", () => {
+    build();
+    fillWires();
+    hang(...hung);
+    on.back();
+    draw();
+  });
   new ResizeObserver(draw).observe(canvas);
 
   const fly = to => { flight = { from: pose, to, start: performance.now() }; draw(); };
+  build();
   fillWires();
   resize();
   project();
