@@ -126,7 +126,7 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
     }
   }
   ExitCode code = ExitCode::done;
-  bool told = false;
+  bool told = false, told_by_a_rank = false;
   for (const pid_t process : processes) {
     int status = 0;
     for (pid_t ended = 0; ended == 0;) {
@@ -137,7 +137,10 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
       ended = 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    if (code == ExitCode::done) code = code_of(status);
+    // Of a rank that was killed the others tell.
+    const bool tells = WIFEXITED(status) && code_of(status) != ExitCode::done;
+    if (code == ExitCode::done || (tells && !told_by_a_rank)) code = code_of(status);
+    told_by_a_rank |= tells;
   }
   return code;
 }

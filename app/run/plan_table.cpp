@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "model/ranks/shares.h"
+
 namespace vggt {
 namespace {
 
@@ -76,6 +78,23 @@ std::string total_text(const NetworkPlan& plan) {
   return text;
 }
 
+/// What each rank has of so many things: "7 + 6 + 7".
+std::string shares_text(int64_t total, int64_t ranks) {
+  const Shares shares{total, ranks};
+  std::string text;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    text += (rank > 0 ? " + " : "") + std::to_string(shares.count(rank));
+  return text;
+}
+
+Json ranks_json(const MemoryRequest& request) {
+  const Shares frames{request.frames, request.ranks}, heads{request.config.num_heads, request.ranks};
+  Json ranks = Json::array();
+  for (int64_t rank = 0; rank < request.ranks; ++rank)
+    ranks.push_back({{"frames", frames.count(rank)}, {"heads", heads.count(rank)}});
+  return ranks;
+}
+
 Json json_of(const NetworkPlan& plan) {
   const MemoryPlan& memory = plan.memory;
   Json json = {{"merged", plan.request.merge.has_value()},
@@ -92,6 +111,7 @@ Json json_of(const NetworkPlan& plan) {
                {"qkv", place_name(memory.schedule.qkv)},
                {"streamed_weights", memory.schedule.stream_weights},
                {"streamed_attention", memory.stream.reason.empty() ? Json() : Json(memory.stream.reason)}};
+  if (plan.request.ranks > 1) json["ranks"] = ranks_json(plan.request);
   json["memory"] = Json::array();
   for (const StageMemory& stage : memory.stages) {
     json["memory"].push_back({{"stage", stage.stage},
@@ -119,6 +139,10 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 }
 
 void check_fits(const RunPlan& run, const NetworkPlan& plan) {
+  const MemoryRequest& request = plan.request;
+  if (request.frames < request.ranks)
+    throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
+                                std::to_string(request.ranks) + " ranks that share them");
   if (plan.memory.fits) return;
   std::string refusal = budget_refusal(plan.request, plan.memory);
   if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, plan.request))
@@ -162,6 +186,10 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_
   std::vector<std::string> rows = {"where:     tokens " + where(schedule.residual) + ", maps for the heads " +
                                    where(schedule.maps) + ", q/k/v " + where(schedule.qkv) + ", weights " +
                                    where(schedule.stream_weights ? Place::host : Place::device)};
+  if (const MemoryRequest& request = plan.request; request.ranks > 1)
+    rows.push_back("ranks:     frames " + shares_text(request.frames, request.ranks) + ", heads " +
+                   shares_text(request.config.num_heads, request.ranks) +
+                   "; below is what the one with most takes");
   if (!plan.memory.stream.reason.empty()) rows.push_back("streamed:  " + plan.memory.stream.reason);
   rows.push_back("stage             peak   copy in  copy out     files  seconds     (GiB)");
   for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {

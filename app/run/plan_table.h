@@ -19,7 +19,8 @@ struct NetworkPlan {
 };
 NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates);
 
-/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do.
+/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do, and for
+/// fewer frames than ranks.
 void check_fits(const RunPlan& run, const NetworkPlan& plan);
 
 /// Warns where a run without --host-memory takes more of the host's memory than is free, and where the folder
@@ -35,9 +36,9 @@ struct PlanComparison {
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates);
 
-/// Where the plan keeps what; each stage with its bytes, copies and seconds, those of both kinds of blocks at
-/// the second; and what either way takes in all; and what the process takes of
-/// the host's memory, predict_host_peak()'s. Line by line.
+/// Line by line: where the plan keeps what; what each of several ranks has; each stage with its bytes, copies
+/// and seconds, those of both kinds of blocks at the second; what either way takes in all; and what the process
+/// takes of the host's memory, predict_host_peak()'s.
 std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_host_bytes);
 /// The same as JSON.
 std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes);

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -48,6 +50,64 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankPlace& place, const Meeting
   }
 }
 
+std::string where(const RankPlace& place) {
+  return place.host + ":" + std::to_string(place.port);
+}
+
+RankLost not_met(const RankPlace& place) {
+  return RankLost("the other ranks cannot be met at " + where(place) + " (MASTER_ADDR, MASTER_PORT)");
+}
+
+std::vector<std::string> keys_of(const RankPlace& place, const std::string& name) {
+  std::vector<std::string> all;
+  for (int64_t rank = 0; rank < place.ranks; ++rank) all.push_back(name + std::to_string(rank));
+  return all;
+}
+
+/// Where all ranks have come: what the run's keys begin with, and a connection for each thread.
+struct Place {
+  std::string run = "vggt/";
+  c10::intrusive_ptr<c10d::Store> store, watched;
+};
+
+Place meet(const RankPlace& place, const MeetingTimes& times) try {
+  const Clock::time_point until = Clock::now() + times.meeting;
+  Place met;
+  met.store = open_store(place, times);
+  // torchrun starts ranks again beside the same store.
+  const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
+  if (attempt) met.run += std::string(attempt) + "/";
+  const std::vector<std::string> here = keys_of(place, met.run + "here/");
+  if (met.store->add(here[static_cast<std::size_t>(place.rank)], 1) > 1)
+    throw RankLost("another process is rank " + std::to_string(place.rank) + " at " + where(place));
+  while (!met.store->check(here)) {
+    if (Clock::now() > until) {
+      int64_t missing = 0;
+      for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
+      throw RankLost(std::to_string(missing) + " of " + std::to_string(place.ranks) +
+                     " ranks did not come to " + where(place) + " in time");
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  met.watched = met.store->clone();
+  return met;
+} catch (const RankLost&) {
+  throw;
+} catch (const std::exception&) {
+  throw not_met(place);
+}
+
+/// The same where what listens there may never answer: then the thread that asks it stays behind.
+Place meet_in_time(const RankPlace& place, const MeetingTimes& times) {
+  constexpr milliseconds kGrace{2'000};
+  const auto task =
+      std::make_shared<std::packaged_task<Place()>>([place, times] { return meet(place, times); });
+  std::future<Place> met = task->get_future();
+  std::thread([task] { (*task)(); }).detach();
+  if (met.wait_for(times.meeting + kGrace) != std::future_status::ready) throw not_met(place);
+  return met.get();
+}
+
 /// The last sign of life of a rank, and when it was seen.
 struct Beat {
   std::string sign;
@@ -57,7 +117,8 @@ struct Beat {
 }  // namespace
 
 struct Meeting::Impl {
-  Impl(const RankPlace& place, const MeetingTimes& times) : place(place), times(times) {}
+  Impl(const RankPlace& place, const MeetingTimes& times)
+      : place(place), times(times), met(meet_in_time(place, times)) {}
 
   void set_lost(const std::string& why);
   void check() const {
@@ -65,35 +126,30 @@ struct Meeting::Impl {
     const std::lock_guard lock(mutex);
     throw RankLost(lost);
   }
-  std::string where() const { return place.host + ":" + std::to_string(place.port); }
-  RankLost place_lost() const { return RankLost("the ranks' meeting place at " + where() + " is gone"); }
-  std::string key(const char* name) const { return run + name; }
-  std::string key(const char* name, int64_t rank) const { return run + name + std::to_string(rank); }
-  std::vector<std::string> keys(const char* name) const {
-    std::vector<std::string> all;
-    for (int64_t rank = 0; rank < place.ranks; ++rank) all.push_back(key(name, rank));
-    return all;
-  }
+  RankLost place_lost() const { return RankLost("the ranks' meeting place at " + where(place) + " is gone"); }
+  std::string key(const char* name) const { return met.run + name; }
+  std::string key(const char* name, int64_t rank) const { return key(name) + std::to_string(rank); }
+  std::vector<std::string> keys(const std::string& name) const { return keys_of(place, met.run + name); }
 
-  void wait_for(const std::vector<std::string>& keys, const std::optional<Clock::time_point>& until);
-  void meet();
+  bool wait_for(const std::vector<std::string>& keys, const std::optional<Clock::time_point>& until);
   void look(std::vector<Beat>& beats, int64_t beat);
   void watch();
+  void guard();
 
   const RankPlace place;
   const MeetingTimes times;
-  std::string run = "vggt/";
-  c10::intrusive_ptr<c10d::Store> store, watched;  // a connection of each thread
-  int64_t round = 0;                               // of texts()
+  const Place met;
+  int64_t round = 0;  // of texts()
   std::atomic<bool> is_lost = false;
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::string lost;
   Clock::time_point lost_since;
-  bool ends = false;
+  Clock::time_point looked = Clock::now();  // when the store last answered the watcher
+  bool ends = false, has_left = false;      // the watcher; this rank
   std::function<void()> at_loss;
   std::function<void(const std::string&)> at_stuck;
-  std::thread watcher;
+  std::thread watcher, guardian;
 };
 
 void Meeting::Impl::set_lost(const std::string& why) {
@@ -109,37 +165,25 @@ void Meeting::Impl::set_lost(const std::string& why) {
   if (tell) tell();
 }
 
-/// Until the store has all keys. Throws RankLost where a rank is lost, or after `until`.
-void Meeting::Impl::wait_for(const std::vector<std::string>& keys,
+/// Until the store has all keys; false after `until`. Throws RankLost where a rank is lost.
+bool Meeting::Impl::wait_for(const std::vector<std::string>& keys,
                              const std::optional<Clock::time_point>& until) {
-  while (!store->check(keys)) {
+  while (!met.store->check(keys)) {
     check();
-    if (until && Clock::now() > *until) {
-      int64_t missing = 0;
-      for (const std::string& one : keys) missing += store->check({one}) ? 0 : 1;
-      throw RankLost(std::to_string(missing) + " of " + std::to_string(place.ranks) +
-                     " ranks did not come to " + where() + " in time");
-    }
+    if (until && Clock::now() > *until) return false;
     std::this_thread::sleep_for(kPoll);
   }
-}
-
-void Meeting::Impl::meet() {
-  const std::vector<std::string> here = keys("here/");
-  const std::string& own = here[static_cast<std::size_t>(place.rank)];
-  if (store->add(own, 1) > 1)
-    throw RankLost("another process is rank " + std::to_string(place.rank) + " at " + where());
-  wait_for(here, Clock::now() + times.meeting);
+  return true;
 }
 
 /// One sign of life, and a look at the others'.
 void Meeting::Impl::look(std::vector<Beat>& beats, int64_t beat) {
-  watched->set(key("beat/", place.rank), bytes_of(std::to_string(beat)));
-  if (watched->check({key("failed")})) return set_lost(text_of(watched->get(key("failed"))));
+  met.watched->set(key("beat/", place.rank), bytes_of(std::to_string(beat)));
+  if (met.watched->check({key("failed")})) return set_lost(text_of(met.watched->get(key("failed"))));
   for (int64_t rank = 0; rank < place.ranks; ++rank) {
     Beat& last = beats[static_cast<std::size_t>(rank)];
     const std::string name = key("beat/", rank);
-    const std::string sign = watched->check({name}) ? text_of(watched->get(name)) : "";
+    const std::string sign = met.watched->check({name}) ? text_of(met.watched->get(name)) : "";
     if (sign != last.sign || sign == "end") {
       last = {sign, Clock::now()};
     } else if (Clock::now() - last.seen > times.silence) {
@@ -157,32 +201,37 @@ void Meeting::Impl::watch() {
       set_lost(place_lost().what());
     }
     std::unique_lock lock(mutex);
+    looked = Clock::now();
     changed.wait_for(lock, kBeat, [&] { return ends; });
     if (ends) return;
-    if (!is_lost || !at_stuck || Clock::now() - lost_since < times.stuck) continue;
+  }
+}
+
+/// What the watcher cannot do while it waits for a store that does not answer.
+void Meeting::Impl::guard() {
+  std::unique_lock lock(mutex);
+  while (!changed.wait_for(lock, kBeat, [&] { return has_left; })) {
+    const Clock::time_point now = Clock::now();
+    // Who leaves may wait for the others, and looks no more.
+    if (!is_lost && now - looked > (ends ? 3 : 1) * times.silence) {
+      lost = "the ranks' meeting place at " + where(place) + " does not answer";
+      lost_since = now;
+      is_lost = true;
+      if (at_loss) std::thread(at_loss).detach();  // it may wait too
+    }
+    if (!is_lost || !at_stuck || now - lost_since < times.stuck) continue;
     const auto end = std::exchange(at_stuck, nullptr);
     const std::string why = lost;
     lock.unlock();
     end(why);
+    lock.lock();
   }
 }
 
 Meeting::Meeting(const RankPlace& place, const MeetingTimes& times)
     : impl_(std::make_unique<Impl>(place, times)) {
-  Impl& impl = *impl_;
-  try {
-    impl.store = open_store(place, times);
-    // torchrun starts ranks again beside the same store.
-    const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
-    if (attempt) impl.run += std::string(attempt) + "/";
-    impl.meet();
-    impl.watched = impl.store->clone();
-  } catch (const RankLost&) {
-    throw;
-  } catch (const std::exception&) {
-    throw RankLost("the other ranks cannot be met at " + impl.where() + " (MASTER_ADDR, MASTER_PORT)");
-  }
-  impl.watcher = std::thread([&impl] { impl.watch(); });
+  impl_->watcher = std::thread([impl = impl_.get()] { impl->watch(); });
+  impl_->guardian = std::thread([impl = impl_.get()] { impl->guard(); });
 }
 
 Meeting::~Meeting() {
@@ -194,8 +243,8 @@ Meeting::~Meeting() {
   impl.changed.notify_all();
   impl.watcher.join();
   try {
-    impl.store->set(impl.key("beat/", impl.place.rank), bytes_of("end"));
-    impl.store->set(impl.key("gone/", impl.place.rank), bytes_of("1"));
+    impl.met.store->set(impl.key("beat/", impl.place.rank), bytes_of("end"));
+    impl.met.store->set(impl.key("gone/", impl.place.rank), bytes_of("1"));
     // Rank 0 may serve the store, which the others need up to here.
     if (impl.place.rank == 0 && !impl.place.store_is_there) {
       const bool failed = impl.is_lost.exchange(false);
@@ -204,18 +253,24 @@ Meeting::~Meeting() {
   } catch (const std::exception&) {
     // The others are gone.
   }
+  {
+    const std::lock_guard lock(impl.mutex);
+    impl.has_left = true;
+  }
+  impl.changed.notify_all();
+  impl.guardian.join();
 }
 
 std::vector<std::string> Meeting::texts(const std::string& own) {
   Impl& impl = *impl_;
   impl.check();
   const std::string name = "text/" + std::to_string(impl.round++) + "/";
-  const std::vector<std::string> keys = impl.keys(name.c_str());
+  const std::vector<std::string> keys = impl.keys(name);
   std::vector<std::string> all;
   try {
-    impl.store->set(keys[static_cast<std::size_t>(impl.place.rank)], bytes_of(own));
+    impl.met.store->set(keys[static_cast<std::size_t>(impl.place.rank)], bytes_of(own));
     impl.wait_for(keys, std::nullopt);
-    for (const std::string& key : keys) all.push_back(text_of(impl.store->get(key)));
+    for (const std::string& key : keys) all.push_back(text_of(impl.met.store->get(key)));
   } catch (const RankLost&) {
     throw;
   } catch (const std::exception&) {
@@ -228,8 +283,8 @@ std::vector<std::string> Meeting::texts(const std::string& own) {
 void Meeting::fail(const std::string& why) {
   try {
     if (impl_->is_lost) return;
-    impl_->store->compareSet(impl_->key("failed"), {},
-                             bytes_of("rank " + std::to_string(impl_->place.rank) + ": " + why));
+    impl_->met.store->compareSet(impl_->key("failed"), {},
+                                 bytes_of("rank " + std::to_string(impl_->place.rank) + ": " + why));
   } catch (const std::exception&) {
     // The others find out by its silence.
   }
@@ -265,11 +320,11 @@ const RankPlace& Meeting::place() const {
 }
 
 c10d::Store& Meeting::store() {
-  return *impl_->store;
+  return *impl_->met.store;
 }
 
 const std::string& Meeting::prefix() const {
-  return impl_->run;
+  return impl_->met.run;
 }
 
 }  // namespace vggt

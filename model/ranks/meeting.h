@@ -16,13 +16,14 @@ namespace vggt {
 
 /// How long ranks wait for each other.
 struct MeetingTimes {
-  std::chrono::milliseconds meeting{30'000};  // in which all ranks have to come
+  std::chrono::milliseconds meeting{24'000};  // in which all ranks have to come
   std::chrono::milliseconds silence{12'000};  // after which a rank counts as gone
   std::chrono::milliseconds stuck{8'000};     // that a rank has to end by itself once another one is lost
 };
 
 /// Where ranks that are processes meet, of one machine or several: a store of c10d that rank 0 serves, or a
-/// launcher. There they exchange short texts, and a thread of each watches whether the others still live.
+/// launcher. There they exchange short texts, and a thread of each watches whether the others still live. The
+/// store may freeze, and then answers nobody: another thread, which asks it nothing, sees that.
 class Meeting {
  public:
   /// Meets the others; every rank calls it. Throws RankLost where they do not come, or the place cannot be
@@ -40,7 +41,7 @@ class Meeting {
   /// Why; empty: none is.
   std::string lost() const;
 
-  /// Calls `end` on the watching thread as soon as a rank is lost.
+  /// Calls `end` on another thread as soon as a rank is lost.
   void on_lost(std::function<void()> end);
   /// The same where this rank has not ended long after that: it must wait for what never comes.
   void on_stuck(std::function<void(const std::string& why)> end);

@@ -74,8 +74,8 @@ RankPlace place_in_slurm(const Get& get) {
 
 std::optional<RankPlace> rank_place(const Get& get) {
   if (text_of(get, "WORLD_SIZE") || text_of(get, "RANK")) {
+    if (number_of(get, "WORLD_SIZE", 1, kMostRanks) == 1) return std::nullopt;
     RankPlace place = ranks_and_local(get, "RANK", "WORLD_SIZE", "LOCAL_RANK");
-    if (place.ranks == 1) return std::nullopt;
     const auto host = text_of(get, "MASTER_ADDR");
     if (!host) throw std::invalid_argument("MASTER_ADDR: not set, beside the other variables of a rank");
     place.host = *host;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/run/device.h"
+#include "app/run/plan_table.h"
 #include "app/run/run_plan.h"
 
 namespace vggt {
@@ -33,6 +34,27 @@ std::string refusal(const std::function<void(Options&)>& change) {
     return error.what();
   }
   return "(accepted)";
+}
+
+TEST(PlanTable, SaysWhatEachRankHas) {
+  RunPlan plan = plan_run(valid());
+  MemoryRequest request = plan.memory;
+  request.frames = 8;
+  request.height = 252;
+  request.width = 336;
+  const auto table = [&] {
+    const PlanComparison plans = compare_plans(request, MergeOptions(), std::nullopt);
+    std::string text = plan_json(plans, 0);
+    for (const std::string& row : plan_rows(plans, 0)) text += row + "\n";
+    return text;
+  };
+  EXPECT_EQ(table().find("ranks"), std::string::npos);
+  request.ranks = 3;
+  EXPECT_NE(table().find("ranks:     frames 2 + 3 + 3, heads "), std::string::npos) << table();
+  EXPECT_NE(table().find("\"ranks\": ["), std::string::npos);
+  EXPECT_NO_THROW(check_fits(plan, plan_network(request, std::nullopt)));
+  request.frames = 2;
+  EXPECT_THROW(check_fits(plan, plan_network(request, std::nullopt)), std::invalid_argument);
 }
 
 TEST(RunPlan, HoldsWhatTheStagesNeed) {

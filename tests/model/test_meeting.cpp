@@ -144,6 +144,51 @@ TEST(Meeting, WithRank0TheMeetingPlaceIsGone) {
   EXPECT_TRUE(stuck);
 }
 
+TEST(Meeting, AFrozenRank0IsFoundOut) {
+  const uint16_t port = free_port();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Meeting meeting(place_of(0, 2, port), kShort);
+    ::pause();
+    ::_exit(0);
+  }
+  Meeting meeting(place_of(1, 2, port), kShort);
+  std::atomic<bool> stuck = false;
+  meeting.on_stuck([&](const std::string& why) {
+    EXPECT_NE(why.find("does not answer"), std::string::npos) << why;
+    stuck = true;
+  });
+  ::kill(child, SIGSTOP);
+  const auto begin = Clock::now();
+  while (!stuck && Clock::now() - begin < milliseconds(20'000)) std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_TRUE(stuck);
+  EXPECT_LT(Clock::now() - begin, kShort.silence + kShort.stuck + milliseconds(3'000));
+  EXPECT_THROW(meeting.check(), RankLost);
+  ::kill(child, SIGKILL);  // which answers the threads that wait
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Meeting, WhoListensAndNeverAnswersIsNoMeetingPlace) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(socket, 8), 0);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  const auto begin = Clock::now();
+  try {
+    const Meeting meeting(place_of(1, 2, ntohs(address.sin_port)), kShort);
+    ADD_FAILURE();
+  } catch (const RankLost& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot be met at 127.0.0.1:"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_LT(Clock::now() - begin, kShort.meeting + milliseconds(4'000));
+  ::close(socket);
+}
+
 TEST(Meeting, RanksThatDoNotComeAreMissed) {
   const auto begin = Clock::now();
   try {

@@ -36,6 +36,7 @@ Variables with(Variables variables, const std::string& name, const std::string& 
 TEST(RankPlace, AProcessOnItsOwnHasNone) {
   EXPECT_FALSE(place_in({}));
   EXPECT_FALSE(place_in(with(with(kTorchrun, "WORLD_SIZE", "1"), "RANK", "0")));
+  EXPECT_FALSE(place_in({{"WORLD_SIZE", "1"}, {"RANK", "0"}}));
   EXPECT_FALSE(
       place_in({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));  // a batch script
   EXPECT_FALSE(place_in(with(with(kSlurm, "SLURM_STEP_NUM_TASKS", "1"), "SLURM_PROCID", "0")));
