@@ -8,16 +8,25 @@
 #include "app/run/weights_path.h"
 
 namespace vggt {
+namespace {
+
+const std::shared_ptr<const int>& this_thread() {
+  thread_local const auto token = std::make_shared<const int>();
+  return token;
+}
+
+}  // namespace
 
 void CallErrors::set(CallError error) {
   const std::lock_guard lock(mutex_);
-  of_threads_[std::this_thread::get_id()] = std::move(error);
+  std::erase_if(of_threads_, [](const auto& entry) { return entry.first.expired(); });
+  of_threads_[this_thread()] = std::move(error);
 }
 
 const CallError& CallErrors::get() const {
   static const CallError none;
   const std::lock_guard lock(mutex_);
-  const auto found = of_threads_.find(std::this_thread::get_id());
+  const auto found = of_threads_.find(this_thread());
   return found == of_threads_.end() ? none : found->second;
 }
 

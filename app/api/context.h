@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "app/events/events.h"
 #include "app/options/options.h"
@@ -23,12 +22,13 @@ struct CallError {
 class CallErrors {
  public:
   void set(CallError error);
-  /// Of this thread; stays until it sets another.
+  /// Of this thread; stays until it sets another or ends.
   const CallError& get() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::thread::id, CallError> of_threads_;
+  // By what lives as long as its thread: the system gives a thread's id to another one after its end.
+  std::map<std::weak_ptr<const int>, CallError, std::owner_less<>> of_threads_;
 };
 
 /// Options, and a model that runs share. Members may be called from any thread.

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <system_error>
 
 #include "app/api/context.h"
+#include "app/api/image_layout.h"
 #include "app/api/scene.h"
 #include "app/api/settings.h"
 #include "app/cli/process.h"
@@ -76,25 +79,10 @@ int call(vggt_recon_context* context, Work&& work) noexcept {
   throw std::invalid_argument(what);
 }
 
-ImageInMemory image_of(const vggt_recon_image& given) {
-  ImageInMemory image{given.pixels,
-                      given.width,
-                      given.height,
-                      given.row_stride,
-                      given.pixel_stride,
-                      given.channel_stride,
-                      given.name ? given.name : ""};
-  if (given.pixel_stride == 0) {
-    image.pixel_stride = 3;
-    image.channel_stride = 1;
-  }
-  if (given.row_stride == 0) image.row_stride = image.pixel_stride * given.width;
-  return image;
-}
-
 InMemory memory_of(const vggt_recon_run_input& input) {
   const int ways = (input.frames != nullptr) + (input.paths != nullptr) + (input.images != nullptr);
   if (ways != 1) refuse("frames: give one of frames, paths and images");
+  if (input.frames && !*input.frames) refuse("frames: the path is empty");
   if (!input.frames && input.count == 0) refuse("frames: no frames were given");
   InMemory memory;
   memory.scene = true;
@@ -105,7 +93,7 @@ InMemory memory_of(const vggt_recon_run_input& input) {
     memory.paths.emplace_back(input.paths[i]);
   }
   for (std::size_t i = 0; i < input.count && input.images; ++i)
-    memory.images.push_back(image_of(input.images[i]));
+    memory.images.push_back(image_of(input.images[i], i));
   return memory;
 }
 
@@ -115,14 +103,23 @@ Options options_of(const Context& context, const vggt_recon_run_input& input) {
   for (std::size_t i = 0; i < input.option_count; ++i)
     set_by_name(options, input.options[i].name, input.options[i].value);
   options.frames = input.frames ? input.frames : "";
+  // As the run says it of export, without the dashes of the command line.
+  if (options.out.empty() && options.report) refuse("report: it goes beside the result, which needs out");
+  if (options.out.empty() && !options.picture.empty())
+    refuse("picture: it goes beside the result, which needs out");
   return options;
 }
 
 Events events_of(const vggt_recon_run_input& input) {
   Events events;
   if (input.progress) {
-    events.on_progress = [&input](const std::string& stage, const std::string& unit, int64_t done,
-                                  int64_t total) {
+    // Some stages go through their work several times: what was told stays true, and no bar jumps back.
+    events.on_progress = [&input, told = std::make_shared<std::map<std::string, double>>()](
+                             const std::string& stage, const std::string& unit, int64_t done, int64_t total) {
+      const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+      double& most = (*told)[stage];
+      if (share < most) return;
+      most = share;
       input.progress(input.user, stage.c_str(), unit.c_str(), done, total);
     };
   }

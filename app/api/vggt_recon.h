@@ -60,8 +60,8 @@ VGGT_RECON_API void vggt_recon_close(vggt_recon_context* context);
 VGGT_RECON_API int vggt_recon_set_option(vggt_recon_context* context, const char* name, const char* value);
 
 /* Why the calling thread's last failing call of this context failed, in one line; "" if none did. Null: of
- * its last failing call that had no context. Valid until the thread's next failing call, and while the
- * context lives. */
+ * its last failing call that had no context. Valid until the thread's next failing call or its end, and while
+ * the context lives. */
 VGGT_RECON_API const char* vggt_recon_error(const vggt_recon_context* context);
 /* The operating system's error number behind that failure; 0 if there is none. */
 VGGT_RECON_API int vggt_recon_error_number(const vggt_recon_context* context);
@@ -86,8 +86,11 @@ typedef struct {
 } vggt_recon_option;
 
 /* An 8-bit RGB image: channel c of pixel (x, y) is at pixels[y * row_stride + x * pixel_stride + c *
- * channel_stride]. A pixel_stride of 0: pixels of three bytes, one behind the other; a row_stride of 0: rows
- * one behind the other. Pixels are read during the run alone, by several threads. */
+ * channel_stride]. Strides may be negative, as from the last row or pixel. 0 stands for what is packed: a
+ * channel_stride of 1, a pixel_stride of 3, a row_stride of |pixel_stride| * width. Three planes, one behind
+ * the other, have a pixel_stride of 1 and a channel_stride of width * height. Values may not overlap: each
+ * stride steps over all that the smaller ones span, but those of a width or height of 1 do not matter.
+ * Pixels are read during the run alone, by several threads. */
 typedef struct {
   const uint8_t* pixels;
   int32_t width, height;
@@ -117,7 +120,7 @@ typedef struct {
   /* May be null. The first two are called by the thread that runs; `cancel` by any, often, and what is not 0
    * ends the run with VGGT_RECON_STOPPED. They must not throw, and must not close the context. */
   void* user;
-  /* done of total (0: not known) `unit`s of a stage. */
+  /* done of total (0: not known) `unit`s of a stage, whose share never falls. */
   void (*progress)(void* user, const char* stage, const char* unit, int64_t done, int64_t total);
   /* kind 0: a detail, 1: what a person may want to know, 2: a warning. */
   void (*message)(void* user, int kind, const char* text);

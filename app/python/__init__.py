@@ -12,8 +12,10 @@ import errno
 import json
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -124,6 +126,11 @@ class Reconstruction:
         self._scene = scene
         self._kept = kept
 
+    def __setattr__(self, name, value):
+        if hasattr(type(self), name):  # a cached property would take it without a word
+            raise AttributeError(f"{name} is read-only")
+        super().__setattr__(name, value)
+
     @cached_property
     def cameras(self) -> list[Camera]:
         """One for each frame; none without the camera head."""
@@ -170,27 +177,36 @@ class Reconstruction:
         """The files and folders that the run itself wrote."""
         return [Path(path) for path in self._scene.written]
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | bytes | os.PathLike) -> None:
         """Writes the scene as the program does: x.ply and its siblings, or scene.ply and so on in a folder; or its
         arrays as x.npz. All of it, or nothing."""
-        if os.fsdecode(path).endswith(".npz"):
-            self._save_arrays(Path(os.fsdecode(path)))
+        encoded, name = path_bytes(path), os.fsdecode(path)
+        if name.rstrip("/").endswith(".npz"):
+            if name.endswith("/"):
+                raise ValueError(f"{name}: names a folder, and .npz is a file")
+            self._save_arrays(Path(name))
         else:
-            self._scene.save(path_bytes(path))
+            self._scene.save(encoded)
 
     def _save_arrays(self, path: Path) -> None:
-        columns = {"depth": self.depth, "confidence": self.confidence, "points": self.points, "colors": self.colors,
-                   "names": np.array([camera.name for camera in self.cameras], dtype=str),
-                   "valid": np.array([camera.valid for camera in self.cameras], dtype=bool)}
+        columns = {name: getattr(self, name) for name in ("depth", "confidence", "points", "colors", "normals")}
+        columns["names"] = np.array([camera.name for camera in self.cameras], dtype=str)
+        columns["valid"] = np.array([camera.valid for camera in self.cameras], dtype=bool)
         for name in ("intrinsics", "distortion", "cam_from_world", "network_intrinsics"):
             columns[name] = np.array([getattr(camera, name) for camera in self.cameras])
+        columns.update({f"tracks_{name}": values for name, values in vars(self.tracks).items()})
         part = path.with_name(path.name + f".{os.getpid()}.part")
         try:
-            with open(part, "wb") as file:
-                np.savez(file, **{name: values for name, values in columns.items() if values is not None})
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+            with suppress(FileExistsError):  # of a file: opening says that it is no folder
+                path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with open(part, "wb") as file:
+                    np.savez(file, **{name: values for name, values in columns.items() if values is not None})
+                os.replace(part, path)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError as error:  # which is about the part
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
     def __repr__(self) -> str:
         points = "no points kept" if self.points is None else f"{len(self.points)} points"
@@ -200,6 +216,22 @@ class Reconstruction:
 @cache
 def _known_options() -> dict[str, Option]:
     return {option.name: option for option in options()}
+
+
+@cache
+def _dashed_names() -> re.Pattern:
+    names = "|".join(name.replace("_", "-") for name in _known_options())
+    return re.compile(rf"^(?:{names})(?=:)|(?<![^\s(])--(?:{names})(?![\w-])")
+
+
+def _with_keywords(text: str) -> str:
+    """A message of the library, in which options are called as Python's keywords. The module calls it for errors."""
+    if text.startswith("unknown option '") or ": is no option of" in text:
+        return text.replace("-", "_")
+    return _dashed_names().sub(lambda found: found[0].removeprefix("--").replace("-", "_"), text)
+
+
+_SEVERAL_NUMBERS = {"outliers", "picture_size", "intrinsics"}
 
 
 def _value_text(name: str, value) -> bytes:
@@ -222,8 +254,9 @@ def _option_bytes(name: str, value) -> tuple[str, bytes | None]:
         return name.replace("_", "-"), None
     if isinstance(value, (list, tuple, set)):
         option = _known_options().get(name)
-        if option and option.kind != "list" and any(is_path(entry) for entry in value):
-            raise TypeError(f"{name}: takes one value, not {len(value)}")
+        is_one = name not in _SEVERAL_NUMBERS or any(is_path(entry) for entry in value)
+        if option and option.kind != "list" and is_one:
+            raise TypeError(f"{name}: takes one value, not a {type(value).__name__} of them")
         text = (b"x" if name == "picture_size" else b",").join(_value_text(name, entry) for entry in value)
     else:
         text = _value_text(name, value)
@@ -233,20 +266,26 @@ def _option_bytes(name: str, value) -> tuple[str, bytes | None]:
 
 
 def _tell(kind: int, text: str) -> None:
+    text = _with_keywords(text)
     if kind == 2:
         warnings.warn(text, ReconstructionWarning, stacklevel=3)
     else:
         _log.log(logging.INFO if kind == 1 else logging.DEBUG, text)
 
 
+def _existing(path) -> bytes:
+    encoded = path_bytes(path)
+    if not os.path.exists(encoded):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+    return encoded
+
+
 class Reconstructor:
     """A network with options, for any number of runs, on any threads. Weights are loaded by the first run and stay."""
 
-    def __init__(self, weights: str | os.PathLike | None = None, **options):
+    def __init__(self, weights: str | bytes | os.PathLike | None = None, **options):
         """weights: a .safetensors, .pt or .ts file; None: the small model. options: of all runs, see options()."""
-        if weights is not None and not os.path.exists(weights):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(weights))
-        self._context = _core.Context(None if weights is None else path_bytes(weights))
+        self._context = _core.Context(None if weights is None else _existing(weights))
         self.set_options(**options)
 
     def set_options(self, **options) -> None:
@@ -258,16 +297,16 @@ class Reconstructor:
         """Reconstructs.
 
         frames: a folder of images, a video, a list or a .safetensors file; or a sequence of paths; or a sequence of
-        8-bit RGB images [height,width,3] (NumPy, or of any library with DLPack, on the CPU), which are not copied.
+        8-bit RGB images [height,width,3] (NumPy, or of any library with DLPack, on the CPU), which are not copied where
+        each pixel has a place of its own; or of gray ones [height,width]; or of Pillow's images of any mode, which give
+        what their files do; or one image.
         names: of images. keep: what the result holds in memory of "maps" and "points". progress(stage, done, total,
-        unit): called by this thread; total 0 is not known. What it throws ends the run, as Ctrl-C does. Files are
-        written where options name them, such as out="scene/".
+        unit): called by this thread; total 0 is not known, and of a stage done / total never falls. What it throws ends
+        the run, as Ctrl-C does. Files are written where options name them, such as out="scene/".
         """
         source, paths, images = None, [], []
         if is_path(frames):
-            if not os.path.exists(frames):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(frames))
-            source = path_bytes(frames)
+            source = _existing(frames)
         else:
             paths, images = images_of(frames)
         if names is not None and (not images or len(names) != len(images)):

@@ -37,7 +37,8 @@ nb::object text_from(const char* text) {
 /// Throws what a failing call is in Python: OSError where the operating system refused something.
 [[noreturn]] void raise(int code, const vggt_recon_context* context) {
   const int number = vggt_recon_error_number(context);
-  const nb::object text = text_from(vggt_recon_error(context));
+  const nb::object text =
+      nb::module_::import_("vggt_recon").attr("_with_keywords")(text_from(vggt_recon_error(context)));
   if (number != 0 && number != ENOMEM) {
     PyErr_SetObject(PyExc_OSError, nb::make_tuple(number, text).ptr());
   } else {

@@ -8,15 +8,20 @@ from nanobind.stubgen import StubGen
 TYPES = {"flag": "bool", "whole number": "int", "number": "float", "text": "str", "list": "str | Sequence[str]"}
 PATHS = {"masks", "query_points", "scratch", "intrinsics", "poses", "align", "out", "picture",
          "save_predictions"}
+# What a text may be beside a text.
+OTHERS = {"outliers": "bool | int | Sequence[float]", "picture_size": "Sequence[int]", "intrinsics": "Sequence[float]",
+          "gpu_memory": "int", "host_memory": "int"}
 
 
 def type_of(option):
     if option.kind == "text" and option.choices:
-        return "Literal[" + ", ".join(f'"{choice}"' for choice in option.choices) + "]"
+        choices = "Literal[" + ", ".join(f'"{choice}"' for choice in option.choices) + "]"
+        return choices + " | bool" if "on" in option.choices else choices
     if option.kind == "list" and option.choices:
         choices = ", ".join(f'"{choice}"' for choice in option.choices)
         return f"str | Sequence[Literal[{choices}]]"
-    return "str | os.PathLike[str]" if option.name in PATHS else TYPES[option.kind]
+    plain = "_Path" if option.name in PATHS else TYPES[option.kind]
+    return f"{plain} | {OTHERS[option.name]}" if option.name in OTHERS else plain
 
 
 def main(template, package):

@@ -144,6 +144,36 @@ TEST(CApi, ImagesInMemoryAndPathsAreAsGoodAsAFolder) {
   EXPECT_EQ(copy_of(run(context, input)), expected);
 }
 
+TEST(CApi, ImagesMayLieInManyWays) {
+  const ContextHandle context = small_context();
+  cv::Mat rgb = cv::imread(kRoom + "/00.jpg"), rgba, upside_down, mirrored, columns, planes[3], planar;
+  cv::cvtColor(rgb, rgb, cv::COLOR_BGR2RGB);
+  cv::cvtColor(rgb, rgba, cv::COLOR_RGB2RGBA);
+  cv::flip(rgb, upside_down, 0);
+  cv::flip(rgb, mirrored, 1);
+  cv::transpose(rgb, columns);
+  cv::split(rgb, planes);
+  cv::vconcat(planes, 3, planar);
+  const int w = rgb.cols, h = rgb.rows;
+  const std::ptrdiff_t row = std::ptrdiff_t{3} * w, plane = std::ptrdiff_t{w} * h;
+  const auto run_of = [&](const vggt_recon_image& image) {
+    vggt_recon_run_input input = input_of();
+    input.frames = nullptr;
+    input.images = &image;
+    input.count = 1;
+    return copy_of(run(context, input));
+  };
+  const Copied expected = run_of({rgb.data, w, h, 0, 0, 0, nullptr});
+  EXPECT_EQ(run_of({rgb.data, w, h, row, 3, 0, nullptr}), expected);
+  EXPECT_EQ(run_of({rgba.data, w, h, 0, 4, 0, nullptr}), expected);
+  EXPECT_EQ(run_of({upside_down.data + (h - 1) * row, w, h, -row, 0, 0, nullptr}), expected);
+  EXPECT_EQ(run_of({mirrored.data + row - 3, w, h, 0, -3, 1, nullptr}), expected);
+  EXPECT_EQ(run_of({columns.data, w, h, 3, std::ptrdiff_t{3} * h, 1, nullptr}), expected);
+  EXPECT_EQ(run_of({planar.data, w, h, 0, 1, plane, nullptr}), expected);
+  EXPECT_EQ(run_of({planar.data + 2 * plane, w, h, w, 1, -plane, nullptr}),
+            run_of({rgb.data + 2, w, h, 0, 3, -1, nullptr}));
+}
+
 TEST(CApi, SavedScenesEqualTheProgramsFiles) {
   const test::TemporaryFolder folder;
   files_of_program(folder / "a");

@@ -13,8 +13,10 @@
 #include <cstdio>
 #include <future>
 #include <iostream>
+#include <map>
 #include <opencv2/core/utility.hpp>
 #include <set>
+#include <thread>
 
 #include "tests/support/c_api.h"
 #include "tests/support/media.h"
@@ -157,12 +159,52 @@ TEST(CApiHosts, NullIsRefusedOrNothing) {
   input.frames = kRoom.c_str();
   input.option_count = 3;
   EXPECT_THAT(refusal(&input), StartsWith("options: "));
+  input.option_count = 0;
+  input.frames = "";
+  EXPECT_EQ(refusal(&input), "frames: the path is empty");
+}
+
+TEST(CApiHosts, WhatGoesBesideTheResultNeedsOut) {
+  const ContextHandle context = small_context();
+  for (const auto& [name, value] : {std::pair("report", "true"), {"export", "glb"}, {"picture", "x.png"}}) {
+    const vggt_recon_option option = {name, value};
+    vggt_recon_run_input input = input_of();
+    input.options = &option;
+    input.option_count = 1;
+    EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
+    EXPECT_EQ(vggt_recon_error(context.get()),
+              std::string(name) + ": it goes beside the result, which needs out");
+  }
+}
+
+TEST(CApiHosts, StridesThatOverlapAreNamed) {
+  const ContextHandle context = small_context();
+  const std::vector<uint8_t> pixels(3 * 40 * 30);
+  const auto refusal = [&](int w, int h, std::ptrdiff_t row, std::ptrdiff_t pixel, std::ptrdiff_t channel) {
+    const vggt_recon_image image = {pixels.data(), w, h, row, pixel, channel, nullptr};
+    vggt_recon_run_input input = input_of();
+    input.frames = nullptr;
+    input.images = &image;
+    input.count = 1;
+    EXPECT_EQ(vggt_recon_run(context.get(), &input, nullptr), VGGT_RECON_BAD_INPUT);
+    return std::string(vggt_recon_error(context.get()));
+  };
+  EXPECT_EQ(refusal(40, 30, 100, 0, 0),
+            "image 0: row_stride: steps of 100 bytes overlap, they need at least 120");
+  EXPECT_THAT(refusal(40, 30, -119, 3, 1), StartsWith("image 0: row_stride: steps of 119 bytes"));
+  EXPECT_THAT(refusal(40, 30, 120, 2, 1), StartsWith("image 0: pixel_stride: steps of 2 bytes"));
+  EXPECT_THAT(refusal(40, 30, 0, -1, 0), StartsWith("image 0: pixel_stride: steps of 1 bytes"));
+  EXPECT_THAT(refusal(40, 30, 40, 1, 600), StartsWith("image 0: channel_stride: steps of 600 bytes"));
+  EXPECT_THAT(refusal(40, 30, 0, 0, 1200), StartsWith("image 0: channel_stride: steps of 1200 bytes"));
+  EXPECT_THAT(refusal(40, 1, 1, 2, 1), StartsWith("image 0: pixel_stride"));  // of the row nobody asks
+  EXPECT_THAT(refusal(1, 30, 2, 1, 1), StartsWith("image 0: row_stride"));
 }
 
 struct Watch {
   std::thread::id thread = std::this_thread::get_id();
   std::set<std::string> stages, messages;
-  bool from_elsewhere = false;
+  std::map<std::string, double> shares;
+  bool from_elsewhere = false, fell_back = false;
   std::string stop_at;
   std::atomic<bool> stop = false;
 };
@@ -172,6 +214,9 @@ void watch(vggt_recon_run_input& input, Watch& seen) {
   input.progress = [](void* user, const char* stage, const char*, int64_t done, int64_t total) {
     auto& watch = *static_cast<Watch*>(user);
     watch.stages.insert(stage);
+    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+    watch.fell_back |= share < watch.shares[stage];
+    watch.shares[stage] = share;
     watch.from_elsewhere |= std::this_thread::get_id() != watch.thread || (total > 0 && done > total);
     if (watch.stop_at == stage) watch.stop = true;
   };
@@ -205,9 +250,12 @@ TEST(CApiHosts, CallbacksTellAndStop) {
   EXPECT_TRUE(seen.stages.contains("camera_head"));
   EXPECT_FALSE(seen.stages.contains("weights")) << "a loaded model is used again";
   EXPECT_FALSE(seen.messages.empty());
+  EXPECT_EQ(seen.shares["adjustment, pass 1"], 1);
+  EXPECT_FALSE(seen.fell_back) << "the adjustment matches several times";
   const vggt_recon_option heads = {"heads", "camera"};
   input.options = &heads;
   input.option_count = 1;
+  seen.shares.clear();
   ASSERT_NE(run(context, input), nullptr);
   EXPECT_TRUE(seen.stages.contains("weights")) << "other heads are another model";
 }
@@ -257,6 +305,18 @@ TEST(CApiHosts, EachThreadHasItsErrors) {
   }).join();
   EXPECT_THAT(own, StartsWith("width: "));
   EXPECT_THAT(vggt_recon_error(context.get()), StartsWith("width: "));
+}
+
+// The system gives the id of a thread that ended to the next one.
+TEST(CApiHosts, ThreadsDoNotInheritErrors) {
+  const ContextHandle context = small_context();
+  for (int i = 0; i < 5; ++i) {
+    std::thread([&] {
+      EXPECT_STREQ(vggt_recon_error(context.get()), "") << i;
+      EXPECT_EQ(vggt_recon_set_option(context.get(), "width", "13"), VGGT_RECON_BAD_INPUT);
+      EXPECT_THAT(vggt_recon_error(context.get()), StartsWith("width: "));
+    }).join();
+  }
 }
 
 TEST(CApiHosts, TheProcessStaysAsItWas) {

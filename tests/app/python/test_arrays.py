@@ -71,6 +71,99 @@ def test_one_value_for_all_pixels_is_an_image(reconstructor):
                                   reconstructor.run([picture(0), value.copy()]).depth)
 
 
+def strided(shape, strides):
+    return np.lib.stride_tricks.as_strided(picture(0), shape, strides)
+
+
+@pytest.mark.parametrize("image", [
+    np.broadcast_to(picture(0)[:1], (84, 112, 3)),  # a row again and again
+    np.broadcast_to(picture(0)[:, :1], (84, 112, 3)),  # a column
+    np.broadcast_to(picture(0)[:, :, :1], (84, 112, 3)),
+    strided((40, 56, 3), (3, 6, 1)),  # rows that overlap
+    strided((84, 37, 3), (336, 3, 3)),  # pixels that do
+    picture(0)[::-1, ::-1, ::-1],
+    picture(0)[::2, ::2],
+    picture(0).transpose(1, 0, 2),
+    np.ascontiguousarray(picture(0).transpose(2, 0, 1)).transpose(1, 2, 0),
+    np.ascontiguousarray(picture(0).transpose(0, 2, 1)).transpose(0, 2, 1),
+], ids=lambda image: "x".join(map(str, image.strides)))
+def test_any_strides_give_what_a_copy_gives(reconstructor, image):
+    copy = np.array(image, order="C")
+    np.testing.assert_array_equal(reconstructor.run([image]).depth, reconstructor.run([copy]).depth)
+
+
+def test_what_has_one_row_or_column_is_read_within_it():
+    """Along it there is no step, whatever its stride."""
+    from vggt_recon.arrays import image_array
+    pixel = picture(0)[:1, :1]
+    for image in (picture(0)[:1], picture(0)[:, :1], pixel, np.broadcast_to(pixel, (1, 1, 3))):
+        assert image_array(image, 0) is image
+    assert image_array(np.broadcast_to(picture(0)[:1], (2, 112, 3)), 0).strides == (336, 3, 1)
+
+
+def test_tensors_that_are_expanded(reconstructor):
+    torch = pytest.importorskip("torch")
+    row = torch.from_numpy(picture(0)[:1])
+    np.testing.assert_array_equal(reconstructor.run([row.expand(84, 112, 3)]).depth,
+                                  reconstructor.run([np.repeat(picture(0)[:1], 84, axis=0)]).depth)
+
+
+def pillow_images():
+    """By name: an image of Pillow's and how it goes into a file without loss."""
+    from PIL import Image
+    color = Image.fromarray(picture(5))
+    gray = color.convert("L")
+    deep = np.asarray(gray).astype(np.int32) * 3 - 99  # values beyond 8 bits, and below 0
+    with_alpha, gray_with_alpha = color.copy(), gray.copy()
+    for image in (with_alpha, gray_with_alpha):
+        image.putalpha(Image.fromarray(picture(6)[:, :, 0]))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    return {
+        "RGB": (color, "png", {}),
+        "L": (gray, "png", {}),
+        "1": (color.convert("1"), "png", {}),
+        "P": (color.quantize(16), "png", {}),
+        "P with a transparent color": (color.quantize(16), "png", {"transparency": 3}),
+        "RGBA": (with_alpha, "png", {}),
+        "LA": (gray_with_alpha, "png", {}),
+        "CMYK": (color.convert("CMYK"), "tif", {}),
+        "I;16": (Image.fromarray(np.clip(deep, 0, None).astype(np.uint16)), "png", {}),
+        "I": (Image.fromarray(deep), "tif", {}),
+        "F": (Image.fromarray(deep.astype(np.float32) * 1.1), "tif", {}),
+        "turned": (color, "png", {"exif": turned}),
+        "turned RGBA": (with_alpha, "webp", {"exif": turned, "lossless": True, "exact": True}),
+    }
+
+
+@pytest.mark.parametrize("name", ["RGB", "L", "1", "P", "P with a transparent color", "RGBA", "LA", "CMYK", "I;16", "I",
+                                  "F", "turned", "turned RGBA"])
+def test_pillows_images_give_what_their_files_give(reconstructor, tmp_path, name):
+    from PIL import Image
+    image, extension, how = pillow_images()[name]
+    path = tmp_path / f"image.{extension}"
+    image.save(path, **how)
+    expected = reconstructor.run(path).depth
+    with Image.open(path) as opened:
+        assert opened.mode == image.mode
+        np.testing.assert_array_equal(reconstructor.run([opened]).depth, expected)
+        np.testing.assert_array_equal(reconstructor.run(opened).depth, expected)  # one is as good as a list of it
+
+
+@pytest.mark.parametrize("mode", ["HSV", "YCbCr", "LAB"])
+def test_pillows_other_colours_are_converted(reconstructor, mode):
+    from PIL import Image
+    image = Image.fromarray(picture(5).copy())
+    image = image.convert(mode) if mode != "LAB" else Image.merge("LAB", image.split())
+    converted = np.asarray(image.convert("RGB"))
+    np.testing.assert_array_equal(reconstructor.run(image).depth, reconstructor.run(converted).depth)
+
+
+def test_one_gray_array_is_one_image(reconstructor):
+    gray = picture(3)[:, :, 0]
+    np.testing.assert_array_equal(reconstructor.run(gray).depth, reconstructor.run([gray]).depth)
+
+
 @pytest.mark.parametrize("frames, error, text", [
     ([], ValueError, "there are none"),
     ([picture(0).astype(np.float32) / 255], TypeError, "image 0: has values of type float32"),
@@ -78,7 +171,10 @@ def test_one_value_for_all_pixels_is_an_image(reconstructor):
     ([np.zeros((0, 10, 3), np.uint8)], ValueError, "is empty"),
     (["a.jpg", picture(0)], TypeError, "paths or images"),
     ([object()], TypeError, "image 0"),
-    (7, TypeError, "not iterable"),
+    (7, TypeError, "frames: takes a path, an image or a sequence of them, not int"),
+    (None, TypeError, "frames: takes a path, an image or a sequence of them, not NoneType"),
+    ({"a": picture(0)}, TypeError, "frames: takes .* not dict"),
+    ({"a.jpg", "b.jpg"}, TypeError, "frames: takes .* not set"),  # in no order
 ])
 def test_what_is_no_image(reconstructor, frames, error, text):
     with pytest.raises(error, match=text):

@@ -25,14 +25,27 @@ def reconstructor():
 
 
 def test_errors_are_pythons(reconstructor, tmp_path):
-    with pytest.raises(ValueError, match="unknown option 'conf-percentil'; did you mean 'conf-percentile'"):
+    with pytest.raises(ValueError, match="^unknown option 'conf_percentil'; did you mean 'conf_percentile'"):
         reconstructor.run(ROOM, conf_percentil=20)
-    with pytest.raises(ValueError, match="conf-percentile: '120' is not a number from 0 to 100"):
+    with pytest.raises(ValueError, match="^conf_percentile: '120' is not a number from 0 to 100"):
         reconstructor.set_options(conf_percentile=120)
     with pytest.raises(TypeError, match="out: a value of type object"):
         reconstructor.run(ROOM, out=object())
-    with pytest.raises(TypeError, match="out: takes one value, not 2"):
+    with pytest.raises(ValueError, match="^camera: .* did you mean 'simple-pinhole'"):
+        reconstructor.set_options(camera="simple-pinhol")  # a value is none of Python's names
+    with pytest.raises(ValueError, match="^dry_run: is no option of a library's run"):
+        reconstructor.run(ROOM, dry_run=True)
+    with pytest.raises(ValueError, match="^heads: 'tracks' needs query_points"):
+        reconstructor.run(ROOM, heads="camera,tracks")
+    with pytest.raises(TypeError, match="out: takes one value, not a list"):
         reconstructor.run(ROOM, out=["a.ply", "b.ply"])
+    with pytest.raises(TypeError, match="precision: takes one value, not a list"):
+        reconstructor.run(ROOM, precision=["fp32"])
+    with pytest.raises(TypeError, match="conf_percentile: takes one value, not a tuple"):
+        reconstructor.run(ROOM, conf_percentile=(20, 30))
+    for name, value in {"report": True, "export": "glb", "picture": "x.png"}.items():
+        with pytest.raises(ValueError, match=f"^{name}: it goes beside the result, which needs out$"):
+            reconstructor.run(ROOM, **{name: value})
     with pytest.raises(ValueError, match="out: is empty"):
         reconstructor.run(ROOM, out="")
     with pytest.raises(TypeError, match="picture_size: a value of type object"):
@@ -52,8 +65,11 @@ def test_errors_are_pythons(reconstructor, tmp_path):
         vggt_recon.Reconstructor(tmp_path / "bad.safetensors")
     with pytest.raises(ValueError, match="keep"):
         reconstructor.run(ROOM, keep=["depths"])
+    for frames in ("a\0b", b"a\0b", ["a\0b"]):
+        with pytest.raises(ValueError, match="null character"):
+            reconstructor.run(frames)
     with pytest.raises(ValueError, match="null character"):
-        reconstructor.run(["a\0b"])
+        vggt_recon.Reconstructor("a\0b")
     with pytest.raises(ValueError):  # nothing of less than a gigabyte runs
         reconstructor.run(ROOM, host_memory="1MB", scratch=tmp_path)
     assert len(reconstructor.run(ROOM).points) > 0  # it still works
@@ -65,6 +81,16 @@ def test_progress_is_told_and_its_errors_end_the_run(reconstructor, tmp_path):
     assert {"frames", "aggregator", "camera_head"} <= {stage for _, stage, *_ in told}
     assert all(ident == threading.get_ident() and (total == 0 or done <= total) and isinstance(unit, str)
                for ident, _, done, total, unit in told)
+    for name in {stage for _, stage, *_ in told}:  # a bar does not jump back
+        shares = [done / max(total, 1) for _, stage, done, total, _ in told if stage == name and total]
+        assert shares == sorted(shares), name
+
+    def mine(*_):
+        raise ValueError("unknown option 'a-b', says the host")
+
+    with pytest.raises(ValueError) as own:
+        reconstructor.run(ROOM, progress=mine)
+    assert own.value.args == ("unknown option 'a-b', says the host",)
 
     def fail(stage, *_):
         if stage == "depth_head":

@@ -101,17 +101,45 @@ def test_save_equals_the_programs_files(scene, written, tmp_path):
     scene.save(tmp_path / "b.ply")
     assert (tmp_path / "b.ply").read_bytes() == (written / "scene.ply").read_bytes()
     assert (tmp_path / "b.report.json").exists()
-    scene.save(tmp_path / "c.npz")
+    scene.save(os.fsencode(tmp_path / "c.npz"))
     arrays = np.load(tmp_path / "c.npz")
     np.testing.assert_array_equal(arrays["points"], scene.points)
     assert list(arrays["names"]) == [camera.name for camera in scene.cameras]
     assert arrays["cam_from_world"].shape == (4, 4, 4)
+    assert "normals" not in arrays
+    for name, values in vars(scene.tracks).items():
+        np.testing.assert_array_equal(arrays["tracks_" + name], values)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "a", "b.cameras.json", "b.ply", "b.report.json", "b.tum", "c.npz"]
     with pytest.raises(ValueError, match="must end in .ply"):
         scene.save(tmp_path / "d.obj")
-    with pytest.raises(OSError):
-        scene.save(tmp_path / "c.npz" / "x.ply")
+    for name in ("x.ply", "x.npz", "x/x.npz"):
+        with pytest.raises(OSError):
+            scene.save(tmp_path / "c.npz" / name)
+
+
+def test_arrays_are_saved_as_clouds_are(scene, tmp_path):
+    scene.save(tmp_path / "a/b/c.npz")
+    assert len(np.load(tmp_path / "a/b/c.npz")["names"]) == 4
+    assert [path.name for path in (tmp_path / "a/b").iterdir()] == ["c.npz"]
+    with pytest.raises(ValueError, match="c.npz/: names a folder"):
+        scene.save(f"{tmp_path}/c.npz/")
+    (tmp_path / "folder.npz").mkdir()
+    for path in (tmp_path / "folder.npz", tmp_path / "a/b/c.npz/d.npz"):
+        with pytest.raises(OSError) as error:
+            scene.save(path)
+        assert error.value.filename == str(path)
+    with pytest.raises(ValueError, match="null character"):
+        scene.save("a\0.npz")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder.npz"]
+
+
+def test_attributes_are_read_only(scene):
+    scene.points
+    for name in ("points", "cameras", "written", "save"):
+        with pytest.raises(AttributeError, match=f"{name} is read-only"):
+            setattr(scene, name, None)
+    assert scene.points is not None
 
 
 def test_files_of_a_run(reconstructor, written, tmp_path):
@@ -139,7 +167,7 @@ def test_paths_and_images_are_as_good_as_a_folder(reconstructor, scene):
     assert reconstructor.run(arrays[:1]).cameras[0].name == "image_000000"
 
 
-def test_options_of_a_run_are_its_own(scene):
+def test_options_of_a_run_are_its_own(scene, tmp_path):
     reconstructor = vggt_recon.Reconstructor(**OPTIONS, conf_percentile=90)
     few = reconstructor.run(ROOM)
     assert 0 < len(few.points) < len(scene.points)
@@ -149,6 +177,8 @@ def test_options_of_a_run_are_its_own(scene):
     normal = reconstructor.run(ROOM)
     assert np.array_equal(normal.points, scene.points)
     np.testing.assert_allclose(np.linalg.norm(normal.normals, axis=1), 1, atol=1e-5)
+    normal.save(tmp_path / "n.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "n.npz")["normals"], normal.normals)
 
 
 def test_values_of_options_are_pythons(scene, tmp_path):

@@ -1,9 +1,14 @@
 """The type stubs say what the module is."""
 
 import ast
+import importlib.util
 import inspect
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import vggt_recon
 from vggt_recon import _core
 
@@ -81,10 +86,54 @@ def test_every_option_has_an_argument():
     assert list(typed_options("_RunOptions")) == ["weights"]
     assert stubbed["conf_percentile"] == "float | None"
     assert stubbed["fit"].startswith("Literal['") and "'crop'" in stubbed["fit"]
-    assert stubbed["out"] == "str | os.PathLike[str] | None"
+    assert stubbed["out"] == "_Path | None"
+    assert stubbed["merge"].endswith("'off'] | bool | None")
+    assert stubbed["outliers"] == "str | bool | int | Sequence[float] | None"
+    assert stubbed["picture_size"] == "str | Sequence[int] | None"
+    assert stubbed["intrinsics"] == "_Path | Sequence[float] | None"
 
 
 def test_the_inner_module_is_stubbed_too():
     stubbed = {node.name for node in tree("_core.pyi").body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     assert {name for name in ("Context", "Scene", "options") if hasattr(_core, name)} <= stubbed
     assert (FOLDER / "py.typed").exists()
+
+
+USE = """
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import vggt_recon
+from PIL import Image
+
+
+def use(array: npt.NDArray[np.uint8]) -> None:
+    reconstructor = vggt_recon.Reconstructor(b"model.safetensors", bundle_adjust=True, outliers=True)
+    reconstructor.set_options(weights=Path("x.ts"), merge=False, outliers=(20, 2.0), picture_size=(640, 480),
+                              intrinsics=(500.0, 500.0, 320.0, 240.0))
+    picture = Image.new("RGB", (64, 48))
+    reconstructor.run(picture)
+    reconstructor.run([picture, array], names=["a", b"b"])
+    reconstructor.run(image for image in (array, array))
+    reconstructor.run(array)
+    reconstructor.run(["a.jpg", b"b.jpg", Path("c.jpg")])
+    scene = reconstructor.run(b"photos", out=b"scene/", export=["glb"], gpu_memory="6GB", intrinsics="500,500,320,240",
+                              outliers="off", bundle_adjust="auto")
+    scene.save(b"x.npz")
+
+
+def misuse(reconstructor: vggt_recon.Reconstructor, scene: vggt_recon.Reconstruction) -> None:
+    reconstructor.run(None)  # type: ignore[arg-type]
+    reconstructor.run("a", precision="fp64")  # type: ignore[arg-type]
+    reconstructor.run("a", conf_percentil=20)  # type: ignore[call-arg]
+    scene.points = None  # type: ignore[misc]
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="there is no mypy")
+def test_mypy_takes_what_the_module_takes(tmp_path):
+    (tmp_path / "use.py").write_text(USE)
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "use.py"], cwd=tmp_path, capture_output=True,
+                          text=True, env={**os.environ, "MYPYPATH": os.environ.get("PYTHONPATH", "")})
+    assert done.returncode == 0, done.stdout + done.stderr
