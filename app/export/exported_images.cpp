@@ -47,6 +47,15 @@ void make_different(std::vector<std::string>& names) {
   }
 }
 
+/// Of a name that somebody gave an image in memory, what a file can be called by; empty if nothing.
+std::string file_stem(const std::string& name) {
+  constexpr std::size_t kMost = 100;
+  const std::string stem = fs::path(name).filename().stem().string();
+  const bool is_plain =
+      std::ranges::none_of(stem, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\\'; });
+  return is_plain && stem.size() <= kMost && stem != "." && stem != ".." ? stem : "";
+}
+
 std::array<double, 3> interpolated_rgb(const RgbImage& image, double x, double y) {
   const double left = std::clamp(x, 0.0, image.width - 1.0), top = std::clamp(y, 0.0, image.height - 1.0);
   const int column = std::min(static_cast<int>(left), std::max(0, image.width - 2));
@@ -153,9 +162,13 @@ void ExportedImages::name_copies() {
     for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
       char number[24];
       std::snprintf(number, sizeof number, "_%06lld", static_cast<long long>(images_.number(i)));
-      names_.push_back((source_.empty() ? "image" : source_.stem().string()) + number + extension);
+      const std::string given = source_.empty() ? file_stem(frames_.frames[i].file) : "";
+      const std::string stem = !given.empty()    ? given
+                               : source_.empty() ? std::string("image") + number
+                                                 : source_.stem().string() + number;
+      names_.push_back(stem + extension);
     }
-    return;
+    return make_different(names_);
   }
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!goes_as_it_is(i) && !is_jpeg(names_[i]))
