@@ -179,6 +179,33 @@ TEST_F(Ranks, MergedAttentionEqualsOneRank) {
   expect_equal({9, 3, {.merge = MergeOptions{.metric = 32}}});
 }
 
+// On a GPU a pass goes through a share in several pieces, and one is exchanged beside the products of the
+// next.
+TEST_F(Ranks, SeveralPiecesAPassEqualOneRank) {
+  Config config = small_config();  // smaller still, for so many tokens
+  config.embed_dim = 32;
+  config.num_heads = 4;
+  config.depth = 1;
+  config.intermediate_layers = {0, 0, 0, 0};
+  const ModelOptions options{.heads = {.camera = true, .depth = true, .points = true}};
+  model_.emplace(config, random_weights(config, options.heads, 5), options);
+  images_ = at::rand({17, 3, 392, 518}, at::make_generator<at::CPUGeneratorImpl>(3));
+  for (const bool merged : {false, true}) {
+    Case c{17, 2};
+    if (merged) c.run.merge = MergeOptions{};
+    MemoryRequest request = memory_request(config, options);
+    request.frames = c.frames;
+    request.height = images_.size(2);
+    request.width = images_.size(3);
+    request.merge = c.run.merge;
+    request.ranks = c.ranks;
+    const auto schedule = [&] { return plan_memory(request, c.run.plans_passed).schedule; };
+    while (schedule().pass_frames > 8) ++c.run.plans_passed;
+    ASSERT_EQ(schedule().qkv, Place::device);
+    expect_equal(c);
+  }
+}
+
 TEST_F(Ranks, MoreRanksThanHeads) {
   expect_equal({11, 10, {.merge = MergeOptions{}}});
   expect_equal({11, 10});
