@@ -21,16 +21,24 @@ using Clock = std::chrono::steady_clock;
 
 constexpr MeetingTimes kShort{milliseconds(4'000), milliseconds(2'000), milliseconds(500)};
 
-uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+/// A socket with a port of this machine.
+struct Socket {
+  Socket() {
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    ::bind(file, reinterpret_cast<sockaddr*>(&address), size);
+    ::getsockname(file, reinterpret_cast<sockaddr*>(&address), &size);
+  }
+  ~Socket() { ::close(file); }
+  uint16_t port() const { return ntohs(address.sin_port); }
+
+  int file = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(socket);
-  return ntohs(address.sin_port);
+};
+
+uint16_t free_port() {
+  return Socket().port();
 }
 
 RankPlace place_of(int64_t rank, int64_t ranks, uint16_t port) {
@@ -40,6 +48,15 @@ RankPlace place_of(int64_t rank, int64_t ranks, uint16_t port) {
   place.host = "127.0.0.1";
   place.port = port;
   return place;
+}
+
+/// A process that is one of two ranks, and does nothing.
+pid_t process_of(int64_t rank, uint16_t port) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  const Meeting meeting(place_of(rank, 2, port), kShort);
+  ::pause();
+  ::_exit(0);
 }
 
 /// work(meeting) of every rank, each on a thread; what each threw, or nothing.
@@ -109,12 +126,7 @@ TEST(Meeting, ARankThatLeavesIsNotMissed) {
 
 TEST(Meeting, AKilledRankIsFoundOut) {
   const uint16_t port = free_port();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Meeting meeting(place_of(1, 2, port), kShort);
-    ::pause();
-    ::_exit(0);
-  }
+  const pid_t child = process_of(1, port);
   Meeting meeting(place_of(0, 2, port), kShort);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
@@ -125,12 +137,7 @@ TEST(Meeting, AKilledRankIsFoundOut) {
 
 TEST(Meeting, WithRank0TheMeetingPlaceIsGone) {
   const uint16_t port = free_port();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Meeting meeting(place_of(0, 2, port), kShort);
-    ::pause();
-    ::_exit(0);
-  }
+  const pid_t child = process_of(0, port);
   Meeting meeting(place_of(1, 2, port), kShort);
   std::atomic<bool> stuck = false;
   meeting.on_stuck([&](const std::string& why) {
@@ -146,12 +153,7 @@ TEST(Meeting, WithRank0TheMeetingPlaceIsGone) {
 
 TEST(Meeting, AFrozenRank0IsFoundOut) {
   const uint16_t port = free_port();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Meeting meeting(place_of(0, 2, port), kShort);
-    ::pause();
-    ::_exit(0);
-  }
+  const pid_t child = process_of(0, port);
   Meeting meeting(place_of(1, 2, port), kShort);
   std::atomic<bool> stuck = false;
   meeting.on_stuck([&](const std::string& why) {
@@ -169,24 +171,17 @@ TEST(Meeting, AFrozenRank0IsFoundOut) {
 }
 
 TEST(Meeting, WhoListensAndNeverAnswersIsNoMeetingPlace) {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(socket, 8), 0);
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  const Socket silent;
+  ASSERT_EQ(::listen(silent.file, 8), 0);
   const auto begin = Clock::now();
   try {
-    const Meeting meeting(place_of(1, 2, ntohs(address.sin_port)), kShort);
+    const Meeting meeting(place_of(1, 2, silent.port()), kShort);
     ADD_FAILURE();
   } catch (const RankLost& error) {
     EXPECT_NE(std::string(error.what()).find("cannot be met at 127.0.0.1:"), std::string::npos)
         << error.what();
   }
   EXPECT_LT(Clock::now() - begin, kShort.meeting + milliseconds(4'000));
-  ::close(socket);
 }
 
 TEST(Meeting, RanksThatDoNotComeAreMissed) {
