@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "app/batch/whole_number.h"
+#include "io/files/file_place.h"
 
 namespace vggt {
 namespace {
@@ -210,21 +211,12 @@ void Manifest::append(SceneRecord record) {
   const std::string line = to_line(record) + "\n";
   {
     const FileLock::Turn turn(lock_);
-    check_in_place();
+    if (!is_at(file_, path_))  // nobody would find the line
+      throw std::system_error(ENOENT, std::generic_category(),
+                              path_.string() + ": was removed or replaced while the batch ran");
     write_line(file_, is_torn(file_) ? "\n" + line : line, path_);
   }
   if (::fdatasync(file_) != 0 && errno != EINVAL && errno != EROFS) fail(errno, path_);
-}
-
-/// Lines that nobody will find say nothing.
-void Manifest::check_in_place() const {
-  struct stat own {
-  }, there{};
-  if (::fstat(file_, &own) != 0) fail(errno, path_);
-  const bool is_there = ::stat(path_.c_str(), &there) == 0;
-  if (!is_there || own.st_ino != there.st_ino || own.st_dev != there.st_dev)
-    throw std::system_error(ENOENT, std::generic_category(),
-                            path_.string() + ": was removed or replaced while the batch ran");
 }
 
 std::optional<SceneRecord> Manifest::last(const std::string& scene) {

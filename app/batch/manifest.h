@@ -114,8 +114,6 @@ class Manifest {
   bool is_old(const SceneRecord& record) const { return record.offset < start_; }
 
  private:
-  void check_in_place() const;
-
   std::filesystem::path path_;
   FileLock& lock_;
   int file_ = -1;

@@ -1,14 +1,14 @@
 #include "app/cli/earlier_result.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
 #include <system_error>
+
+#include "io/files/staged_files.h"
 
 namespace vggt {
 namespace {
@@ -35,11 +35,11 @@ std::string frames_of_report(const fs::path& path) {
 
 void check_earlier_result(const std::string& frames, const std::string& out) {
   std::error_code ignored;
-  const fs::path folder = fs::path(out).parent_path();  // `out` ends in a slash
-  const fs::path there = fs::exists(folder, ignored) ? folder : folder.parent_path();
-  if (::access(there.empty() ? "." : there.c_str(), W_OK) != 0 && errno != ENOENT)
-    throw std::invalid_argument(out + " cannot be written (" + std::generic_category().message(errno) +
-                                "): name a place for the scene with --out");
+  try {
+    check_writable({fs::path(out) / "scene.ply"});
+  } catch (const std::system_error& error) {
+    throw std::invalid_argument(std::string(error.what()) + ": name a place for the scene with --out");
+  }
   const auto is_visible = [](const fs::directory_entry& entry) {
     return !entry.path().filename().string().starts_with(".");
   };

@@ -162,10 +162,8 @@ void ExportedImages::name_copies() {
     for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
       char number[24];
       std::snprintf(number, sizeof number, "_%06lld", static_cast<long long>(images_.number(i)));
-      const std::string given = source_.empty() ? file_stem(frames_.frames[i].file) : "";
-      const std::string stem = !given.empty()    ? given
-                               : source_.empty() ? std::string("image") + number
-                                                 : source_.stem().string() + number;
+      std::string stem = source_.empty() ? file_stem(frames_.frames[i].file) : "";
+      if (stem.empty()) stem = (source_.empty() ? "image" : source_.stem().string()) + number;
       names_.push_back(stem + extension);
     }
     return make_different(names_);

@@ -20,6 +20,7 @@
 #include "io/files/atomic_file.h"
 #include "io/files/content_sum.h"
 #include "io/files/crc32.h"
+#include "io/files/file_place.h"
 #include "io/files/text_file.h"
 #include "io/frames/frame_sources.h"
 #include "model/checkpoint.h"
@@ -239,9 +240,7 @@ Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
       ::close(lock);
       throw std::invalid_argument("resume: another process runs in " + path.string());
     }
-    struct stat own {
-    }, there{};
-    if (::fstat(lock, &own) == 0 && ::stat(file.c_str(), &there) == 0 && own.st_ino == there.st_ino) return;
+    if (is_at(lock, file)) return;
     ::close(lock);  // likewise
   }
 }

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <fstream>
+#include <exception>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/files/input_file.h"
 
 namespace vggt {
 namespace {
@@ -17,26 +20,19 @@ constexpr int kMostBoxes = 4096;  // of one level: hostile files have more
 /// Bytes of a file, from anywhere in it.
 class Bytes {
  public:
-  explicit Bytes(const std::filesystem::path& path) : file_(path, std::ios::binary) {
-    file_.seekg(0, std::ios::end);
-    const std::streamoff end = file_.tellg();
-    size_ = file_ && end > 0 ? static_cast<uint64_t>(end) : 0;
-  }
+  explicit Bytes(const std::filesystem::path& path) : file_(path) {}
 
-  uint64_t size() const { return size_; }
+  uint64_t size() const { return file_.size(); }
   /// Nothing where the file has fewer.
-  std::optional<std::string> at(uint64_t offset, std::size_t count) {
-    if (offset > size_ || count > size_ - offset) return std::nullopt;
+  std::optional<std::string> at(uint64_t offset, std::size_t count) const {
+    if (offset > size() || count > size() - offset) return std::nullopt;
     std::string bytes(count, 0);
-    file_.clear();
-    file_.seekg(static_cast<std::streamoff>(offset));
-    if (!file_.read(bytes.data(), static_cast<std::streamsize>(count))) return std::nullopt;
+    file_.read(offset, std::as_writable_bytes(std::span(bytes)));
     return bytes;
   }
 
  private:
-  std::ifstream file_;
-  uint64_t size_ = 0;
+  InputFile file_;
 };
 
 uint64_t big_endian(std::string_view bytes) {
@@ -51,7 +47,7 @@ struct Box {
 };
 
 /// The boxes between two places of an MP4.
-std::vector<Box> boxes_in(Bytes& file, uint64_t begin, uint64_t end) {
+std::vector<Box> boxes_in(const Bytes& file, uint64_t begin, uint64_t end) {
   constexpr uint64_t kHeader = 8, kLongHeader = 16;
   std::vector<Box> boxes;
   while (boxes.size() < kMostBoxes && begin < end && end - begin >= kHeader) {
@@ -78,7 +74,7 @@ const Box* find(const std::vector<Box>& boxes, std::string_view type) {
   return found == boxes.end() ? nullptr : &*found;
 }
 
-bool shows_pictures(Bytes& file, const std::vector<Box>& track) {
+bool shows_pictures(const Bytes& file, const std::vector<Box>& track) {
   const Box* media = find(track, "mdia");
   if (!media) return false;
   const auto inner = boxes_in(file, media->begin, media->end);
@@ -102,7 +98,7 @@ std::optional<std::array<int, 4>> quarter_matrix(std::string_view nine) {
 }
 
 /// Of the track's header; `scale` units of time make a second.
-void read_track(Bytes& file, const Box& header, uint64_t scale, VideoContainer& container) {
+void read_track(const Bytes& file, const Box& header, uint64_t scale, VideoContainer& container) {
   const auto version = file.at(header.begin, 1);
   if (!version) return;
   const bool is_long = version->front() == 1;
@@ -116,7 +112,7 @@ void read_track(Bytes& file, const Box& header, uint64_t scale, VideoContainer& 
     container.seconds = static_cast<double>(units) / static_cast<double>(scale);
 }
 
-VideoContainer read_mp4(Bytes& file, const std::vector<Box>& boxes) {
+VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
   VideoContainer container;
   container.is_cut_off = boxes.back().end > file.size();
   const Box* movie = find(boxes, "moov");
@@ -140,7 +136,7 @@ VideoContainer read_mp4(Bytes& file, const std::vector<Box>& boxes) {
 }
 
 /// Where a Matroska element's content begins and ends; nothing for an unknown size.
-std::optional<Box> matroska_element(Bytes& file, uint64_t begin) {
+std::optional<Box> matroska_element(const Bytes& file, uint64_t begin) {
   constexpr std::size_t kIdBytes = 4;  // of those that are asked for
   const auto first = file.at(begin + kIdBytes, 1);
   const auto id = file.at(begin, kIdBytes);
@@ -154,7 +150,7 @@ std::optional<Box> matroska_element(Bytes& file, uint64_t begin) {
   return Box{*id, inner, inner + size};
 }
 
-VideoContainer read_matroska(Bytes& file) {
+VideoContainer read_matroska(const Bytes& file) {
   VideoContainer container;
   container.counts_from_first = false;
   const auto header = matroska_element(file, 0);
@@ -166,13 +162,16 @@ VideoContainer read_matroska(Bytes& file) {
 
 }  // namespace
 
-VideoContainer read_video_container(const std::filesystem::path& path) {
+VideoContainer read_video_container(const std::filesystem::path& path) try {
   constexpr std::array<std::string_view, 7> kFirst{"ftyp", "moov", "mdat", "wide", "free", "skip", "pnot"};
-  Bytes file(path);
+  if (!std::filesystem::is_regular_file(path)) return {};  // a pipe gives its bytes once
+  const Bytes file(path);
   if (file.at(0, 4) == "\x1a\x45\xdf\xa3") return read_matroska(file);
   const auto boxes = boxes_in(file, 0, file.size());
   const bool is_mp4 = !boxes.empty() && std::ranges::find(kFirst, boxes.front().type) != kFirst.end();
   return is_mp4 ? read_mp4(file, boxes) : VideoContainer();
+} catch (const std::exception&) {  // it cannot be read, or changes meanwhile
+  return {};
 }
 
 }  // namespace vggt

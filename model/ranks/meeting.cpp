@@ -64,6 +64,18 @@ std::vector<std::string> keys_of(const RankPlace& place, const std::string& name
   return all;
 }
 
+/// Until the store has all keys; false after `until`. Calls each_time(), which may throw, while it waits.
+template <class EachTime>
+bool wait_for(c10d::Store& store, const std::vector<std::string>& keys, const EachTime& each_time,
+              const std::optional<Clock::time_point>& until = std::nullopt) {
+  while (!store.check(keys)) {
+    each_time();
+    if (until && Clock::now() > *until) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return true;
+}
+
 /// Where all ranks have come: what the run's keys begin with, and a connection for each thread.
 struct Place {
   std::string run = "vggt/";
@@ -80,14 +92,12 @@ Place meet(const RankPlace& place, const MeetingTimes& times) try {
   const std::vector<std::string> here = keys_of(place, met.run + "here/");
   if (met.store->add(here[static_cast<std::size_t>(place.rank)], 1) > 1)
     throw RankLost("another process is rank " + std::to_string(place.rank) + " at " + where(place));
-  while (!met.store->check(here)) {
-    if (Clock::now() > until) {
-      int64_t missing = 0;
-      for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
-      throw RankLost(std::to_string(missing) + " of " + std::to_string(place.ranks) +
-                     " ranks did not come to " + where(place) + " in time");
-    }
-    std::this_thread::sleep_for(kPoll);
+  if (!wait_for(
+          *met.store, here, [] {}, until)) {
+    int64_t missing = 0;
+    for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
+    throw RankLost(std::to_string(missing) + " of " + std::to_string(place.ranks) +
+                   " ranks did not come to " + where(place) + " in time");
   }
   met.watched = met.store->clone();
   return met;
@@ -131,7 +141,6 @@ struct Meeting::Impl {
   std::string key(const char* name, int64_t rank) const { return key(name) + std::to_string(rank); }
   std::vector<std::string> keys(const std::string& name) const { return keys_of(place, met.run + name); }
 
-  bool wait_for(const std::vector<std::string>& keys, const std::optional<Clock::time_point>& until);
   void look(std::vector<Beat>& beats, int64_t beat);
   void watch();
   void guard();
@@ -163,17 +172,6 @@ void Meeting::Impl::set_lost(const std::string& why) {
     tell = at_loss;
   }
   if (tell) tell();
-}
-
-/// Until the store has all keys; false after `until`. Throws RankLost where a rank is lost.
-bool Meeting::Impl::wait_for(const std::vector<std::string>& keys,
-                             const std::optional<Clock::time_point>& until) {
-  while (!met.store->check(keys)) {
-    check();
-    if (until && Clock::now() > *until) return false;
-    std::this_thread::sleep_for(kPoll);
-  }
-  return true;
 }
 
 /// One sign of life, and a look at the others'.
@@ -248,7 +246,9 @@ Meeting::~Meeting() {
     // Rank 0 may serve the store, which the others need up to here.
     if (impl.place.rank == 0 && !impl.place.store_is_there) {
       const bool failed = impl.is_lost.exchange(false);
-      impl.wait_for(impl.keys("gone/"), Clock::now() + (failed ? milliseconds(2'000) : impl.times.silence));
+      wait_for(
+          *impl.met.store, impl.keys("gone/"), [&] { impl.check(); },
+          Clock::now() + (failed ? milliseconds(2'000) : impl.times.silence));
     }
   } catch (const std::exception&) {
     // The others are gone.
@@ -269,7 +269,7 @@ std::vector<std::string> Meeting::texts(const std::string& own) {
   std::vector<std::string> all;
   try {
     impl.met.store->set(keys[static_cast<std::size_t>(impl.place.rank)], bytes_of(own));
-    impl.wait_for(keys, std::nullopt);
+    wait_for(*impl.met.store, keys, [&] { impl.check(); });
     for (const std::string& key : keys) all.push_back(text_of(impl.met.store->get(key)));
   } catch (const RankLost&) {
     throw;

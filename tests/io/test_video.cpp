@@ -1,6 +1,7 @@
 // Frames out of a video: which are loaded, at what times, from which containers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cmath>
@@ -330,6 +331,13 @@ TEST(VideoContainer, KnowsFilesThatWereCutOff) {
   EXPECT_TRUE(read_video_container(folder / "b.mkv").is_cut_off);
   test::write_text(folder / "live.mkv", head + id + "\xff pictures");
   EXPECT_FALSE(read_video_container(folder / "live.mkv").is_cut_off);
+}
+
+TEST(VideoContainer, APipeIsLeftAlone) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "a.mp4").c_str(), 0600), 0);
+  EXPECT_FALSE(read_video_container(folder / "a.mp4").matrix.has_value());  // and does not wait
+  EXPECT_FALSE(read_video_container(folder / "missing.mp4").is_cut_off);
 }
 
 TEST(VideoContainer, AnyBytesAreRead) {
