@@ -26,11 +26,10 @@ bool is_intel() {
 
 }  // namespace
 
-bool onednn_pays(const at::Tensor& x, const at::Tensor& weight) {
-  constexpr int64_t kRows = 128;  // fewer do not pay for bringing the weight into oneDNN's order
+bool onednn_pays(const at::Tensor& weight, bool few_rows) {
   static const bool fits = at::hasMKLDNN() && !is_intel();
-  return fits && weight.is_cpu() && weight.scalar_type() == at::kFloat &&
-         x.numel() >= kRows * weight.size(1) && at::globalContext().userEnabledMkldnn();
+  return fits && !few_rows && weight.is_cpu() && weight.scalar_type() == at::kFloat &&
+         at::globalContext().userEnabledMkldnn();
 }
 
 at::Tensor linear_onednn(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -39,7 +38,18 @@ at::Tensor linear_onednn(const at::Tensor& x, const at::Tensor& weight, const at
                              std::optional<std::string_view>);
   static const auto product =
       c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Product>();
-  return product.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
+  const auto of = [&](const at::Tensor& rows) {
+    return product.call(rows, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
+  };
+  // Its kernels for fewer rows add in another order.
+  constexpr int64_t kFewestRows = 128;
+  const int64_t in = weight.size(1), rows = x.numel() / in;
+  if (rows >= kFewestRows || rows == 0) return of(x);
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  return of(at::constant_pad_nd(x.reshape({rows, in}), {0, 0, 0, kFewestRows - rows}))
+      .narrow(0, 0, rows)
+      .reshape(shape);
 }
 
 }  // namespace vggt

@@ -21,16 +21,17 @@ void check_tf32_setting(const at::Tensor& x, bool tf32) {
 Linear::Linear(Binder& bind, const std::string& name, int64_t in, int64_t out)
     : bias(bind.operand(name + ".bias", {out})),
       weight(bind.operand(name + ".weight", {out, in})),
-      tf32(bind.kind().tf32_products) {
-  split(bind.kind().few_rows);
+      tf32(bind.kind().tf32_products),
+      few_rows(bind.kind().few_rows) {
+  split();
 }
 
 Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, const ComputeKind& kind)
-    : bias(bias), weight(weight), tf32(kind.tf32_products) {
-  split(kind.few_rows);
+    : bias(bias), weight(weight), tf32(kind.tf32_products), few_rows(kind.few_rows) {
+  split();
 }
 
-void Linear::split([[maybe_unused]] bool few_rows) {
+void Linear::split() {
 #ifdef VGGT_CUDA
   if (!weight.defined() || !weight.is_cuda()) return;
   const bool is_aligned = reinterpret_cast<uintptr_t>(bias.const_data_ptr()) % 8 == 0;
@@ -54,11 +55,11 @@ Linear Linear::outputs(int64_t first, int64_t count) const {
 }
 
 at::Tensor Linear::product_of(const at::Tensor& x) const {
-  return onednn_pays(x, weight) ? linear_onednn(x, weight, bias) : at::linear(x, weight, bias);
+  return onednn_pays(weight, few_rows) ? linear_onednn(x, weight, bias) : at::linear(x, weight, bias);
 }
 
 void Linear::write_product(at::Tensor& y, const at::Tensor& rows) const {
-  if (onednn_pays(rows, weight)) {
+  if (onednn_pays(weight, few_rows)) {
     y.copy_(linear_onednn(rows, weight, bias));
   } else {
     at::addmm_out(y, bias, rows, weight.t());

@@ -19,6 +19,7 @@ struct Linear {
   at::Tensor weight;  // [out,in]; undefined where there are parts
   SplitWeight parts;  // where their memory is defined
   bool tf32;          // whether its products in fp32 are TF32
+  bool few_rows;      // whether it sees a few hundred rows at most
 
   Linear(Binder& bind, const std::string& name, int64_t in, int64_t out);
   /// weight [out,in] and bias [out], of one type.
@@ -37,7 +38,7 @@ struct Linear {
   void write_of_gelu_(at::Tensor& y, at::Tensor& x) const;
 
  private:
-  void split(bool few_rows);
+  void split();
   // Without parts, x of the weights' type.
   at::Tensor product_of(const at::Tensor& x) const;
   void write_product(at::Tensor& y, const at::Tensor& rows) const;

@@ -149,7 +149,7 @@ TEST(LinearChooser, SplitNeedsFp32ManyRowsAndTheChip) {
 }
 
 TEST(Linear, IsLibTorchsProductOnTheCpu) {
-  // Of many rows it is oneDNN's where MKL is slow, with another order of the sums.
+  // It is oneDNN's where MKL is slow, with another order of the sums.
   for (const int64_t tokens : {20, 600}) {
     at::manual_seed(0);
     const at::Tensor x = at::randn({2, tokens, 256}), w = at::randn({256, 256}), b = at::randn({256});
@@ -158,7 +158,7 @@ TEST(Linear, IsLibTorchsProductOnTheCpu) {
       const at::Tensor exact = at::linear(of.to(at::kDouble), w.to(at::kDouble), b.to(at::kDouble));
       EXPECT_LE(((y - exact).norm() / exact.norm()).item<double>(), 4e-7) << tokens;
       const bool is_same = at::equal(y, at::linear(of, w, b));
-      EXPECT_TRUE(is_same || onednn_pays(of.view({-1, 256}), w)) << tokens;
+      EXPECT_TRUE(is_same || onednn_pays(w, false)) << tokens;
     };
     expect_close(linear(x), x);
     at::Tensor overwritten = x.clone(), written = at::empty({2 * tokens, 256});

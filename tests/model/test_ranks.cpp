@@ -21,7 +21,9 @@ namespace {
 using testing::Tensors;
 
 constexpr double kStageLimit = 1e-6;
-constexpr double kPointsLimit = 2e-6;  // which are exponential functions of what the head puts out
+// Where sums have another order than on one rank: the trunk stays below 2e-7, but points are exponential
+// functions of what their head makes of that.
+constexpr double kPointsLimit = 2e-6;
 
 /// Eight heads: 2, 4 and 8 ranks divide them, 3 and 5 do not; more than 8 leave some without.
 Config small_config() {
@@ -47,6 +49,10 @@ Config small_config() {
 struct Case {
   int64_t frames = 1, ranks = 1;
   RunOptions run = {};
+  /// Whether every sum has the order that it has on one rank, so that (on an AMD EPYC at least) all bits are
+  /// equal: neither is a ring's state merged, nor are tokens, whose values one rank averages before their
+  /// product and several after it.
+  bool same_sums() const { return !run.merge && small_config().num_heads % ranks == 0; }
 };
 
 class Ranks : public ::testing::Test {
@@ -153,7 +159,7 @@ class Ranks : public ::testing::Test {
       ASSERT_TRUE(several.contains(name)) << name;
       ASSERT_EQ(several.at(name).sizes(), expected.sizes()) << name;
       EXPECT_LE(testing::relative_error(several.at(name), expected),
-                name.starts_with("world_points") ? kPointsLimit : kStageLimit)
+                name == "world_points" && !c.same_sums() ? kPointsLimit : kStageLimit)
           << name;
     }
     EXPECT_EQ(one.size(), several.size());
