@@ -216,19 +216,18 @@ Terms ranked_exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule&
   const int64_t n = z.S * z.P, N = z.all * z.P, piece = std::min(z.S, s.pass_frames) * z.P;
   const MemoryTerm norm{"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand},
       sent = sent_terms(z, s, 3);
-  const MemoryTerm returned{"outputs of other heads", 2 * n * z.C * z.operand};
   if (s.qkv != Place::device) {
     const MemoryTerm pieces{"pieces of q, k, v of own heads", 3 * r.ranks * piece * 3 * z.own * z.operand};
     return largest({{pieces, sent, norm},
                     {{"streamed attention", s.attention_bytes}},
-                    {{"pieces of the output", 4 * r.ranks * piece * z.own * z.operand}, returned}});
+                    {{"pieces of the output", 4 * r.ranks * piece * z.own * z.operand},
+                     {"outputs of other heads", 2 * piece * z.C * z.operand}}});
   }
   if (r.config.num_heads % r.ranks == 0) {
     const MemoryTerm qkv{"q, k, v of own heads", N * 3 * z.own * z.operand},
         mixed{"attention's output", N * z.own * z.operand};
-    return largest({{qkv, sent, norm},
-                    {qkv, mixed, attention_parts(r, {1, N, z.own, z.own / z.head}, z.operand)},
-                    {mixed, returned}});
+    return largest(
+        {{qkv, sent, norm}, {qkv, mixed, attention_parts(r, {1, N, z.own, z.own / z.head}, z.operand)}});
   }
   return {{"queries", n * z.C * z.operand},
           {"keys and values", 4 * n * z.C * z.operand},
@@ -341,7 +340,10 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
     const int64_t mixed = merges                   ? counts->most_rows()
                           : s.qkv == Place::device ? z.S * z.P
                                                    : 3 * s.pass_frames * z.P;
-    const Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
+    Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
+    if (r.ranks > 1 && !merges && s.qkv == Place::device && r.config.num_heads % r.ranks == 0)
+      finish.push_back({"outputs of other heads",
+                        (z.S * (z.C - z.own) + std::min(z.S, stored_frames(z, s)) * z.C) * z.P * z.operand});
     global = largest({global, joined(finish, finish_terms(r, z, s, keeps))});
   }
   stages.push_back({"frame_block", frame, {}});

@@ -102,8 +102,10 @@ Seconds ProbeNetwork::time(const Probe& probe) const {
   constexpr double kLong = 0.1, kVeryLong = 0.5;
   int runs = 4;
   const int64_t height = probe.rows * config_.patch_size, width = probe.columns * config_.patch_size;
-  const at::Tensor images =
+  at::Tensor images =
       at::randint(256, {1, 3, height, width}, at::kByte).repeat({probe.frames, 1, 1, 1});  // [S,3,H,W]
+  // A long run fetches its frames beside the computation, which a probe is too short for.
+  if (options_.device.is_cuda()) images = images.pin_memory();
   const FrameProvider frames{probe.frames, height, width,
                              [&](int64_t first, int64_t count) { return images.narrow(0, first, count); }};
   at::Tensor queries;  // [Q,2]

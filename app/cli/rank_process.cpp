@@ -55,6 +55,11 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
+bool is_started_here() {
+  const char* parent = std::getenv(kStartedBy);
+  return parent && std::to_string(::getppid()) == parent;
+}
+
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
   for (std::string& text : texts) all.push_back(text.data());
@@ -80,16 +85,28 @@ ExitCode code_of(int status) {
 }  // namespace
 
 std::optional<RankPlace> place_of_process() {
-  const char* parent = std::getenv(kStartedBy);
-  if (parent && std::to_string(::getppid()) == parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (is_started_here()) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   return rank_place([](const char* name) { return std::getenv(name); });
 }
 
 std::string device_of_rank(const RankPlace& place, const std::string& asked) {
   if (asked == "cpu") throw std::invalid_argument("device: 'cpu' cannot be shared by several ranks");
   const int gpus = gpu_count();
-  // Slurm may show each rank its own GPU alone.
-  const int64_t index = gpus == 1 ? 0 : place.local_rank;
+  int64_t index = place.local_rank;
+  if (gpus == 1) {
+    index = 0;  // Slurm may show each rank its own GPU alone
+  } else if (!is_started_here()) {
+    const std::vector<int> listed = listed_gpus(asked);
+    const bool has_one = index < std::ssize(listed);
+    if (has_one) index = listed[static_cast<std::size_t>(index)];
+    const bool names_another = asked.starts_with("cuda:") && asked != "cuda:" + std::to_string(index);
+    if (!has_one && (!listed.empty() || names_another)) {
+      throw std::invalid_argument(
+          "device: '" + asked + "' has no GPU for rank " + std::to_string(place.rank) + ", number " +
+          std::to_string(index) +
+          " of its machine: a launcher needs 'cuda', or as many as it has ranks there");
+    }
+  }
   if (index >= gpus) {
     throw std::invalid_argument("device: rank " + std::to_string(place.rank) + " needs GPU " +
                                 std::to_string(index) + " of its machine, which has " + std::to_string(gpus));

@@ -14,7 +14,8 @@ namespace vggt {
 /// Throws as rank_place().
 std::optional<RankPlace> place_of_process();
 
-/// The name of this rank's GPU, such as "cuda:1". Throws std::invalid_argument where it has none.
+/// The name of this rank's GPU, such as "cuda:1". asked: --device, where a list such as cuda:2,3 has a GPU for
+/// each rank of a machine. Throws std::invalid_argument where it has none.
 std::string device_of_rank(const RankPlace& place, const std::string& asked);
 
 /// Meets the other ranks. Should the group be lost while this process waits for what never comes, it ends

@@ -2,8 +2,6 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "model/state/host_memory.h"
-
 namespace vggt {
 
 void HostCopy::start(const at::Tensor& x) {
@@ -12,9 +10,8 @@ void HostCopy::start(const at::Tensor& x) {
     copy_ = values;
     return;
   }
-  const auto bytes = static_cast<int64_t>(values.nbytes());
-  if (!memory_.defined() || memory_.numel() < bytes) memory_ = host_tensor({bytes}, at::kByte, true);
-  copy_ = memory_.narrow(0, 0, bytes).view(values.scalar_type()).view(values.sizes());
+  // LibTorch keeps page-locked memory for the next one.
+  copy_ = at::empty(values.sizes(), values.options().device(at::kCPU).pinned_memory(true));
   copy_.copy_(values, /*non_blocking=*/true);
   done_.emplace(values.device().type());
   done_->record(c10::impl::VirtualGuardImpl(values.device().type()).getStream(values.device()));
@@ -28,10 +25,9 @@ HostCopy::~HostCopy() {
 }
 
 at::Tensor HostCopy::finish() {
-  if (!done_) return std::move(copy_);
-  done_->synchronize();
+  if (done_) done_->synchronize();
   done_.reset();
-  return copy_.clone();
+  return std::move(copy_);
 }
 
 }  // namespace vggt

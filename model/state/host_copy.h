@@ -6,8 +6,8 @@
 
 namespace vggt {
 
-/// Copies tensors to the host, one after another, beside what the device does meanwhile. It keeps
-/// page-locked memory for the largest.
+/// Copies tensors to page-locked memory of the host, one after another, beside what the device does
+/// meanwhile.
 class HostCopy {
  public:
   HostCopy() = default;
@@ -21,8 +21,7 @@ class HostCopy {
   at::Tensor finish();
 
  private:
-  at::Tensor memory_;  // bytes
-  at::Tensor copy_;    // of memory_, or x itself where that is on the CPU
+  at::Tensor copy_;
   std::optional<c10::Event> done_;
 };
 

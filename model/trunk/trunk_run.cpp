@@ -11,7 +11,7 @@ namespace {
 
 /// Frames in [0,1] and the type of the tokens.
 at::Tensor as_values(const at::Tensor& images, const at::TensorOptions& options) {
-  const at::Tensor values = images.to(options.device()).to(options.dtype());
+  const at::Tensor values = images.to(options.device(), /*non_blocking=*/true).to(options.dtype());
   return images.scalar_type() == at::kByte ? values / 255 : values;
 }
 
@@ -38,6 +38,7 @@ TrunkRun::TrunkRun(const Aggregator& net, const FrameProvider& frames, const std
       C_(net.config().embed_dim),
       A_(net.config().num_heads),
       options_(net.options()),
+      fetch_(frames, options_.device()),
       rope_(rows_, columns_, net.config().special_tokens(), C_ / A_, net.config().rope_freq, options_),
       frame_blocks_(net.frame_blocks(), options_.device(), !schedule.stream_weights),
       global_blocks_(net.global_blocks(), options_.device(), !schedule.stream_weights) {
@@ -69,13 +70,19 @@ void TrunkRun::change(const Schedule& schedule) {
   global_blocks_.keep(!schedule.stream_weights);
 }
 
-/// [count,3,H,W] as the provider has them.
-at::Tensor TrunkRun::fetch(int64_t first, int64_t count) const {
-  at::Tensor images = frames_.get(first, count);
-  TORCH_CHECK(images.sizes() == at::IntArrayRef({count, 3, frames_.height, frames_.width}),
-              "frames: expected ", at::IntArrayRef({count, 3, frames_.height, frames_.width}), ", got ",
-              images.sizes());
-  return images;
+/// What each rank embeds next, frame `begin` of its share and those behind it.
+std::vector<FrameRange> TrunkRun::ranges(int64_t begin) const {
+  std::vector<FrameRange> all;
+  for (int64_t rank = 0; rank < shares_.parts; ++rank)
+    all.push_back({shares_.begin(rank) + begin,
+                   std::clamp<int64_t>(shares_.count(rank) - begin, 0, schedule_.embed_frames)});
+  return all;
+}
+
+/// That storing_pass() takes at once.
+int64_t TrunkRun::stored_frames() const {
+  const int64_t pass = schedule_.pass_frames;
+  return residual_.is_resident() ? std::min(pass, block_frames(C_, P_)) : pass;
 }
 
 /// The same from frame done_ on, where work changes x, by a block and then no more. Half a piece's work does
@@ -83,11 +90,10 @@ at::Tensor TrunkRun::fetch(int64_t first, int64_t count) const {
 /// wrong behind it needs a copy.
 template <class Work>
 void TrunkRun::storing_pass(const Work& work) {
-  const int64_t at_once = block_frames(C_, P_);
+  const int64_t most = stored_frames();
   const bool copies = keeps() || P_ > block_rows(C_);
   while (done_ < S_) {
     const bool resident = residual_.is_resident();
-    const int64_t most = resident ? std::min(schedule_.pass_frames, at_once) : schedule_.pass_frames;
     at::Tensor x = residual_.take(done_, std::min(most, S_ - done_)), before;
     if (resident && copies) before = x.clone();
     try {
@@ -145,10 +151,15 @@ void TrunkRun::embed() {
   BlockCursor blocks(net_.patch_embed().blocks(), options_.device(), !schedule_.stream_weights);
   while (embedded_ < shares_.most()) {
     report_progress(observer_, "patch_embed", std::min(embedded_, S_), S_);
+    const std::vector<FrameRange> now = ranges(embedded_);
     const int64_t step = std::min(schedule_.embed_frames, shares_.most() - embedded_),
-                  count = std::min(step, S_ - embedded_);  // 0 where other ranks have one more
-    const at::Tensor images =
-        group_ ? fetch_ranked(embedded_, step) : fetch(embedded_, count);  // [count,3,H,W]
+                  count = now[static_cast<size_t>(rank_)].count;  // 0 where other ranks have one more
+    std::vector<at::Tensor> fetched;  // of each rank, by the one that reads frames
+    if (rank_ == 0) {
+      fetched = fetch_.take(now);
+      if (embedded_ + step < shares_.most()) fetch_.begin(ranges(embedded_ + step));
+    }
+    const at::Tensor images = group_ ? send_frames(fetched, now) : fetched.front();  // [count,3,H,W]
     if (count > 0) {
       at::Tensor tokens = residual_.blank(embedded_, count);  // [count,P,C]
       net_.embed(first_ + embedded_, as_values(images, options_), blocks, tokens);
@@ -375,6 +386,10 @@ void TrunkRun::finish_pass(const Block& block) {
     const int64_t begin = first * P_, count = rows.size(0);
     if (merges()) {
       block.finish_projected_(rows, mixed_, plan_->row_of.narrow(0, first_ * P_ + begin, count));
+    } else if (!returning_.empty()) {
+      const at::Tensor mixed = returned(std::move(returning_.front()));
+      returning_.pop_front();
+      block.finish_(rows, mixed);
     } else if (mixed_.defined()) {
       block.finish_(rows, mixed_.narrow(0, begin, count));
     } else {
@@ -382,6 +397,8 @@ void TrunkRun::finish_pass(const Block& block) {
     }
     if (keeps()) keep_piece(first, x);
   });
+  for (Returning& piece : returning_) piece.transfer->wait();  // of ranks with one more frame
+  returning_.clear();
 }
 
 }  // namespace vggt

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "model/ranks/shares.h"
 #include "model/schedule.h"
 #include "model/trunk/aggregator.h"
+#include "model/trunk/frame_fetch.h"
 #include "model/trunk/frame_tensor.h"
 #include "model/trunk/token_match.h"
 #include "model/trunk/token_merge.h"
@@ -79,17 +82,25 @@ class TrunkRun {
   void plan_merging(const Block& block);
   void keep_piece(int64_t first, const at::Tensor& x);
   void report(const std::string& name, at::IntArrayRef shape) const;
-  at::Tensor fetch(int64_t first, int64_t count) const;
+  std::vector<FrameRange> ranges(int64_t begin) const;
 
   // Of a group, in trunk_run_ranks.cpp.
-  at::Tensor fetch_ranked(int64_t begin, int64_t step);
+  at::Tensor send_frames(const std::vector<at::Tensor>& images, const std::vector<FrameRange>& ranges);
   void gather_ranked(const at::Tensor& values, const std::vector<int64_t>& before) const;
   TokenMatches gather_matches(const TokenMatches& own) const;
   template <class Room, class Landed>
   void give_heads(const Block& block, const std::vector<int64_t>& parts, const Rope* rope, const Room& room,
                   const Landed& landed);
-  at::Tensor return_heads(const at::Tensor& mixed, const std::vector<int64_t>& begins) const;
+  /// Outputs of attention on their way to the ranks whose tokens they are.
+  struct Returning {
+    std::vector<at::Tensor> parts;  // by rank, of its heads [r,A'·D], where the own tokens' come
+    std::unique_ptr<Transfer> transfer;
+  };
+  Returning return_heads(const at::Tensor& mixed, const std::vector<int64_t>& begins,
+                         const std::vector<int64_t>& counts) const;
+  static at::Tensor returned(Returning returning);
   std::vector<int64_t> tokens_before() const;
+  int64_t stored_frames() const;
   void attend_ranked(const Block& block);
   void exact_by_heads(const Block& block);
   void streamed_by_heads(const Block& block);
@@ -114,6 +125,7 @@ class TrunkRun {
   const int64_t rank_, first_;              // the rank's first frame
   int64_t rows_, columns_, S_, P_, C_, A_;  // S: the rank's frames
   at::TensorOptions options_;
+  FrameFetch fetch_;
   Rope rope_;
   BlockCursor frame_blocks_, global_blocks_;
   std::optional<MergeLayout> layout_;
@@ -130,6 +142,7 @@ class TrunkRun {
   std::optional<MergePlan> plan_;             // of layers that merge
   at::Tensor mixed_;                          // [N,C] attention's output, or [M,C], projected, of merged rows
   FrameTensor mixed_elsewhere_;               // [S,P,C] the former
+  std::deque<Returning> returning_;           // the former, of a group, by pieces of frames
   std::optional<at::ScalarType> pixel_type_;  // of a group's frames
 };
 

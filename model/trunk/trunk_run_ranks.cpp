@@ -18,17 +18,17 @@ size_t index(int64_t rank) {
 
 }  // namespace
 
-/// Frames [begin, begin + step) of every rank's share, as far as it goes, from rank 0 to their ranks. Returns
-/// the own ones, on the device.
-at::Tensor TrunkRun::fetch_ranked(int64_t begin, int64_t step) {
-  const auto count = [&](int64_t rank) { return std::clamp<int64_t>(shares_.count(rank) - begin, 0, step); };
+/// Images of each rank's range, which rank 0 alone has, from there to their ranks. Returns the own ones, on
+/// the device; undefined where there are none.
+at::Tensor TrunkRun::send_frames(const std::vector<at::Tensor>& images,
+                                 const std::vector<FrameRange>& ranges) {
   const size_t ranks = index(shares_.parts);
   std::vector<at::Tensor> outs(ranks), ins(ranks);
   at::Tensor own;
   if (rank_ == 0) {
-    for (int64_t rank = 0; rank < shares_.parts; ++rank) {
-      if (count(rank) > 0)
-        ins[index(rank)] = fetch(shares_.begin(rank) + begin, count(rank)).to(options_.device()).contiguous();
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      if (images[rank].defined())
+        ins[rank] = images[rank].to(options_.device(), /*non_blocking=*/true).contiguous();
     }
     own = std::exchange(ins[0], at::Tensor());
   }
@@ -36,8 +36,9 @@ at::Tensor TrunkRun::fetch_ranked(int64_t begin, int64_t step) {
     const std::string type = rank_ == 0 ? std::to_string(static_cast<int>(own.scalar_type())) : "";
     pixel_type_ = static_cast<at::ScalarType>(std::stoi(group_->texts(type).front()));
   }
-  if (rank_ > 0 && count(rank_) > 0)
-    own = outs[0] = at::empty({count(rank_), 3, frames_.height, frames_.width}, options_.dtype(*pixel_type_));
+  const int64_t count = ranges[index(rank_)].count;
+  if (rank_ > 0 && count > 0)
+    own = outs[0] = at::empty({count, 3, frames_.height, frames_.width}, options_.dtype(*pixel_type_));
   group_->exchange(std::move(outs), std::move(ins))->wait();
   return own;
 }
@@ -117,21 +118,28 @@ void TrunkRun::give_heads(const Block& block, const std::vector<int64_t>& parts,
   land(*before);
 }
 
-/// From all ranks' rows of the own heads, mixed [R,A'·D], to the own rows of all heads [r,C]; rank i's rows
-/// begin at begins[i].
-at::Tensor TrunkRun::return_heads(const at::Tensor& mixed, const std::vector<int64_t>& begins) const {
-  const int64_t D = C_ / A_;
-  const auto rows = [&](int64_t rank) { return begins[index(rank) + 1] - begins[index(rank)]; };
-  std::vector<at::Tensor> parts, outs, ins;
+/// Sends rows of the own heads, mixed [R,A'·D], to their ranks and receives the own rows of all heads. Rank
+/// i's rows are counts[i] from begins[i] on.
+TrunkRun::Returning TrunkRun::return_heads(const at::Tensor& mixed, const std::vector<int64_t>& begins,
+                                           const std::vector<int64_t>& counts) const {
+  Returning returning;
+  std::vector<at::Tensor> outs, ins;
   for (int64_t rank = 0; rank < shares_.parts; ++rank) {
-    const at::Tensor theirs = mixed.narrow(0, begins[index(rank)], rows(rank));
+    const at::Tensor theirs = mixed.narrow(0, begins[index(rank)], counts[index(rank)]);
     const bool own = rank == rank_;
-    parts.push_back(own ? theirs : at::empty({rows(rank_), heads_.count(rank) * D}, mixed.options()));
-    outs.push_back(own ? at::Tensor() : parts.back());
+    returning.parts.push_back(
+        own ? theirs : at::empty({counts[index(rank_)], heads_.count(rank) * C_ / A_}, mixed.options()));
+    outs.push_back(own ? at::Tensor() : returning.parts.back());
     ins.push_back(own ? at::Tensor() : theirs);
   }
-  group_->exchange(std::move(outs), std::move(ins))->wait();
-  return at::cat(parts, 1);
+  returning.transfer = group_->exchange(std::move(outs), std::move(ins));
+  return returning;
+}
+
+/// [r,C] of the own rows.
+at::Tensor TrunkRun::returned(Returning returning) {
+  returning.transfer->wait();
+  return at::cat(returning.parts, 1);
 }
 
 void TrunkRun::attend_ranked(const Block& block) {
@@ -165,8 +173,16 @@ void TrunkRun::exact_by_heads(const Block& block) {
       },
       [](int64_t, int64_t, const auto&) {});
   const at::Tensor mixed = block.attend(qkv[0], qkv[1], qkv[2], 1);  // [N,A'·D]
-  qkv = {};
-  mixed_ = return_heads(mixed, before);  // [n,C]
+  // One piece of frames is on its way while the block finishes the one before.
+  for (int64_t first = 0; first < shares_.most(); first += stored_frames()) {
+    std::vector<int64_t> begins, counts;
+    for (int64_t rank = 0; rank < shares_.parts; ++rank) {
+      const int64_t count = std::clamp<int64_t>(shares_.count(rank) - first, 0, stored_frames());
+      begins.push_back(std::min(before[index(rank)] + first * P_, before[index(rank + 1)]));
+      counts.push_back(count * P_);
+    }
+    returning_.push_back(return_heads(mixed, begins, counts));
+  }
 }
 
 /// The same with q, k, v and the output outside the device, also of ranks that do not divide the heads.
@@ -184,17 +200,18 @@ void TrunkRun::streamed_by_heads(const Block& block) {
   }
   if (!mixed_elsewhere_.defined()) mixed_elsewhere_ = make({S_, P_, C_}, type, schedule_.qkv, "mixed");
   for (int64_t first = 0; first < shares_.most(); first += schedule_.pass_frames) {
-    std::vector<int64_t> begins = {0};
+    std::vector<int64_t> begins, counts;
     std::vector<at::Tensor> rows;  // of each rank's piece
     for (int64_t rank = 0; rank < shares_.parts; ++rank) {
       const int64_t count = std::clamp<int64_t>(shares_.count(rank) - first, 0, schedule_.pass_frames);
-      begins.push_back(begins.back() + count * P_);
+      begins.push_back(begins.empty() ? 0 : begins.back() + counts.back());
+      counts.push_back(count * P_);
       if (count == 0) continue;
       rows.push_back(heads == 0
                          ? at::empty({count * P_, 0}, options_.dtype(type))
                          : mixed.take(shares_.begin(rank) + first, count).view({-1, heads * D}).clone());
     }
-    const at::Tensor own = return_heads(at::cat(rows), begins);  // [F·P,C]
+    const at::Tensor own = returned(return_heads(at::cat(rows), begins, counts));  // [F·P,C]
     if (own.size(0) > 0) mixed_elsewhere_.give(first, own.view({-1, P_, C_}));
   }
   mixed_elsewhere_.finish();
@@ -299,9 +316,12 @@ void TrunkRun::merged_by_heads(const Block& block) {
   }
   qkv = {};
   const Shares rows{M, shares_.parts};  // each rank projects its share of them
-  std::vector<int64_t> begins;
-  for (int64_t rank = 0; rank <= rows.parts; ++rank) begins.push_back(rows.begin(rank));
-  const at::Tensor own = return_heads(mixed, begins);  // [m,C]
+  std::vector<int64_t> begins, counts;
+  for (int64_t rank = 0; rank < rows.parts; ++rank) {
+    begins.push_back(rows.begin(rank));
+    counts.push_back(rows.count(rank));
+  }
+  const at::Tensor own = returned(return_heads(mixed, begins, counts));  // [m,C]
   mixed = at::Tensor();
   mixed_ = at::empty({M, C_}, type);
   std::vector<at::Tensor> parts;

@@ -67,12 +67,14 @@ def farthest(a, b):
 
 
 def test_results(folder, options):
-    one, two, by_hand = folder / "one", folder / "two", folder / "by_hand"
+    one, two, by_hand, listed = folder / "one", folder / "two", folder / "by_hand", folder / "listed"
     finish([start([*options, "--device", "cuda:0", "--out", one])], [0], 120)
     finish([start([*options, "--device", "cuda:0,1", "--out", two])], [0], 120)
     port = free_port()
     finish([start([*options, "--out", by_hand], rank, port) for rank in (0, 1)], [0, 0], 120)
-    for other in (two, by_hand):
+    port = free_port()
+    finish([start([*options, "--out", listed, "--device", "cuda:1,0"], rank, port) for rank in (0, 1)], [0, 0], 120)
+    for other in (two, by_hand, listed):
         apart = farthest(cameras(one), cameras(other))
         assert apart < 1e-4, apart
         assert len(json.loads((other / "scene.report.json").read_text())["rank_peak_bytes"]) == 2
@@ -85,6 +87,7 @@ def test_faults(folder, options):
     port = free_port()
     finish(pairs(run, [*run, "--conf-percentile", "7"]), [2, 2], SECONDS, "--conf-percentile 7")
     port = free_port()
+    finish([start([*run, "--device", "cuda:0"], 1, port)], [2], SECONDS, "no GPU for rank 1")
     finish([start(run, 0, port)], [3], SECONDS + 5, "did not come")
     finish([start(run, 1, port, "10.255.255.1")], [3], SECONDS + 5, "cannot be met")
     missing = ["--frames", folder / "missing", *run[2:]]
@@ -104,7 +107,7 @@ def test_faults(folder, options):
     os.killpg(stopped.pid, signal.SIGINT)
     stopped.communicate(timeout=SECONDS)
     assert stopped.returncode in (3, 130), stopped.returncode
-    left = [path.name for path in folder.iterdir() if path.name not in ("one", "two", "by_hand", "frames")]
+    left = [path.name for path in folder.iterdir() if path.name not in ("one", "two", "by_hand", "listed", "frames")]
     assert not left, left
 
 

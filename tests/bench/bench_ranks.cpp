@@ -193,11 +193,21 @@ int main(int argc, char** argv) {
   };
 
   const vggt::TensorSource weights = weights_drawn_on(device, config, options.heads);
+  vggt::Rates rates;
+  const auto print_prediction = [&](const std::string& frames, int64_t ranks) {
+    const vggt::MemoryRequest request = request_of(frames, ranks);
+    const vggt::MemoryPlan plan = vggt::plan_memory(request);
+    std::printf("           predicted %.2f GiB; ends of stages:", predicted_gib(frames, ranks));
+    double end = 0;
+    for (const vggt::StageSeconds& stage : vggt::predict_seconds(request, plan, rates))
+      std::printf(" %s %.3f", stage.stage.c_str(), end += stage.seconds);
+    std::printf("\n");
+  };
   // One rank first, as it runs alone, with its weights on the device.
   std::map<std::string, Side> alone;
   if (speaks) {
     const vggt::Vggt model(config, weights, options);
-    const vggt::Rates rates = vggt::measure_rates(config, options);
+    rates = vggt::measure_rates(config, options);
     for (const std::string& frames : counts) {
       std::printf("%s frames %s, %s%s\n", frames.c_str(), argv[2], argv[1], merge ? ", merged" : "");
       print_predictions([&](int64_t ranks) { return request_of(frames, ranks); }, rates);
@@ -205,7 +215,7 @@ int main(int argc, char** argv) {
       const at::Tensor images = images_of(frames);
       const Side& one = alone[frames] = measure({model, device, repeats, compare}, images, run);
       print("1 rank", one, one.peak_gib);
-      std::printf("           predicted %.2f GiB\n", predicted_gib(frames, 1));
+      print_prediction(frames, 1);
       if (compare)
         print_difference(
             "another tiling",
@@ -228,8 +238,9 @@ int main(int argc, char** argv) {
     const Side& one = alone.at(frames);
     std::printf("%s frames\n", frames.c_str());
     print((std::to_string(group->ranks()) + " ranks").c_str(), several, peak);
-    std::printf("           predicted %.2f GiB; speed-up %.3f, peak %.3f of one rank's\n",
-                predicted_gib(frames, group->ranks()), median(one) / median(several), peak / one.peak_gib);
+    print_prediction(frames, group->ranks());
+    std::printf("           speed-up %.3f, peak %.3f of one rank's\n", median(one) / median(several),
+                peak / one.peak_gib);
     if (compare) print_difference("several ranks", several.results, one.results);
     std::fflush(stdout);
   }
