@@ -168,7 +168,8 @@ class CubeTable {
  public:
   explicit CubeTable(int64_t most)
       : most_(most),
-        size_(std::bit_ceil(static_cast<std::size_t>(most) + static_cast<std::size_t>(most) / 2)),
+        size_(std::bit_ceil(static_cast<std::size_t>(most) + static_cast<std::size_t>(most) / 2 +
+                            kMostThreads * kAhead)),
         cells_(static_cast<Cell*>(std::calloc(size_, sizeof(Cell))),
                std::free) {  // pages come as they are used
     if (!cells_) throw std::bad_alloc();
@@ -182,7 +183,6 @@ class CubeTable {
   /// Adds the points from index `first` on. Returns false where there are more cubes than `most`.
   bool add(std::span<const Eigen::Vector3f> points, std::span<const float> confidence, int64_t first,
            double side) {
-    constexpr std::size_t kAhead = 32;  // cells on their way from memory
     std::array<uint64_t, kAhead> cubes;
     for (std::size_t begin = 0; begin < points.size(); begin += kAhead) {
       const std::size_t count = std::min(kAhead, points.size() - begin);
@@ -190,10 +190,13 @@ class CubeTable {
         cubes[i] = cube_of(points[begin + i], side);
         __builtin_prefetch(&cells_[cubes[i] & (size_ - 1)], 1);
       }
+      int64_t fresh = 0;
       for (std::size_t i = 0; i < count; ++i) {
         const uint64_t rank = rank_of(confidence[begin + i], first + static_cast<int64_t>(begin + i));
-        if (!add(cubes[i], rank)) return false;
+        fresh += add(cubes[i], rank) ? 1 : 0;
       }
+      // Counted together: all threads share the sum.
+      if (fresh > 0 && (used_ += fresh) > most_) return false;
     }
     return true;
   }
@@ -218,20 +221,20 @@ class CubeTable {
   struct Cell {
     uint64_t cube, best;
   };
+  static constexpr std::size_t kAhead = 32;  // cells on their way from memory
+  static constexpr std::size_t kMostThreads = 1024;
   static constexpr int kIndexBits = 40;
   static constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
 
+  /// Returns whether the cube is new.
   bool add(uint64_t cube, uint64_t rank) {
     for (std::size_t at = cube & (size_ - 1);; at = (at + 1) & (size_ - 1)) {
       const std::atomic_ref owner(cells_[at].cube);
       uint64_t there = owner.load(std::memory_order_relaxed);
-      if (there == 0 && owner.compare_exchange_strong(there, cube)) {
-        if (++used_ > most_) return false;
-        there = cube;
-      }
-      if (there == cube) {
+      const bool fresh = there == 0 && owner.compare_exchange_strong(there, cube);
+      if (fresh || there == cube) {
         raise(std::atomic_ref(cells_[at].best), rank);
-        return true;
+        return fresh;
       }
     }
   }

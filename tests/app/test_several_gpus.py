@@ -66,6 +66,14 @@ def farthest(a, b):
     return max(abs(x - y) for x, y in zip(flat(a), flat(b), strict=True))
 
 
+def frames_of(folder, turns):
+    folder.mkdir()
+    for turn in range(turns):
+        for image in sorted((SOURCE / "examples/room").glob("*.jpg")):
+            (folder / f"{turn:02}-{image.name}").symlink_to(image)
+    return folder
+
+
 def test_results(folder, options):
     one, two, by_hand, listed = folder / "one", folder / "two", folder / "by_hand", folder / "listed"
     finish([start([*options, "--device", "cuda:0", "--out", one])], [0], 120)
@@ -81,6 +89,7 @@ def test_results(folder, options):
 
 
 def test_faults(folder, options):
+    """options: of a run that takes some seconds."""
     out = folder / "none"
     run = [*options, "--out", out]
     pairs = lambda first, second: [start(first, 0, port), start(second, 1, port)]
@@ -107,7 +116,7 @@ def test_faults(folder, options):
     os.killpg(stopped.pid, signal.SIGINT)
     stopped.communicate(timeout=SECONDS)
     assert stopped.returncode in (3, 130), stopped.returncode
-    left = [path.name for path in folder.iterdir() if path.name not in ("one", "two", "by_hand", "listed", "frames")]
+    left = [path.name for path in folder.iterdir() if path.name not in ("one", "two", "by_hand", "listed", "frames", "many")]
     assert not left, left
 
 
@@ -117,15 +126,9 @@ def main():
         return SKIP
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        frames = folder / "frames"
-        frames.mkdir()
-        # So many that a run lasts some seconds.
-        for turn in range(16):
-            for image in sorted((SOURCE / "examples/room").glob("*.jpg")):
-                (frames / f"{turn:02}-{image.name}").symlink_to(image)
-        options = ["--frames", frames, "--bundle-adjust", "off", "--merge", "off", "--precision", "fp32"]
-        test_results(folder, options)
-        test_faults(folder, options)
+        options = ["--bundle-adjust", "off", "--merge", "off", "--precision", "fp32"]
+        test_results(folder, ["--frames", frames_of(folder / "frames", 16), *options])
+        test_faults(folder, ["--frames", frames_of(folder / "many", 64), *options])
     print("several_gpus: two ranks give what one gives, and end together")
     return 0
 
