@@ -119,8 +119,11 @@ Precision choose_precision(const std::string& asked, const std::string& attentio
 }
 
 bool choose_heads_in_bf16(const std::string& text, Precision precision, at::Device device) {
-  if (text == "auto") return precision == Precision::bf16;
-  if (text == "bf16" && device.is_cuda() && gpu_at(device.index()).capability < kFirstWithBf16AndTf32)
+  const auto possible = [&] {
+    return device.is_cpu() || gpu_at(device.index()).capability >= kFirstWithBf16AndTf32;
+  };
+  if (text == "auto") return precision == Precision::bf16 || (precision == Precision::fp16 && possible());
+  if (text == "bf16" && !possible())
     throw std::invalid_argument("head-precision: 'bf16' is not possible on " + device_name(device));
   return text == "bf16";
 }

@@ -24,8 +24,9 @@ AttentionVariant choose_attention(const std::string& text, at::Device device);
 /// The precision that --precision names; auto: what the choice of attention asks for, else bf16 on CUDA from
 /// sm_80, else fp32. Throws std::invalid_argument for what the device cannot do.
 Precision choose_precision(const std::string& text, const std::string& attention, at::Device device);
-/// Whether the dense heads are in bf16, as --head-precision says; auto: beside a trunk in bf16, where results
-/// lose nothing by it (tests/BENCHMARKS.md). Throws std::invalid_argument for GPUs without bf16.
+/// Whether the dense heads are in bf16, as --head-precision says; auto: beside a trunk in bf16 or fp16, where
+/// the device can, as results lose nothing by it (tests/BENCHMARKS.md). Throws std::invalid_argument for GPUs
+/// without bf16.
 bool choose_heads_in_bf16(const std::string& text, Precision precision, at::Device device);
 
 std::string precision_name(Precision precision);
