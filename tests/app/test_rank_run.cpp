@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -41,6 +42,7 @@ class RankRun : public ::testing::Test {
     options.out = (dir_ / folder).string() + "/";
     RunPlan plan = plan_run(options);
     plan.memory.ranks = ranks;
+    plan.keep_maps = true;
     return plan;
   }
 
@@ -76,31 +78,47 @@ class RankRun : public ::testing::Test {
     });
   }
 
+  static void expect_equal(const Reconstruction& got, const Reconstruction& expected) {
+    ASSERT_EQ(got.cameras.size(), expected.cameras.size());
+    for (std::size_t i = 0; i < expected.cameras.size(); ++i) {
+      const Camera &a = got.cameras[i].camera, &b = expected.cameras[i].camera;
+      EXPECT_LE((a.cam_from_world.matrix() - b.cam_from_world.matrix()).norm(), 1e-5) << i;
+      EXPECT_LE((a.k - b.k).norm(), 1e-5 * b.k.norm()) << i;
+    }
+    const auto expect_close = [](const std::vector<float>& a, const std::vector<float>& b) {
+      ASSERT_EQ(a.size(), b.size());
+      double farthest = 0;
+      for (std::size_t i = 0; i < b.size(); ++i)
+        farthest = std::max(farthest, std::abs(double{a[i]} - b[i]) / std::abs(double{b[i]}));
+      EXPECT_LE(farthest, 1e-4);
+    };
+    expect_close(got.arrays.depth, expected.arrays.depth);
+    expect_close(got.arrays.confidence, expected.arrays.confidence);
+  }
+
   Options options_;
   fs::path dir_;
 };
 
 TEST_F(RankRun, GivesWhatOneRankGives) {
-  const Reconstruction alone = reconstruct(plan_of(options_, "alone", 1), {});
-  for (const int64_t ranks : {2, 3}) {
-    const std::string folder = "ranks" + std::to_string(ranks);
-    const std::vector<Reconstruction> of_ranks = on_ranks(ranks, [&](int64_t, Group& group) {
-      return reconstruct(plan_of(options_, folder, ranks), {}, {.group = &group});
-    });
-    const Reconstruction& first = of_ranks.front();
-    ASSERT_EQ(first.cameras.size(), alone.cameras.size());
-    for (std::size_t i = 0; i < alone.cameras.size(); ++i) {
-      const Camera &got = first.cameras[i].camera, &expected = alone.cameras[i].camera;
-      EXPECT_LE((got.cam_from_world.matrix() - expected.cam_from_world.matrix()).norm(), 1e-5)
-          << ranks << " " << i;
-      EXPECT_LE((got.k - expected.k).norm(), 1e-4 * expected.k.norm()) << ranks << " " << i;
+  for (const std::string merge : {"off", "on"}) {
+    options_.merge = merge;
+    const Reconstruction alone = reconstruct(plan_of(options_, "alone", 1), {});
+    ASSERT_FALSE(alone.arrays.depth.empty());
+    for (const int64_t ranks : {2, 3}) {
+      SCOPED_TRACE("--merge " + merge + ", " + std::to_string(ranks) + " ranks");
+      const std::string folder = "ranks" + std::to_string(ranks);
+      const std::vector<Reconstruction> of_ranks = on_ranks(ranks, [&](int64_t, Group& group) {
+        return reconstruct(plan_of(options_, folder, ranks), {}, {.group = &group});
+      });
+      expect_equal(of_ranks.front(), alone);
+      EXPECT_EQ(of_ranks.front().report.rank_peak_bytes.size(), static_cast<std::size_t>(ranks));
+      const auto size = fs::file_size(dir_ / folder / "scene.ply"),
+                 expected = fs::file_size(dir_ / "alone/scene.ply");
+      EXPECT_NEAR(static_cast<double>(size), static_cast<double>(expected),
+                  0.001 * static_cast<double>(expected));
+      for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) EXPECT_TRUE(of_ranks[rank].written.empty());
     }
-    EXPECT_EQ(first.report.rank_peak_bytes.size(), static_cast<std::size_t>(ranks));
-    const auto size = fs::file_size(dir_ / folder / "scene.ply"),
-               expected = fs::file_size(dir_ / "alone/scene.ply");
-    EXPECT_NEAR(static_cast<double>(size), static_cast<double>(expected),
-                0.001 * static_cast<double>(expected));
-    for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) EXPECT_TRUE(of_ranks[rank].written.empty());
   }
 }
 
