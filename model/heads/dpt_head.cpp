@@ -23,9 +23,9 @@ PlaceTables place_tables(int64_t channels, int64_t h, int64_t w, double aspect,
                          const at::TensorOptions& options) {
   const double diagonal = std::sqrt(aspect * aspect + 1);
   const auto on_cpu = options.device(at::kCPU);
-  const auto table = [&](int64_t n, double span) {
+  const auto table = [&](int64_t n, double span) {  // [n,channels/2]
     const at::Tensor embedding = spread_embedding(n, span, channels / 2, on_cpu);
-    return (embedding.to(on_cpu.dtype()) * 0.1).to(options).contiguous();  // [n,channels/2]
+    return rounded_and_scaled(embedding, 0.1, c10::typeMetaToScalarType(options.dtype())).to(options);
   };
   return {table(w, aspect / diagonal), table(h, 1 / diagonal)};
 }
