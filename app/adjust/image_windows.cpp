@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <opencv2/imgproc.hpp>
 
 #include "io/frames/clones.h"
@@ -18,16 +19,19 @@ constexpr double kLocalNoise = 5, kLocalGain = 40;  // of the normalised image
 constexpr int kLocalSide = 19;                      // pixels that the local mean is taken over
 constexpr int kSmallest = 100;                      // pixels of the longer side: no level is halved further
 constexpr int kRadius = 8, kSide = 2 * kRadius + 1, kArea = kSide * kSide;
-constexpr int kSteps = 12;
-constexpr float kUnlike =
-    1.4F;  // mean square of the difference of standardised windows; of unrelated ones it is 2
-constexpr float kSettled = 0.01F;     // pixels
+constexpr int kSteps = 10;
+constexpr int kPatience = 4;  // steps after which windows that are still unlike are given up
+// Mean square of the difference of standardised windows, on the finest level and on others; of unrelated ones
+// it is 2.
+constexpr float kUnlikeAtLast = 1, kUnlike = 1.4F;
+constexpr float kSettled = 0.03F;     // pixels of the last step
+constexpr float kLeastGain = 0.2F;    // of a step against what the slopes foretell, to learn from it
 constexpr float kLeastDeviation = 4;  // of a window's values
 constexpr double kNoiseArea = 12;     // pixels whose noise, after the blur, is one
 constexpr float kMostZoom = 1.5F;     // of the other level's pixels against this one's
 
 // A window's values lie in arrays that whole vectors of the processor fill; what is beyond the window is 0.
-constexpr int kLanes = 8, kPadded = (kArea + kLanes - 1) / kLanes * kLanes;
+constexpr int kLanes = 16, kPadded = (kArea + kLanes - 1) / kLanes * kLanes;
 using Values = std::array<float, kPadded>;
 constexpr float kMiddle = 128;  // taken off all values: sums of squares stay small
 
@@ -119,37 +123,40 @@ struct WindowSums {
 /// The sums of the values at (xs + x, ys + y), all of which lie inside the image by a pixel.
 VGGT_CLONES WindowSums window_sums(const uint8_t* image, int row_bytes, const float* xs, const float* ys,
                                    float x, float y, const Template& wanted) {
+  // Three plain loops, of which the compiler makes vectors but for the second, which only loads.
+  std::array<float, kPadded> right, low;
+  std::array<int, kPadded> offsets;
+  std::array<uint32_t, kPadded> around;  // bytes: the pixel, the one to its right, and both below
+  for (std::size_t i = 0; i < kPadded; ++i) {
+    const float at_x = xs[i] + x, at_y = ys[i] + y;
+    const int column = static_cast<int>(at_x), row = static_cast<int>(at_y);
+    right[i] = at_x - static_cast<float>(column);
+    low[i] = at_y - static_cast<float>(row);
+    offsets[i] = row * row_bytes + column;
+  }
+  const uint8_t* below = image + row_bytes;
+  for (std::size_t i = 0; i < kPadded; ++i) {
+    uint16_t upper = 0, lower = 0;
+    std::memcpy(&upper, image + offsets[i], sizeof(upper));
+    std::memcpy(&lower, below + offsets[i], sizeof(lower));
+    around[i] = upper | static_cast<uint32_t>(lower) << 16;
+  }
   float sums[5][kLanes] = {};
-  for (int i = 0; i < kPadded; i += kLanes) {
-    float right[kLanes], low[kLanes], a[kLanes], b[kLanes], c[kLanes], d[kLanes];
-    int offsets[kLanes];
-    for (int j = 0; j < kLanes; ++j) {
-      const float at_x = xs[i + j] + x, at_y = ys[i + j] + y;
-      const int column = static_cast<int>(at_x), row = static_cast<int>(at_y);
-      right[j] = at_x - static_cast<float>(column);
-      low[j] = at_y - static_cast<float>(row);
-      offsets[j] = row * row_bytes + column;
-    }
-    for (int j = 0; j < kLanes; ++j) {
-      const uint8_t* upper = image + offsets[j];
-      const uint8_t* lower = upper + row_bytes;
-      a[j] = upper[0];
-      b[j] = upper[1];
-      c[j] = lower[0];
-      d[j] = lower[1];
-    }
-    const float* values = wanted.values.data() + i;
-    const float* across = wanted.across.data() + i;
-    const float* down = wanted.down.data() + i;
-    for (int j = 0; j < kLanes; ++j) {
-      const float inside = i + j < kArea ? 1.F : 0.F;
-      const float top = a[j] + right[j] * (b[j] - a[j]), bottom = c[j] + right[j] * (d[j] - c[j]);
-      const float value = (top + low[j] * (bottom - top) - kMiddle) * inside;
+  for (std::size_t i = 0; i < kPadded; i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      const std::size_t k = i + j;
+      const auto byte = [&](int n) {
+        return static_cast<float>(static_cast<int>(around[k] >> (8 * n) & 255));
+      };
+      const float inside = k < kArea ? 1.F : 0.F;
+      const float a = byte(0), c = byte(2);
+      const float top = a + right[k] * (byte(1) - a), bottom = c + right[k] * (byte(3) - c);
+      const float value = (top + low[k] * (bottom - top) - kMiddle) * inside;
       sums[0][j] += value;
       sums[1][j] += value * value;
-      sums[2][j] += value * values[j];
-      sums[3][j] += value * across[j];
-      sums[4][j] += value * down[j];
+      sums[2][j] += value * wanted.values[k];
+      sums[3][j] += value * wanted.across[k];
+      sums[4][j] += value * wanted.down[k];
     }
   }
   float total[5] = {};
@@ -237,25 +244,36 @@ struct Shift {
 };
 
 /// Moves `shift` to where the windows differ least; false where that leaves the image, leads far away or
-/// leaves them unlike each other.
-bool settle(const Template& wanted, const SeenWindow& seen, Shift& shift) {
+/// leaves them less alike than `unlike`. Steps as Gauss and Newton's with the template's slopes, corrected by
+/// what the steps before them achieved (Broyden's method): the seen window's slopes are never needed.
+bool settle(const Template& wanted, const SeenWindow& seen, float unlike, Shift& shift) {
   WindowSums sums;
   const Eigen::Vector2f start = shift.by;
-  for (int step = 0; step <= kSteps; ++step) {
+  Eigen::Matrix2f inverse = wanted.inverse;
+  Eigen::Vector2f slope_before = Eigen::Vector2f::Zero(), moved = Eigen::Vector2f::Zero();
+  for (int step = 0; step < kSteps; ++step) {
     if (!seen.read(shift.by, wanted, sums)) return false;
     const float mean = sums.value / kArea, variance = sums.square / kArea - mean * mean;
     const float scale = 1 / std::max(std::sqrt(std::max(variance, 0.F)), kLeastDeviation);
     shift.squares = 1 + variance * scale * scale - 2 * scale * sums.product / kArea;
+    if (step >= kPatience && !(shift.squares < unlike)) return false;
     const Eigen::Vector2f slope(scale * (sums.across - mean * wanted.across_sum) - wanted.value_across,
                                 scale * (sums.down - mean * wanted.down_sum) - wanted.value_down);
-    if (step == kSteps) break;
-    const Eigen::Vector2f change = -(wanted.inverse * slope);
+    if (step > 0) {
+      const Eigen::Vector2f expected = inverse * (slope - slope_before);
+      const float along = moved.dot(expected), whole = moved.squaredNorm();
+      if (along > kLeastGain * whole && along < whole / kLeastGain)
+        inverse += (moved - expected) * (moved.transpose() * inverse) / along;
+    }
+    const Eigen::Vector2f change = -(inverse * slope);
     const float length = change.norm();
-    if (length < kSettled) break;
-    shift.by += length > 2 ? Eigen::Vector2f(change * (2 / length)) : change;
+    slope_before = slope;
+    moved = length > 2 ? Eigen::Vector2f(change * (2 / length)) : change;
+    shift.by += moved;
     if (!((shift.by - start).norm() <= kRadius)) return false;
+    if (length < kSettled) break;
   }
-  return shift.squares < kUnlike;
+  return shift.squares < unlike;
 }
 
 }  // namespace
@@ -348,7 +366,7 @@ FoundPatch find_patch(const std::vector<ImageLevel>& here, const Eigen::Vector2f
     if (!usable) continue;
     const SeenWindow seen(level, other, warp);
     Shift found{shift.cwiseProduct(scale), 0};
-    const bool settled = settle(wanted, seen, found);
+    const bool settled = settle(wanted, seen, finest ? kUnlikeAtLast : kUnlike, found);
     if (!settled) {
       if (finest || ++failures > 1) return result;
       continue;
