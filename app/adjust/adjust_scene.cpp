@@ -30,6 +30,7 @@ constexpr int kMostCoarse = 4;
 constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr std::size_t kMany = 64;     // frames
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
+constexpr double kFoundShare = 0.4;   // of the anchors that a coarse pass looks for: with it no other follows
 constexpr double kLeastMove = 1;      // pixels of the original, of a corner
 
 /// What `auto` frees of a lens, if with it the error of held-out matches falls below this share, and clearly
@@ -137,7 +138,7 @@ class SceneAdjustment {
   AdjustedScene run() {
     Bundle found = start_;
     if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
-        !pass(found, enough(kFinest, found), {1, 15}, false))
+        !pass(found, again(kFinest), {1, 15}, false))
       return not_adjusted("too few matches between frames", cameras_of(start_, cameras_, model_));
     const double given = error_of(bundle_as_given(cameras_), found), adjusted = error_of(found, found);
     if (!(adjusted <= given)) {
@@ -179,14 +180,26 @@ class SceneAdjustment {
     return pass;
   }
 
+  /// A pass that looks again for what the last one found.
+  MatchPass again(MatchPass pass) const {
+    pass.every = last_every_;
+    pass.only = &found_before_;
+    return pass;
+  }
+
   /// Of the matches that are held out, with these cameras and the anchors found.
   double error_of(const Bundle& cameras, const Bundle& found) const {
     std::vector<double> errors = epipolar_errors(cameras, found.anchors, held_out_);
     return median(std::span(errors));
   }
 
-  /// Coarse passes until the matches that are held out no longer come much nearer.
+  /// Coarse passes until most anchors are found where they should be seen, or the matches that are held out
+  /// no longer come much nearer. The first looks for half of the anchors: often that is enough.
   bool coarse(Bundle& found) {
+    MatchPass first = coarse_pass();
+    if (cameras_.size() <= kMany) first.every *= 2;
+    if (pass(found, first, {}, false) && found_share_ > kFoundShare && std::ranges::count(weak_, true) == 0)
+      return true;
     double before = std::numeric_limits<double>::infinity();
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {
@@ -197,7 +210,7 @@ class SceneAdjustment {
           static_cast<double>(found.sightings.size()) * kStillBetter < static_cast<double>(matches);
       before = error;
       matches = found.sightings.size();
-      if (settled) break;
+      if (settled || found_share_ > kFoundShare) break;
     }
     return true;
   }
@@ -211,8 +224,10 @@ class SceneAdjustment {
                                                       int64_t done, int64_t total) {
       events_.progress(stage + ", pass " + std::to_string(number), unit, done, total);
     };
-    std::vector<Sighting> sightings =
-        matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, numbered);
+    Matches matches = matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, numbered);
+    std::vector<Sighting>& sightings = matches.sightings;
+    found_before_ = sightings;
+    found_share_ = static_cast<double>(sightings.size()) / static_cast<double>(matches.looked_for + 1);
     std::vector<Sighting> held_out = hold_out(sightings);
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
     held_out_ = std::move(held_out);
@@ -304,6 +319,8 @@ class SceneAdjustment {
   const BundlePriors priors_;
   CameraModel model_;
   Bundle start_;
+  std::vector<Sighting> found_before_;  // by the last pass, with those held out
+  double found_share_ = 0;              // of the anchors it looked for
   std::vector<Sighting> held_out_;
   std::vector<bool> weak_, doubtful_;  // of each frame
   const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));

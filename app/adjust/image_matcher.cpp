@@ -61,6 +61,12 @@ int level_of(const std::vector<ImageLevel>& levels, double side) {
   return best;
 }
 
+/// Whether an anchor has a sighting in a frame. `sightings`: ordered by anchor.
+bool has_sighting(const std::vector<Sighting>& sightings, int anchor, int frame) {
+  const auto own = std::ranges::equal_range(sightings, anchor, {}, &Sighting::anchor);
+  return std::ranges::find(own, frame, &Sighting::frame) != own.end();
+}
+
 }  // namespace
 
 struct ImageMatcher::Relation {
@@ -218,8 +224,8 @@ std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const
   return chosen;
 }
 
-std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
-                                              const MatchPass& pass) const {
+Matches ImageMatcher::match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
+                                const MatchPass& pass) const {
   const auto f = static_cast<std::size_t>(from);
   const Relation relation(bundle, from, to);
   const MatchedFrame &own = *loaded.at(from), &other = *loaded.at(to);
@@ -228,11 +234,13 @@ std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, const Loaded
   const PixelMap& finest = here[static_cast<std::size_t>(range.finest)].map;
   const double pixel_size = 1 / finest.scale_x;  // of the finest level, in the original's
   const double farthest = pass.farthest * std::max(own.own().original_width, own.own().original_height);
-  std::vector<Sighting> sightings;
+  Matches result;
   int seen = 0;
   for (int i = first_[f]; i < first_[f + 1]; i += pass.every) {
     if (!visible(bundle, relation, i, other)) continue;
     ++seen;
+    if (pass.only && !has_sighting(*pass.only, i, to)) continue;
+    ++result.looked_for;
     const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(i)];
     const DepthPlane plane = own.plane_at(anchor, 8 * pixel_size);
     const PatchWarp warp = relation.warp(anchor.pixel, plane.inverse_depth, plane.slope);
@@ -255,10 +263,11 @@ std::vector<Sighting> ImageMatcher::match_one(const Bundle& bundle, const Loaded
     const double size_there = pixel_size * std::sqrt(std::abs(slopes.determinant()));
     Eigen::Matrix2d covariance = found.covariance;
     covariance.diagonal().array() += std::pow(kLeastError * size_there, 2);
-    sightings.push_back({i, to, there_pixel, covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity())});
+    result.sightings.push_back(
+        {i, to, there_pixel, covariance.llt().matrixL().solve(Eigen::Matrix2d::Identity())});
   }
   if (seen * pass.every < kFewestVisible) return {};
-  return sightings;
+  return result;
 }
 
 void ImageMatcher::load(const std::pair<int, int>* begin, const std::pair<int, int>* end,
@@ -283,10 +292,10 @@ void ImageMatcher::load(const std::pair<int, int>* begin, const std::pair<int, i
   loaded = std::move(needed);
 }
 
-std::vector<Sighting> ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs,
-                                          const MatchPass& pass, const std::vector<bool>& weak,
-                                          const Events& events) const {
-  std::vector<Sighting> all;
+Matches ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs,
+                            const MatchPass& pass, const std::vector<bool>& weak,
+                            const Events& events) const {
+  Matches all;
   Loaded loaded;
   const int count = static_cast<int>(pairs.size()),
             at_once = usable_.size() > kMany ? kPairsOfManyAtOnce : kPairsAtOnce;
@@ -296,12 +305,14 @@ std::vector<Sighting> ImageMatcher::match(const Bundle& bundle, const std::vecto
     const int block = std::min(at_once, count - first);
     const auto pass_of = [&](const std::pair<int, int>& pair) {
       MatchPass own = pass;
-      if (weak[static_cast<std::size_t>(pair.first)] || weak[static_cast<std::size_t>(pair.second)])
+      if (weak[static_cast<std::size_t>(pair.first)] || weak[static_cast<std::size_t>(pair.second)]) {
         own.every = 1;
+        own.only = nullptr;
+      }
       return own;
     };
     load(pairs.data() + first, pairs.data() + first + block, loaded);
-    std::vector<std::vector<Sighting>> found(2 * static_cast<std::size_t>(block));
+    std::vector<Matches> found(2 * static_cast<std::size_t>(block));
     cv::parallel_for_({0, 2 * block}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
         const auto& pair = pairs[static_cast<std::size_t>(first + i / 2)];
@@ -311,15 +322,16 @@ std::vector<Sighting> ImageMatcher::match(const Bundle& bundle, const std::vecto
       }
     });
     for (std::size_t i = 0; i < found.size(); i += 2) {
-      const std::size_t both = found[i].size() + found[i + 1].size();
+      all.looked_for += found[i].looked_for + found[i + 1].looked_for;
+      const std::size_t both = found[i].sightings.size() + found[i + 1].sightings.size();
       const int every = pass_of(pairs[static_cast<std::size_t>(first) + i / 2]).every;
       if (both * static_cast<std::size_t>(every) < kFewestMatches) continue;
-      all.insert(all.end(), found[i].begin(), found[i].end());
-      all.insert(all.end(), found[i + 1].begin(), found[i + 1].end());
+      for (const std::size_t way : {i, i + 1})
+        all.sightings.insert(all.sightings.end(), found[way].sightings.begin(), found[way].sightings.end());
     }
   }
   events.progress("adjustment", "pairs", count, count);
-  std::ranges::stable_sort(all, {}, &Sighting::anchor);
+  std::ranges::stable_sort(all.sightings, {}, &Sighting::anchor);
   return all;
 }
 

@@ -20,6 +20,14 @@ struct MatchPass {
   float least_correlation = 0;  // of the windows
   bool there_and_back = false;  // whether a match must lead back to the anchor
   int every = 1;                // of every how many anchors one is looked for
+  /// Ordered by anchor; if not null, only these anchors are looked for in these frames, but for weak frames.
+  const std::vector<Sighting>* only = nullptr;
+};
+
+/// What a pass found.
+struct Matches {
+  std::vector<Sighting> sightings;  // ordered by anchor
+  std::size_t looked_for = 0;       // anchors in frames that should see them
 };
 
 /// Finds pixels of frames in other frames to a fraction of a pixel: the window around an anchor is brought
@@ -42,11 +50,10 @@ class ImageMatcher {
                                          const Events& events) const;
 
   /// Sightings of the bundle's anchors, which are those of anchors() with depths of their own, in their
-  /// partners, ordered by anchor; none of pairs with too few of them. In pairs with weak frames all anchors
+  /// partners; none of pairs with too few of them. In pairs with weak frames all anchors
   /// are looked for. Reports the progress of the stage "adjustment" in pairs, throws Stopped.
-  std::vector<Sighting> match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs,
-                              const MatchPass& pass, const std::vector<bool>& weak,
-                              const Events& events) const;
+  Matches match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs, const MatchPass& pass,
+                const std::vector<bool>& weak, const Events& events) const;
 
  private:
   /// How a pair of frames lie to each other.
@@ -59,8 +66,8 @@ class ImageMatcher {
   void load(const std::pair<int, int>* begin, const std::pair<int, int>* end, Loaded& loaded) const;
   template <class Frame>
   bool visible(const Bundle& bundle, const Relation& relation, int anchor, const Frame& to) const;
-  std::vector<Sighting> match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
-                                  const MatchPass& pass) const;
+  Matches match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
+                    const MatchPass& pass) const;
 
   const MatchInput& input_;
   const DenseMaps& depth_;
