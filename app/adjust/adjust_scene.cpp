@@ -26,6 +26,7 @@ constexpr double kOutlier = 5;  // standard deviations
 constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
+constexpr BundleSchedule kRoughly{4, 15, 1e-4};  // after a coarse pass, whose matches will be found again
 // Of a frame in a fine pass: with twice as many cameras are as exact. A match takes some 200 bytes.
 constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr std::size_t kMany = 64;     // frames
@@ -198,12 +199,13 @@ class SceneAdjustment {
   bool coarse(Bundle& found) {
     MatchPass first = coarse_pass();
     if (cameras_.size() <= kMany) first.every *= 2;
-    if (pass(found, first, {}, false) && found_share_ > kFoundShare && std::ranges::count(weak_, true) == 0)
+    if (pass(found, first, kRoughly, false) && found_share_ > kFoundShare &&
+        std::ranges::count(weak_, true) == 0)
       return true;
     double before = std::numeric_limits<double>::infinity();
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {
-      if (!pass(found, coarse_pass(), {}, false)) return i > 0;
+      if (!pass(found, coarse_pass(), kRoughly, false)) return i > 0;
       const double error = error_of(found, found);
       const bool settled =
           error > kStillBetter * before &&
@@ -253,7 +255,7 @@ class SceneAdjustment {
     for (const LensTrial& trial : kLensTrials) {
       Bundle tried = found;
       for (LensFreedom& free : tried.lens_free) free.*trial.free = true;
-      adjust_bundle(tried, start_, priors_, {2, 15}, events_);
+      adjust_bundle(tried, start_, priors_, {2, 15, 1e-4}, events_);
       const double error = error_of(tried, tried);
       if (!(error < trial.pays * before && error < best && most_moved_corner(tried) >= kLeastMove)) continue;
       if (!mostly_smaller(epipolar_errors(tried, tried.anchors, held_out_), plain)) continue;

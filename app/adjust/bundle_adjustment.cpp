@@ -22,7 +22,7 @@ constexpr double kScaleFactor = 0.6, kLastScale = 1;
 constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
 constexpr double kBehind = 10;  // what a sighting behind its camera costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;
-constexpr double kConverged = 1e-5;  // relative change of the cost
+constexpr double kMostProduct = 1e100;  // of which the logarithm is taken
 // Parts of the anchors are summed up one beside the other, then added in order: as many as their matrices'
 // memory allows.
 constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{64} << 20;
@@ -133,7 +133,7 @@ class Adjustment {
         if (!accepted) kept.put_back(bundle_);
         damping = accepted ? std::max(damping / 5, kLeastDamping) : damping * 10;
       }
-      const bool settled = !accepted || before - after < kConverged * before;
+      const bool settled = !accepted || before - after < schedule.converged * before;
       if (settled && scale <= kLastScale) return;
     }
   }
@@ -196,10 +196,20 @@ class Adjustment {
         sums[part] += std::pow(depth_pull(n), 2);
         if (first_[n] == first_[n + 1]) continue;
         const AnchorRay ray(bundle_, bundle_.anchors[n]);
+        double product = 1;  // its logarithm is the sum of the sightings'
         for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
           const SeenAnchor seen = see(bundle_, ray, bundle_.sightings[i]);
-          sums[part] += square * (seen.in_front ? std::log1p(seen.error.squaredNorm() / square) : kBehind);
+          if (!seen.in_front) {
+            sums[part] += square * kBehind;
+            continue;
+          }
+          product *= 1 + seen.error.squaredNorm() / square;
+          if (!(product < kMostProduct)) {
+            sums[part] += square * std::log(product);
+            product = 1;
+          }
         }
+        sums[part] += square * std::log(product);
       }
     });
     double total = 0;

@@ -61,6 +61,7 @@ struct BundleSchedule {
   /// count.
   double first_scale = 4;
   int iterations = 15;
+  double converged = 1e-5;  // a smaller relative change of the cost ends it
 };
 
 /// Bundle adjustment: finds poses, lenses and depths of anchors that best explain the sightings (Cauchy's

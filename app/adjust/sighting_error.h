@@ -62,7 +62,9 @@ struct AnchorRay {
       : lens(bundle.lenses[static_cast<std::size_t>(bundle.lens_of[static_cast<std::size_t>(anchor.frame)])]),
         normal(seen_at(lens, anchor.pixel)),
         depth(std::exp(anchor.log_depth)),
-        in_anchor(depth * normal.homogeneous()) {}
+        in_anchor(depth * normal.homogeneous()),
+        pose(bundle.poses[static_cast<std::size_t>(anchor.frame)]),
+        in_world(pose.linear().transpose() * (in_anchor - pose.translation())) {}
 
   /// Derivatives of `normal` by the lens, while the pixel stays.
   LensSlopes slopes() const {
@@ -74,12 +76,14 @@ struct AnchorRay {
   Eigen::Vector2d normal;  // on the plane z = 1
   double depth;
   Eigen::Vector3d in_anchor;
+  const Eigen::Isometry3d& pose;  // of the anchor's camera
+  Eigen::Vector3d in_world;
 };
 
 /// An anchor as a sighting's camera sees it.
 struct SeenAnchor {
   const Lens* lens;
-  Eigen::Matrix3d turn;  // rotation, the sighting's camera from the anchor's
+  const Eigen::Isometry3d* pose;  // of the sighting's camera
   Eigen::Vector3d in_camera;
   Eigen::Vector2d normal, error;  // on the plane z = 1; whitened
   bool in_front;
@@ -96,15 +100,11 @@ struct SightingSlopes {
 /// How the bundle as it stands explains a sighting.
 inline SeenAnchor see(const Bundle& bundle, const AnchorRay& ray, const Sighting& sighting) {
   constexpr double kNearest = 0.02;  // of the network's unit: an anchor nearer to a camera is behind it
-  const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(sighting.anchor)];
   const auto frame = static_cast<std::size_t>(sighting.frame);
-  const Eigen::Isometry3d &from = bundle.poses[static_cast<std::size_t>(anchor.frame)],
-                          &to = bundle.poses[frame];
   SeenAnchor seen;
   seen.lens = &bundle.lenses[static_cast<std::size_t>(bundle.lens_of[frame])];
-  const Eigen::Matrix3d from_turn = from.linear(), to_turn = to.linear();
-  seen.turn = to_turn * from_turn.transpose();
-  seen.in_camera = seen.turn * (ray.in_anchor - from.translation()) + to.translation();
+  seen.pose = &bundle.poses[frame];
+  seen.in_camera = seen.pose->linear() * ray.in_world + seen.pose->translation();
   seen.in_front = seen.in_camera.z() > kNearest;
   seen.normal = seen.in_camera.head<2>() / (seen.in_front ? seen.in_camera.z() : 1);
   seen.error = sighting.whitening * (shown_at(*seen.lens, seen.normal) - sighting.pixel);
@@ -119,7 +119,8 @@ inline SightingSlopes slopes_of(const SeenAnchor& seen, const Sighting& sighting
   Eigen::Matrix<double, 2, 3> by_point;
   by_point << by_normal, -by_normal * seen.normal;
   by_point /= seen.in_camera.z();
-  const Eigen::Matrix<double, 2, 3> by_anchor = by_point * seen.turn;
+  const Eigen::Matrix<double, 2, 3> by_world = by_point * seen.pose->linear(),
+                                    by_anchor = by_world * ray.pose.linear().transpose();
   SightingSlopes slopes;
   slopes.camera << by_point, -by_point * skew(seen.in_camera);
   slopes.anchor << -by_anchor, by_anchor * skew(ray.in_anchor);
