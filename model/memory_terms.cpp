@@ -312,6 +312,7 @@ StageMemory patch_embed_stage(const MemoryRequest& r, const Sizes& z, const Sche
   Terms terms =
       joined(held_terms(r, z, s, 0, false), stage_weights(r, z, s, {"aggregator.patch_embed.blocks."}));
   terms = joined(terms, {{"frames of a chunk", 2 * pixels * z.state},
+                         {"chunks of other ranks", (r.ranks - 1) * pixels * z.state},
                          {"patches of a chunk", frames * z.rows * z.columns * z.C * (z.operand + z.state)},
                          {"tokens of a chunk", tokens * z.C * z.state}});
   return {"patch_embed",

@@ -128,7 +128,9 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
   const std::string port = std::to_string(free_port());
   std::vector<pid_t> processes;
   const auto end_all = [&] {
-    for (const pid_t each : processes) ::kill(each, SIGTERM);
+    for (const pid_t each : processes) {
+      if (each > 0) ::kill(each, SIGTERM);
+    }
   };
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     try {
@@ -144,7 +146,7 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
   }
   ExitCode code = ExitCode::done;
   bool told = false, told_by_a_rank = false;
-  for (const pid_t process : processes) {
+  for (pid_t& process : processes) {
     int status = 0;
     for (pid_t ended = 0; ended == 0;) {
       ended = ::waitpid(process, &status, WNOHANG);
@@ -154,12 +156,13 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
       ended = 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    process = -1;  // its number may be another's now
     // Of a rank that was killed the others tell.
     const bool tells = WIFEXITED(status) && code_of(status) != ExitCode::done;
     if (code == ExitCode::done || (tells && !told_by_a_rank)) code = code_of(status);
     told_by_a_rank |= tells;
   }
-  return code;
+  return told ? ExitCode::stopped : code;
 }
 
 }  // namespace vggt

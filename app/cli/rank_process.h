@@ -23,7 +23,7 @@ std::string device_of_rank(const RankPlace& place, const std::string& asked);
 std::unique_ptr<NcclGroup> join_ranks(const RankPlace& place, const std::string& device);
 
 /// Starts this program once more for each of the GPUs and waits for all. A signal to stop is passed on.
-/// Returns the exit status of the first rank that has failed.
+/// Returns the exit status of the first rank, by number, that has failed, or that the run was stopped.
 ExitCode start_ranks(const std::vector<int>& gpus);
 
 }  // namespace vggt

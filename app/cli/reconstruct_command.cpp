@@ -8,6 +8,7 @@
 #include "app/cli/first_contact.h"
 #include "app/cli/process.h"
 #include "app/cli/rank_process.h"
+#include "app/cli/stop.h"
 #include "app/report/summary.h"
 #include "app/run/device.h"
 #include "app/run/rank_run.h"
@@ -82,6 +83,7 @@ void run_rank(Options options, const RankPlace& place, Console& console) {
     run_process(options, place.ranks, group.get(), place.rank == 0 ? console : quiet);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
+    if (stop_requested()) throw Stopped();
     // What goes wrong once the group is lost is wrong because of that.
     if (const std::string lost = group->meeting().lost(); !lost.empty()) throw RankLost(lost);
     group->meeting().fail(explain(error).message);

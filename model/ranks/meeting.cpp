@@ -45,7 +45,10 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankPlace& place, const Meeting
       store->setTimeout(times.meeting);
       return store;
     } catch (const std::exception&) {
-      if (options.isServer || Clock::now() > until) throw;
+      if (options.isServer)
+        throw RankLost("the ranks' meeting place cannot be opened at port " + std::to_string(place.port) +
+                       " (MASTER_PORT): is it taken?");
+      if (Clock::now() > until) throw;
     }
   }
 }
@@ -82,29 +85,54 @@ struct Place {
   c10::intrusive_ptr<c10d::Store> store, watched;
 };
 
-Place meet(const RankPlace& place, const MeetingTimes& times) try {
-  const Clock::time_point until = Clock::now() + times.meeting;
-  Place met;
-  met.store = open_store(place, times);
-  // torchrun starts ranks again beside the same store.
-  const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
-  if (attempt) met.run += std::string(attempt) + "/";
-  const std::vector<std::string> here = keys_of(place, met.run + "here/");
-  if (met.store->add(here[static_cast<std::size_t>(place.rank)], 1) > 1)
-    throw RankLost("another process is rank " + std::to_string(place.rank) + " at " + where(place));
-  if (!wait_for(
-          *met.store, here, [] {}, until)) {
-    int64_t missing = 0;
-    for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
-    throw RankLost(std::to_string(missing) + " of " + std::to_string(place.ranks) +
-                   " ranks did not come to " + where(place) + " in time");
+/// Of a store that outlives runs, what keys of the run begin with that this rank has not been in: one after
+/// another, the ranks leave each before they come to the next.
+std::string next_run(c10d::Store& store, const RankPlace& place, const std::string& launch) {
+  const std::string rank = std::to_string(place.rank);
+  for (int64_t number = 0;; ++number) {
+    const std::string run = launch + std::to_string(number) + "/";
+    if (store.add(run + "here/" + rank, 1) == 1) return run;
+    if (!store.check({run + "gone/" + rank}))
+      throw RankLost("another process is rank " + rank + " at " + where(place));
   }
-  met.watched = met.store->clone();
+}
+
+Place meet(const RankPlace& place, const MeetingTimes& times) {
+  constexpr milliseconds kServed{1'000};  // longer than others wait, or they could not tell what is missing
+  const Clock::time_point until =
+      Clock::now() + times.meeting + (place.rank == 0 ? kServed : milliseconds(0));
+  Place met;
+  try {
+    met.store = open_store(place, times);
+  } catch (const RankLost&) {
+    throw;
+  } catch (const std::exception&) {
+    throw not_met(place);
+  }
+  try {
+    // torchrun starts ranks again beside the same store.
+    const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
+    met.run = next_run(*met.store, place, met.run + (attempt ? std::string(attempt) + "/" : ""));
+    const std::string ranks = std::to_string(place.ranks),
+                      theirs = text_of(met.store->compareSet(met.run + "ranks", {}, bytes_of(ranks)));
+    if (theirs != ranks)
+      throw RankLost("this is one of " + ranks + " ranks, and those at " + where(place) + " are " + theirs +
+                     " (WORLD_SIZE)");
+    const std::vector<std::string> here = keys_of(place, met.run + "here/");
+    if (!wait_for(
+            *met.store, here, [] {}, until)) {
+      int64_t missing = 0;
+      for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
+      throw RankLost(std::to_string(missing) + " of " + ranks + " ranks did not come to " + where(place) +
+                     " in time");
+    }
+    met.watched = met.store->clone();
+  } catch (const RankLost&) {
+    throw;
+  } catch (const std::exception&) {
+    throw RankLost("the ranks' meeting place at " + where(place) + " has gone before all ranks came");
+  }
   return met;
-} catch (const RankLost&) {
-  throw;
-} catch (const std::exception&) {
-  throw not_met(place);
 }
 
 /// The same where what listens there may never answer: then the thread that asks it stays behind.
@@ -211,7 +239,7 @@ void Meeting::Impl::guard() {
   while (!changed.wait_for(lock, kBeat, [&] { return has_left; })) {
     const Clock::time_point now = Clock::now();
     // Who leaves may wait for the others, and looks no more.
-    if (!is_lost && now - looked > (ends ? 3 : 1) * times.silence) {
+    if (!is_lost && 2 * (now - looked) > (ends ? 3 : 2) * times.silence) {
       lost = "the ranks' meeting place at " + where(place) + " does not answer";
       lost_since = now;
       is_lost = true;

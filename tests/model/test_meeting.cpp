@@ -10,6 +10,7 @@
 #include <csignal>
 #include <optional>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "model/ranks/meeting.h"
 
@@ -210,6 +211,59 @@ TEST(Meeting, AWrongAddressIsSaid) {
     }
     EXPECT_LT(Clock::now() - begin, milliseconds(20'000));
   }
+}
+
+TEST(Meeting, RanksOfAnotherNumberDoNotMeet) {
+  const uint16_t port = free_port();
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const Meeting meeting(place_of(rank, 2 + rank, port), kShort);
+      } catch (const RankLost& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(errors[0].empty());
+  EXPECT_FALSE(errors[1].empty());
+  EXPECT_NE((errors[0] + errors[1]).find("(WORLD_SIZE)"), std::string::npos)
+      << errors[0] << ", " << errors[1];
+}
+
+TEST(Meeting, APortThatIsTakenIsSaid) {
+  const Socket taken;
+  ASSERT_EQ(::listen(taken.file, 8), 0);
+  try {
+    const Meeting meeting(place_of(0, 2, taken.port()), kShort);
+    ADD_FAILURE();
+  } catch (const RankLost& error) {
+    EXPECT_NE(std::string(error.what()).find("is it taken?"), std::string::npos) << error.what();
+  }
+}
+
+// As of two commands, one after the other, that one torchrun starts.
+TEST(Meeting, ALaunchersStoreServesOneRunAfterAnother) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = 0;
+  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      RankPlace place = place_of(rank, 2, store->getPort());
+      place.store_is_there = true;
+      for (int run = 0; run < 3; ++run) {
+        Meeting meeting(place, kShort);
+        const std::string own = std::to_string(rank) + " " + std::to_string(run);
+        EXPECT_EQ(meeting.texts(own).front(), "0 " + std::to_string(run));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Meeting, TwoOfOneRankAreRefused) {

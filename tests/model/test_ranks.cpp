@@ -49,9 +49,9 @@ Config small_config() {
 struct Case {
   int64_t frames = 1, ranks = 1;
   RunOptions run = {};
-  /// Whether every sum has the order that it has on one rank, so that (on an AMD EPYC at least) all bits are
-  /// equal: neither is a ring's state merged, nor are tokens, whose values one rank averages before their
-  /// product and several after it.
+  /// Whether every sum has the order that it has on one rank, so that (on an AMD EPYC at least) all bits of
+  /// the trunk are equal: neither is a ring's state merged, nor are tokens, whose values one rank averages
+  /// before their product and several after it.
   bool same_sums() const { return !run.merge && small_config().num_heads % ranks == 0; }
 };
 
