@@ -195,13 +195,8 @@ class SceneAdjustment {
   }
 
   /// Coarse passes until most anchors are found where they should be seen, or the matches that are held out
-  /// no longer come much nearer. The first looks for half of the anchors: often that is enough.
+  /// no longer come much nearer.
   bool coarse(Bundle& found) {
-    MatchPass first = coarse_pass();
-    if (cameras_.size() <= kMany) first.every *= 2;
-    if (pass(found, first, kRoughly, false) && found_share_ > kFoundShare &&
-        std::ranges::count(weak_, true) == 0)
-      return true;
     double before = std::numeric_limits<double>::infinity();
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {

@@ -122,9 +122,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"merge-seed", kModel, "N", "", {}, 0, kBig}, o.merge_seed);
   visit(I{"merge-metric", kModel, "N", "match by N numbers, every N blocks", {}, 0, 1e9}, o.merge_metric);
   visit(I{"merge-refresh", kModel, "N", "", {}, 1, 1e9}, o.merge_refresh);
-  visit(
-      I{"device", kModel, "D", "where: auto|cpu|cuda|cuda:N, several GPUs: cuda:0,1|all; CPU threads [all]"},
-      o.device);
+  visit(I{"device", kModel, "D", "auto|cpu|cuda|cuda:N|cuda:0,1|all; CPU threads"}, o.device);
   visit(I{"threads", kModel, "N", "", {}, 0, 4096}, o.threads);
   visit(I{"gpu-memory", kModel, "SIZE", "take no more than this, as 6GB"}, o.gpu_memory);
   visit(I{"host-memory", kModel, "SIZE", ""}, o.host_memory);
