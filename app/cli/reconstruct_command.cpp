@@ -83,10 +83,11 @@ void run_rank(Options options, const RankPlace& place, Console& console) {
     run_process(options, place.ranks, group.get(), place.rank == 0 ? console : quiet);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
+    const std::string lost = group->meeting().lost();
+    if (lost.empty()) group->meeting().fail(explain(error).message);
     if (stop_requested()) throw Stopped();
     // What goes wrong once the group is lost is wrong because of that.
-    if (const std::string lost = group->meeting().lost(); !lost.empty()) throw RankLost(lost);
-    group->meeting().fail(explain(error).message);
+    if (!lost.empty()) throw RankLost(lost);
     throw;
   }
 }
