@@ -234,7 +234,7 @@ std::vector<Vggt::Run::Chunk> Vggt::Run::gather(int64_t begin, int64_t step, Den
     const at::TensorOptions options = head_options(net_);
     if (own.values.defined()) chunks.push_back({begin, std::move(own)});
     for (int64_t rank = 1; rank < shares_.parts; ++rank) {
-      const int64_t count = std::clamp<int64_t>(shares_.count(rank) - begin, 0, step);
+      const int64_t count = shares_.count_from(rank, begin, step);
       if (count == 0) continue;
       std::vector<int64_t> shape = {count, frames_.height, frames_.width};
       const auto i = static_cast<size_t>(rank);

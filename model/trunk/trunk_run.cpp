@@ -74,8 +74,7 @@ void TrunkRun::change(const Schedule& schedule) {
 std::vector<FrameRange> TrunkRun::ranges(int64_t begin) const {
   std::vector<FrameRange> all;
   for (int64_t rank = 0; rank < shares_.parts; ++rank)
-    all.push_back({shares_.begin(rank) + begin,
-                   std::clamp<int64_t>(shares_.count(rank) - begin, 0, schedule_.embed_frames)});
+    all.push_back({shares_.begin(rank) + begin, shares_.count_from(rank, begin, schedule_.embed_frames)});
   return all;
 }
 

@@ -90,7 +90,7 @@ void TrunkRun::give_heads(const Block& block, const std::vector<int64_t>& parts,
   std::optional<Piece> before;
   for (int64_t first = 0; first < shares_.most(); first += schedule_.pass_frames) {
     const auto rows = [&](int64_t rank) {
-      return std::clamp<int64_t>(shares_.count(rank) - first, 0, schedule_.pass_frames) * P_;
+      return shares_.count_from(rank, first, schedule_.pass_frames) * P_;
     };
     Piece piece{first, std::vector<Rooms>(index(ranks)), {}};
     std::vector<Rooms> outs(parts.size(), Rooms(index(ranks))), ins = outs;  // by part and rank
@@ -173,11 +173,12 @@ void TrunkRun::exact_by_heads(const Block& block) {
       },
       [](int64_t, int64_t, const auto&) {});
   const at::Tensor mixed = block.attend(qkv[0], qkv[1], qkv[2], 1);  // [N,A'·D]
+  qkv = {};
   // One piece of frames is on its way while the block finishes the one before.
   for (int64_t first = 0; first < shares_.most(); first += stored_frames()) {
     std::vector<int64_t> begins, counts;
     for (int64_t rank = 0; rank < shares_.parts; ++rank) {
-      const int64_t count = std::clamp<int64_t>(shares_.count(rank) - first, 0, stored_frames());
+      const int64_t count = shares_.count_from(rank, first, stored_frames());
       begins.push_back(std::min(before[index(rank)] + first * P_, before[index(rank + 1)]));
       counts.push_back(count * P_);
     }
@@ -203,7 +204,7 @@ void TrunkRun::streamed_by_heads(const Block& block) {
     std::vector<int64_t> begins, counts;
     std::vector<at::Tensor> rows;  // of each rank's piece
     for (int64_t rank = 0; rank < shares_.parts; ++rank) {
-      const int64_t count = std::clamp<int64_t>(shares_.count(rank) - first, 0, schedule_.pass_frames);
+      const int64_t count = shares_.count_from(rank, first, schedule_.pass_frames);
       begins.push_back(begins.empty() ? 0 : begins.back() + counts.back());
       counts.push_back(count * P_);
       if (count == 0) continue;
