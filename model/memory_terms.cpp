@@ -211,6 +211,12 @@ MemoryTerm sent_terms(const Sizes& z, const Schedule& s, int64_t parts) {
   return {"pieces for other ranks", 2 * piece * parts * (z.C - z.own) * z.operand};
 }
 
+/// Whether several ranks get each other's tokens of their heads in exact attention, and hold them on the
+/// device; else keys and values go round, or all lies elsewhere.
+bool shares_heads_on_device(const MemoryRequest& r, const Schedule& s) {
+  return r.ranks > 1 && s.qkv == Place::device && r.config.num_heads % r.ranks == 0;
+}
+
 /// exact_terms() of one of several ranks.
 Terms ranked_exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t n = z.S * z.P, N = z.all * z.P, piece = std::min(z.S, s.pass_frames) * z.P;
@@ -223,7 +229,7 @@ Terms ranked_exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule&
                     {{"pieces of the output", 4 * r.ranks * piece * z.own * z.operand},
                      {"outputs of other heads", 2 * piece * z.C * z.operand}}});
   }
-  if (r.config.num_heads % r.ranks == 0) {
+  if (shares_heads_on_device(r, s)) {
     const MemoryTerm qkv{"q, k, v of own heads", N * 3 * z.own * z.operand},
         mixed{"attention's output", N * z.own * z.operand};
     return largest(
@@ -342,7 +348,7 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
                           : s.qkv == Place::device ? z.S * z.P
                                                    : 3 * s.pass_frames * z.P;
     Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
-    if (r.ranks > 1 && !merges && s.qkv == Place::device && r.config.num_heads % r.ranks == 0)
+    if (!merges && shares_heads_on_device(r, s))
       finish.push_back({"outputs of other heads",
                         (z.S * (z.C - z.own) + std::min(z.S, stored_frames(z, s)) * z.C) * z.P * z.operand});
     global = largest({global, joined(finish, finish_terms(r, z, s, keeps))});

@@ -223,7 +223,9 @@ class SceneAdjustment {
     };
     Matches matches = matcher_.match(found, matcher_.pairs(found, weak_, events_), how, weak_, numbered);
     std::vector<Sighting>& sightings = matches.sightings;
-    found_before_ = sightings;
+    found_before_.clear();
+    for (const Sighting& sighting : sightings) found_before_.emplace_back(sighting.anchor, sighting.frame);
+    std::ranges::sort(found_before_);
     found_share_ = static_cast<double>(sightings.size()) / static_cast<double>(matches.looked_for + 1);
     std::vector<Sighting> held_out = hold_out(sightings);
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
@@ -316,8 +318,8 @@ class SceneAdjustment {
   const BundlePriors priors_;
   CameraModel model_;
   Bundle start_;
-  std::vector<Sighting> found_before_;  // by the last pass, with those held out
-  double found_share_ = 0;              // of the anchors it looked for
+  std::vector<std::pair<int, int>> found_before_;  // anchors and frames that the last pass found
+  double found_share_ = 0;                         // of what it looked for
   std::vector<Sighting> held_out_;
   std::vector<bool> weak_, doubtful_;  // of each frame
   const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));

@@ -61,12 +61,6 @@ int level_of(const std::vector<ImageLevel>& levels, double side) {
   return best;
 }
 
-/// Whether an anchor has a sighting in a frame. `sightings`: ordered by anchor.
-bool has_sighting(const std::vector<Sighting>& sightings, int anchor, int frame) {
-  const auto own = std::ranges::equal_range(sightings, anchor, {}, &Sighting::anchor);
-  return std::ranges::find(own, frame, &Sighting::frame) != own.end();
-}
-
 }  // namespace
 
 struct ImageMatcher::Relation {
@@ -239,7 +233,7 @@ Matches ImageMatcher::match_one(const Bundle& bundle, const Loaded& loaded, int 
   for (int i = first_[f]; i < first_[f + 1]; i += pass.every) {
     if (!visible(bundle, relation, i, other)) continue;
     ++seen;
-    if (pass.only && !has_sighting(*pass.only, i, to)) continue;
+    if (pass.only && !std::ranges::binary_search(*pass.only, std::pair(i, to))) continue;
     ++result.looked_for;
     const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(i)];
     const DepthPlane plane = own.plane_at(anchor, 8 * pixel_size);

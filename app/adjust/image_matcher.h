@@ -20,8 +20,9 @@ struct MatchPass {
   float least_correlation = 0;  // of the windows
   bool there_and_back = false;  // whether a match must lead back to the anchor
   int every = 1;                // of every how many anchors one is looked for
-  /// Ordered by anchor; if not null, only these anchors are looked for in these frames, but for weak frames.
-  const std::vector<Sighting>* only = nullptr;
+  /// Anchors and frames, sorted; if not null, only these anchors are looked for in these frames, but for weak
+  /// frames.
+  const std::vector<std::pair<int, int>>* only = nullptr;
 };
 
 /// What a pass found.
@@ -50,8 +51,8 @@ class ImageMatcher {
                                          const Events& events) const;
 
   /// Sightings of the bundle's anchors, which are those of anchors() with depths of their own, in their
-  /// partners; none of pairs with too few of them. In pairs with weak frames all anchors
-  /// are looked for. Reports the progress of the stage "adjustment" in pairs, throws Stopped.
+  /// partners; none of pairs with too few of them. In pairs with weak frames all anchors are looked for.
+  /// Reports the progress of the stage "adjustment" in pairs, throws Stopped.
   Matches match(const Bundle& bundle, const std::vector<std::pair<int, int>>& pairs, const MatchPass& pass,
                 const std::vector<bool>& weak, const Events& events) const;
 

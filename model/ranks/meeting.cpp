@@ -29,6 +29,14 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+std::string where(const RankPlace& place) {
+  return place.host + ":" + std::to_string(place.port);
+}
+
+RankLost not_met(const RankPlace& place) {
+  return RankLost("the other ranks cannot be met at " + where(place) + " (MASTER_ADDR, MASTER_PORT)");
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const RankPlace& place, const MeetingTimes& times) {
   constexpr int kFatal = 3;
   FLAGS_caffe2_log_level = kFatal;  // c10d tells of each attempt; what fails is told once, by us
@@ -48,17 +56,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankPlace& place, const Meeting
       if (options.isServer)
         throw RankLost("the ranks' meeting place cannot be opened at port " + std::to_string(place.port) +
                        " (MASTER_PORT): is it taken?");
-      if (Clock::now() > until) throw;
+      if (Clock::now() > until) throw not_met(place);
     }
   }
-}
-
-std::string where(const RankPlace& place) {
-  return place.host + ":" + std::to_string(place.port);
-}
-
-RankLost not_met(const RankPlace& place) {
-  return RankLost("the other ranks cannot be met at " + where(place) + " (MASTER_ADDR, MASTER_PORT)");
 }
 
 std::vector<std::string> keys_of(const RankPlace& place, const std::string& name) {
@@ -102,13 +102,7 @@ Place meet(const RankPlace& place, const MeetingTimes& times) {
   const Clock::time_point until =
       Clock::now() + times.meeting + (place.rank == 0 ? kServed : milliseconds(0));
   Place met;
-  try {
-    met.store = open_store(place, times);
-  } catch (const RankLost&) {
-    throw;
-  } catch (const std::exception&) {
-    throw not_met(place);
-  }
+  met.store = open_store(place, times);
   try {
     // torchrun starts ranks again beside the same store.
     const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;

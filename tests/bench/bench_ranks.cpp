@@ -188,16 +188,13 @@ int main(int argc, char** argv) {
     request.weights_on_host = ranks > 1;
     return request;
   };
-  const auto predicted_gib = [&](const std::string& frames, int64_t ranks) {
-    return static_cast<double>(vggt::plan_memory(request_of(frames, ranks)).peak_bytes()) / (1 << 30);
-  };
-
   const vggt::TensorSource weights = weights_drawn_on(device, config, options.heads);
   vggt::Rates rates;
   const auto print_prediction = [&](const std::string& frames, int64_t ranks) {
     const vggt::MemoryRequest request = request_of(frames, ranks);
     const vggt::MemoryPlan plan = vggt::plan_memory(request);
-    std::printf("           predicted %.2f GiB; ends of stages:", predicted_gib(frames, ranks));
+    std::printf("           predicted %.2f GiB; ends of stages:",
+                static_cast<double>(plan.peak_bytes()) / (1 << 30));
     double end = 0;
     for (const vggt::StageSeconds& stage : vggt::predict_seconds(request, plan, rates))
       std::printf(" %s %.3f", stage.stage.c_str(), end += stage.seconds);
