@@ -106,7 +106,7 @@ double track_seconds(const MemoryRequest& r, const Units& u, const Rates& rates)
   const auto Q = static_cast<double>(r.query_points);
   const double iterations = Q * u.all * u.pixels * rates.track_pair +
                             (Q + static_cast<double>(kVirtualTracks)) * u.all * rates.track_token;
-  return u.all * (rates.track_frame + u.pixels * rates.track_pixel) + std::max(rates.track_least, iterations);
+  return u.S * (rates.track_frame + u.pixels * rates.track_pixel) + std::max(rates.track_least, iterations);
 }
 
 double compute_seconds(const std::string& stage, const MemoryRequest& r, const Units& u, const Rates& rates) {

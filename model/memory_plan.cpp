@@ -233,8 +233,9 @@ void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
       count(t, s.residual, (layers * reads + static_cast<int64_t>(kept.size())) * residual,
             layers * residual);
       count(t, s.maps, 0, maps);
-      const int64_t qkv = z.S * z.P * 3 * z.C * z.operand;
-      count(t, s.qkv, layers * (qkv + qkv / 3), layers * (qkv + qkv / 3));
+      // q, k, v and the output of the own heads; of several ranks, those of the own frames after them
+      const int64_t qkv = (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
+      count(t, s.qkv, layers * qkv, layers * qkv);
     } else if (stage.stage.ends_with("_head") && stage.stage != "camera_head") {
       count(t, s.maps, maps / std::max<int64_t>(1, dense_heads(r)), 0);
     }

@@ -406,8 +406,10 @@ StageMemory track_stage(const MemoryRequest& r, const Sizes& z, const MemoryPlan
   const MemoryTerm maps{"feature maps on the device", on_device * frame};
   const Schedule& s = plan.schedule;
   const Terms held = joined(waiting_terms(r, z, s, dense_heads(r) - 1), pieces_of_maps(r, z, s));
+  const int64_t features = (z.H / kTrackStride) * (z.W / kTrackStride) * r.config.track_features * z.dense;
+  const MemoryTerm others{"feature maps of other ranks", (r.ranks - 1) * s.dense_frames * features};
   const Terms extract =
-      joined(joined(held, {maps}), dense_terms(r, z, s.dense_frames, r.config.track_features, 0));
+      joined(joined(held, {maps, others}), dense_terms(r, z, s.dense_frames, r.config.track_features, 0));
   const int64_t frame_volume = Q * (z.H / kTrackStride) * (z.W / kTrackStride);  // correlations of one frame
   const int64_t volume =
       std::min(z.all * frame_volume, std::max(plan.track.correlation_elements, frame_volume));

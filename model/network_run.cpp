@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "attention/stream/out_of_memory.h"
+#include "model/heads/head_constants.h"
 #include "model/state/host_copy.h"
 
 namespace vggt {
@@ -224,31 +225,34 @@ void Vggt::Run::camera() {
 }
 
 /// The chunks of all ranks, from `begin` of their shares on, on the rank that hands them out; none on the
-/// others. own: undefined where this rank has no frames left.
-std::vector<Vggt::Run::Chunk> Vggt::Run::gather(int64_t begin, int64_t step, DenseOutput own,
-                                                bool is_depth) const {
+/// others. own: of this rank's frames; empty where it has none left. of_frame: of one frame each, for their
+/// shapes and types.
+std::vector<Vggt::Run::Chunk> Vggt::Run::gather(int64_t begin, int64_t step, std::vector<at::Tensor> own,
+                                                const std::vector<at::Tensor>& of_frame) const {
   if (!group_) return {{begin, std::move(own)}};
   std::vector<Chunk> chunks;
-  std::vector<at::Tensor> values(static_cast<size_t>(shares_.parts)), confidence = values;
-  if (hands_out()) {
-    const at::TensorOptions options = head_options(net_);
-    if (own.values.defined()) chunks.push_back({begin, std::move(own)});
-    for (int64_t rank = 1; rank < shares_.parts; ++rank) {
-      const int64_t count = shares_.count_from(rank, begin, step);
-      if (count == 0) continue;
-      std::vector<int64_t> shape = {count, frames_.height, frames_.width};
-      const auto i = static_cast<size_t>(rank);
-      confidence[i] = at::empty(shape, options);
-      if (!is_depth) shape.push_back(3);
-      values[i] = at::empty(shape, options);
-      chunks.push_back({shares_.begin(rank) + begin, {values[i], confidence[i]}});
+  for (int64_t rank = 0; rank < shares_.parts; ++rank) {
+    const int64_t count = shares_.count_from(rank, begin, step);
+    Chunk chunk{shares_.begin(rank) + begin, {}};
+    if (rank == group_->rank()) {
+      chunk.tensors = std::move(own);
+    } else if (hands_out() && count > 0) {
+      for (const at::Tensor& like : of_frame) {
+        std::vector<int64_t> shape = like.sizes().vec();
+        shape.insert(shape.begin(), count);
+        chunk.tensors.push_back(at::empty(shape, like.options()));
+      }
     }
-  } else {
-    values[static_cast<size_t>(group_->rank())] = own.values;
-    confidence[static_cast<size_t>(group_->rank())] = own.confidence;
+    chunks.push_back(std::move(chunk));
   }
-  gather_at_first(*group_, std::move(values));
-  gather_at_first(*group_, std::move(confidence));
+  for (size_t i = 0; i < of_frame.size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const Chunk& chunk : chunks)
+      parts.push_back(chunk.tensors.empty() ? at::Tensor() : chunk.tensors[i]);
+    gather_at_first(*group_, std::move(parts));
+  }
+  if (!hands_out()) return {};
+  std::erase_if(chunks, [](const Chunk& chunk) { return chunk.tensors.empty(); });
   return chunks;
 }
 
@@ -257,6 +261,9 @@ void Vggt::Run::dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<Patc
                       const char* stage, bool is_depth) {
   if (!head) return;
   const DptPlaces places = head->places(frames_.height, frames_.width);
+  const at::Tensor pixel = at::empty({}, head_options(net_)),
+                   plane = pixel.expand({frames_.height, frames_.width}),
+                   value = is_depth ? plane : pixel.expand({frames_.height, frames_.width, 3});
   struct Round {
     int64_t end = 0;  // of what the rank with most frames has done
     std::vector<Chunk> chunks;
@@ -264,12 +271,13 @@ void Vggt::Run::dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<Patc
   const auto predict = [&](int64_t first) {
     const int64_t step = std::min(plan_.schedule.dense_frames, shares_.most() - first),
                   count = std::min(step, S_ - first);  // 0 where other ranks have one more
-    DenseOutput own;
+    std::vector<at::Tensor> own;
     if (count > 0) {
       const at::Tensor raw = head->forward(maps->take(first, count), frames_.height, frames_.width, places);
-      own = is_depth ? activate_depth(raw) : activate_points(raw);
+      const DenseOutput output = is_depth ? activate_depth(raw) : activate_points(raw);
+      own = {output.values, output.confidence};
     }
-    return Round{first + step, gather(first, step, std::move(own), is_depth)};
+    return Round{first + step, gather(first, step, std::move(own), {value, plane})};
   };
   const auto& take = is_depth ? sink_.depth : sink_.points;
   Round next;  // none where it ends at 0
@@ -280,8 +288,8 @@ void Vggt::Run::dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<Patc
     const int64_t end = next.end;
     std::vector<int64_t> firsts;
     for (const Chunk& chunk : next.chunks) {
-      copies[firsts.size()].first.start(chunk.output.values);
-      copies[firsts.size()].second.start(chunk.output.confidence);
+      copies[firsts.size()].first.start(chunk.tensors[0]);
+      copies[firsts.size()].second.start(chunk.tensors[1]);
       firsts.push_back(chunk.first);
     }
     next = {};
@@ -301,43 +309,28 @@ void Vggt::Run::dense(std::shared_ptr<const DptHead>& head, std::unique_ptr<Patc
   report_progress(observer_, stage, shares_.total, shares_.total);
 }
 
-/// Rank 0 of a group computes all tracks, from what the others send it.
+/// Each rank makes the features of its frames; the one that hands out the results follows the points.
 void Vggt::Run::tracks(const at::Tensor& query_points) {
   if (!tracks_) return;
-  const int64_t S = shares_.total;
   std::optional<FeaturePyramid> pyramid;
-  if (hands_out()) pyramid = tracks_->make_pyramid(S, plan_.track);
-  const int64_t most = plan_.schedule.dense_frames;
-  for (int64_t rank = 0; rank < shares_.parts; ++rank) {
-    for (int64_t first = 0; first < shares_.count(rank); first += most) {
-      report_progress(observer_, "track_head", 0,
-                      TrackHead::kIterations);  // where an observer may stop the run
-      const auto maps = patches_of(rank, first, std::min(most, shares_.count(rank) - first));
-      if (pyramid)
-        tracks_->add_frames(*pyramid, shares_.begin(rank) + first, maps, frames_.height, frames_.width);
-    }
+  if (hands_out()) pyramid = tracks_->make_pyramid(shares_.total, plan_.track);
+  const at::Tensor of_frame =
+      at::empty({frames_.height / kTrackStride, frames_.width / kTrackStride, net_.config.track_features},
+                head_options(net_).dtype(tracks_->feature_extractor().operand_type()));
+  const int64_t step = plan_.schedule.dense_frames;
+  for (int64_t first = 0; first < shares_.most(); first += step) {
+    report_progress(observer_, "track_head", 0,
+                    TrackHead::kIterations);  // where an observer may stop the run
+    std::vector<at::Tensor> own;
+    if (const int64_t count = std::min(step, S_ - first); count > 0)
+      own = {tracks_->feature_maps(track_maps_->take(first, count), frames_.height, frames_.width)};
+    for (const Chunk& chunk : gather(first, step, std::move(own), {of_frame}))
+      tracks_->add_maps(*pyramid, chunk.first, chunk.tensors[0]);
   }
   if (!pyramid) return;
   const TrackHead::Tracks tracks = tracks_->forward(*pyramid, query_points, plan_.track, observer_);
   const TrackPrediction prediction{to_cpu(tracks.track), to_cpu(tracks.vis), to_cpu(tracks.conf)};
   if (sink_.tracks) hand_out([&] { sink_.tracks(prediction); });
-}
-
-/// What the tracker reads of frames of a rank, counted from its first, on the rank that hands out the
-/// results.
-std::array<at::Tensor, 4> Vggt::Run::patches_of(int64_t rank, int64_t first, int64_t count) {
-  if (!group_) return track_maps_->take(first, count);
-  std::array<at::Tensor, 4> patches;
-  const bool own = group_->rank() == rank;
-  if (own) patches = track_maps_->take(first, count);
-  if (rank == 0) return patches;
-  for (size_t level = 0; level < 4; ++level) {
-    std::vector<at::Tensor> parts(static_cast<size_t>(shares_.parts));
-    if (hands_out()) patches[level] = track_maps_->blank(level, count);
-    if (own || hands_out()) parts[static_cast<size_t>(rank)] = patches[level].contiguous();
-    gather_at_first(*group_, std::move(parts));
-  }
-  return patches;
 }
 
 }  // namespace vggt

@@ -59,13 +59,13 @@ class Vggt::Run {
              bool is_depth);
   bool hands_out() const { return !group_ || group_->rank() == 0; }
   at::Tensor all_camera_tokens() const;
-  /// What a dense head says of frames from `first` on.
+  /// What a head says of frames from `first` on: tensors [F,...].
   struct Chunk {
     int64_t first = 0;
-    DenseOutput output;
+    std::vector<at::Tensor> tensors;
   };
-  std::vector<Chunk> gather(int64_t begin, int64_t step, DenseOutput own, bool is_depth) const;
-  std::array<at::Tensor, 4> patches_of(int64_t rank, int64_t first, int64_t count);
+  std::vector<Chunk> gather(int64_t begin, int64_t step, std::vector<at::Tensor> own,
+                            const std::vector<at::Tensor>& of_frame) const;
   std::array<PatchMaps*, 3> all_maps() const {
     return {depth_maps_.get(), point_maps_.get(), track_maps_.get()};
   }

@@ -57,10 +57,6 @@ class PatchMaps {
     for (size_t level = 0; level < 4; ++level) patches[level] = maps_[level].take(first, count);
     return patches;
   }
-  /// Room for what take() gives of one level.
-  at::Tensor blank(size_t level, int64_t count) const {
-    return at::empty({count, patches_, head_.channels(level)}, options_);
-  }
 
  private:
   void allocate(size_t level) {

@@ -83,7 +83,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, host_peak); });
   check_fits(plan, plans.plan);
-  warn_of_memory(plan, plans.plan, events);
+  warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
 }
 
 }  // namespace vggt

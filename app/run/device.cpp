@@ -162,6 +162,21 @@ TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
   return gpu;
 }
 
+std::string gpu_identity([[maybe_unused]] at::Device device) {
+  std::string identity;
+#ifdef VGGT_CUDA
+  if (!device.is_cuda()) return identity;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device.index()));
+  for (const char byte : properties.uuid.bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    identity +=
+        {kDigits[static_cast<unsigned char>(byte) / 16], kDigits[static_cast<unsigned char>(byte) % 16]};
+  }
+#endif
+  return identity;
+}
+
 void wait_for([[maybe_unused]] at::Device device) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) check(cudaDeviceSynchronize());

@@ -16,8 +16,8 @@ int gpu_count();
 /// The device that --device names; auto: the first GPU, else the CPU. Throws std::invalid_argument if it is
 /// absent.
 at::Device choose_device(const std::string& text);
-/// The GPUs that a list such as "cuda:0,1" or "cuda:0,cuda:1" names, or "all"; none for the name of one device.
-/// Throws std::invalid_argument for lists that are malformed, name a GPU twice or one that is absent.
+/// The GPUs that a list such as "cuda:0,1" or "cuda:0,cuda:1" names, or "all"; none for the name of one
+/// device. Throws std::invalid_argument for lists that are malformed, name a GPU twice or one that is absent.
 std::vector<int> listed_gpus(const std::string& text);
 /// The variant that --attention names. Throws std::invalid_argument for any but auto on the CPU.
 AttentionVariant choose_attention(const std::string& text, at::Device device);
@@ -35,6 +35,8 @@ std::string device_name(at::Device device);
 /// What measured plans of attention depend on: the GPU, and the versions of driver, runtime, program and
 /// LibTorch.
 TunedGpu tuned_gpu(at::Device device);
+/// What tells a GPU from all others, of other machines too; empty for the CPU.
+std::string gpu_identity(at::Device device);
 /// Returns when the device has done what it was given; at once on the CPU.
 void wait_for(at::Device device);
 /// Most memory on a device so far, bytes: of tensors, and as LibTorch reserved it for them. 0 on the CPU.

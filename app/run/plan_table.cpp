@@ -150,9 +150,10 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   throw std::invalid_argument(refusal);
 }
 
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events) {
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t ranks_here, const Events& events) {
   if (!run.limits.host) {
-    const int64_t bytes = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes());
+    const int64_t bytes =
+        ranks_here * (plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes()));
     const auto free = free_host_bytes();
     if (free && bytes > *free) {
       events.warn(

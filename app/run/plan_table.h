@@ -23,9 +23,10 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 /// fewer frames than ranks.
 void check_fits(const RunPlan& run, const NetworkPlan& plan);
 
-/// Warns where a run without --host-memory takes more of the host's memory than is free, and where the folder
-/// of --scratch has less room than the network's files take.
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const Events& events);
+/// Warns where a run without --host-memory takes more of the host's memory than is free, with that of other
+/// ranks on this machine, and where the folder of --scratch has less room than the network's files take.
+/// ranks_here: on this machine.
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t ranks_here, const Events& events);
 
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {
@@ -37,8 +38,8 @@ PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& m
                              const std::optional<Rates>& rates);
 
 /// Line by line: where the plan keeps what; what each of several ranks has; each stage with its bytes, copies
-/// and seconds, those of both kinds of blocks at the second; what either way takes in all; and what the process
-/// takes of the host's memory, predict_host_peak()'s.
+/// and seconds, those of both kinds of blocks at the second; what either way takes in all; and what the
+/// process takes of the host's memory, predict_host_peak()'s.
 std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_host_bytes);
 /// The same as JSON.
 std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes);

@@ -1,8 +1,10 @@
 #include "app/run/rank_run.h"
 
 #include <c10/core/DeviceGuard.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -32,6 +34,11 @@ std::map<std::string, std::string> shared_options(const Options& options) {
   return texts;
 }
 
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 /// Of two ranks' texts the first thing that differs.
 std::string difference(const json& first, const json& other) {
   if (first["version"] != other["version"]) return "another version of the program or of LibTorch";
@@ -51,23 +58,35 @@ void share_among(RunPlan& plan, int64_t ranks) {
     throw std::invalid_argument("device: several ranks need a GPU each");
   if (plan.checkpoint_seconds) throw std::invalid_argument("resume: not for a run on several GPUs");
   plan.memory.ranks = ranks;
+  if (!plan.model.options.weights_on_host) keep_weights(plan.limits, weight_bytes(plan.memory));
+  plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
   plan.memory.weights_on_host = plan.model.options.weights_on_host = true;
 }
 
-void agree(const RunPlan& plan, Group& group) {
+int64_t agree(const RunPlan& plan, Group& group) {
   json own;
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
   own["options"] = shared_options(plan.given);
   own["weights"] = content_sum(plan.model.weights.path());
   const at::Device device = plan.model.options.device;
   own["gpu"] = device.is_cuda() ? tuned_gpu(device).name : device_name(device);
+  own["identity"] = gpu_identity(device);
+  own["machine"] = machine_name();
   const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));
-  const json first = json::parse(all.front());
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const std::string what = difference(first, json::parse(all[rank]));
+  std::vector<json> ranks;
+  for (const std::string& text : all) ranks.push_back(json::parse(text));
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const std::string what = difference(ranks.front(), ranks[rank]);
     if (!what.empty())
       throw std::invalid_argument("rank " + std::to_string(rank) + " does not fit rank 0: it has " + what);
+    const auto same =
+        std::ranges::find(ranks, ranks[rank]["identity"], [](const json& r) { return r["identity"]; });
+    if (const auto other = same - ranks.begin();
+        device.is_cuda() && other != static_cast<std::ptrdiff_t>(rank))
+      throw std::invalid_argument("ranks " + std::to_string(other) + " and " + std::to_string(rank) +
+                                  " have the same GPU; each needs its own");
   }
+  return std::ranges::count(ranks, own["machine"], [](const json& rank) { return rank["machine"]; });
 }
 
 MemoryBudget smallest_budget(Group& group, MemoryBudget own) {

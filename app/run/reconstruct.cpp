@@ -318,7 +318,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (resume && resume->has_stages())
     events.info("going on from the finished stages in " + resume->folder().string());
 
-  if (parts.group) agree(plan, *parts.group);
+  const int64_t ranks_here = parts.group ? agree(plan, *parts.group) : 1;
   std::optional<LoadedModel> own;
   if (!parts.model) own.emplace(plan.model);
   const LoadedFrames loaded =
@@ -352,7 +352,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   options.merge = request.merge = merging.merge;
   const NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  warn_of_memory(plan, network, events);
+  warn_of_memory(plan, network, ranks_here, events);
   report_plan(plan, frames, network, result.report);
   if (parts.group)
     share_task(*parts.group,
@@ -466,7 +466,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
   const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   check_fits(plan, plans.plan);
-  warn_of_memory(plan, plans.plan, events);
+  warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));

@@ -88,17 +88,17 @@ TrackHead::TrackHead(Binder& bind, const Config& config, const ComputeKind& of_f
       vis_predictor_(bind, "track_head.tracker.vis_predictor.0", channels_, 1),
       conf_predictor_(bind, "track_head.tracker.conf_predictor.0", channels_, 1) {}
 
+at::Tensor TrackHead::feature_maps(const std::array<at::Tensor, 4>& patches, int64_t height,
+                                   int64_t width) const {
+  return feature_extractor_.forward(patches, height, width, {}).permute({0, 2, 3, 1}).contiguous();
+}
+
 FeaturePyramid TrackHead::make_pyramid(int64_t frames, const TrackSizes& sizes) const {
   return {frames, levels_, sizes.device_bytes};
 }
 
-void TrackHead::add_frames(FeaturePyramid& pyramid, int64_t first, const std::array<at::Tensor, 4>& patches,
-                           int64_t height, int64_t width) const {
-  add_maps(pyramid, first, feature_extractor_.forward(patches, height, width, {}));
-}
-
 void TrackHead::add_maps(FeaturePyramid& pyramid, int64_t first, const at::Tensor& maps) const {
-  pyramid.put(first, fmap_norm_(maps.permute({0, 2, 3, 1})));
+  pyramid.put(first, fmap_norm_(maps));
 }
 
 void TrackHead::correlate_frames(const std::vector<at::Tensor>& pyramid, const at::Tensor& features,

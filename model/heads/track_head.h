@@ -26,15 +26,14 @@ class TrackHead {
   /// The smallest side of a frame that the correlation pyramid can halve often enough, pixels.
   static int64_t min_frame_side(const Config& config) { return int64_t{1} << config.track_corr_levels; }
 
-  /// For add_maps() or add_frames() to fill, chunk after chunk of frames.
-  FeaturePyramid make_pyramid(int64_t frames, const TrackSizes& sizes) const;
   /// The head that makes feature maps.
   const DptHead& feature_extractor() const { return feature_extractor_; }
-  /// What the feature extractor projected of F frames from the four picked layers, and the frames' size in
-  /// pixels.
-  void add_frames(FeaturePyramid& pyramid, int64_t first, const std::array<at::Tensor, 4>& patches,
-                  int64_t height, int64_t width) const;
-  /// maps: the feature extractor's, of F frames [F,C,H/2,W/2].
+  /// What it projected of F frames from the four picked layers, and the frames' size in pixels ->
+  /// [F,H/2,W/2,C] of its operand type.
+  at::Tensor feature_maps(const std::array<at::Tensor, 4>& patches, int64_t height, int64_t width) const;
+  /// For add_maps() to fill, chunk after chunk of frames.
+  FeaturePyramid make_pyramid(int64_t frames, const TrackSizes& sizes) const;
+  /// maps: feature_maps() of frames from `first` on.
   void add_maps(FeaturePyramid& pyramid, int64_t first, const at::Tensor& maps) const;
 
   /// query_points [Q,2] pixels of frame 0; pyramid: of all frames.

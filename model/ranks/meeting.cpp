@@ -91,7 +91,7 @@ std::string next_run(c10d::Store& store, const RankPlace& place, const std::stri
   const std::string rank = std::to_string(place.rank);
   for (int64_t number = 0;; ++number) {
     const std::string run = launch + std::to_string(number) + "/";
-    if (store.add(run + "here/" + rank, 1) == 1) return run;
+    if (store.add(run + "came/" + rank, 1) == 1) return run;
     if (!store.check({run + "gone/" + rank}))
       throw RankLost("another process is rank " + rank + " at " + where(place));
   }
@@ -108,18 +108,28 @@ Place meet(const RankPlace& place, const MeetingTimes& times) {
     const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
     met.run = next_run(*met.store, place, met.run + (attempt ? std::string(attempt) + "/" : ""));
     const std::string ranks = std::to_string(place.ranks),
-                      theirs = text_of(met.store->compareSet(met.run + "ranks", {}, bytes_of(ranks)));
-    if (theirs != ranks)
-      throw RankLost("this is one of " + ranks + " ranks, and those at " + where(place) + " are " + theirs +
-                     " (WORLD_SIZE)");
+                      first = text_of(met.store->compareSet(met.run + "ranks", {}, bytes_of(ranks)));
+    const auto agree = [&](const std::string& theirs) {
+      if (theirs != ranks)
+        throw RankLost("this is one of " + ranks + " ranks, and others at " + where(place) + " are " +
+                       theirs + " (WORLD_SIZE)");
+    };
+    // Whoever sees all ranks here sees whether one of them disagreed.
+    const std::string other = met.run + "other ranks";
+    if (first != ranks) met.store->set(other, bytes_of(ranks));
+    met.store->set(met.run + "here/" + std::to_string(place.rank), bytes_of("1"));
+    agree(first);
+    const auto agree_all = [&] {
+      if (met.store->check({other})) agree(text_of(met.store->get(other)));
+    };
     const std::vector<std::string> here = keys_of(place, met.run + "here/");
-    if (!wait_for(
-            *met.store, here, [] {}, until)) {
+    if (!wait_for(*met.store, here, agree_all, until)) {
       int64_t missing = 0;
       for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
       throw RankLost(std::to_string(missing) + " of " + ranks + " ranks did not come to " + where(place) +
                      " in time");
     }
+    agree_all();
     met.watched = met.store->clone();
   } catch (const RankLost&) {
     throw;

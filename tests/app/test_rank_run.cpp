@@ -122,7 +122,10 @@ TEST_F(RankRun, GivesWhatOneRankGives) {
   }
 }
 
-TEST_F(RankRun, RanksThatFitAgree) {
+TEST_F(RankRun, RanksThatFitAgreeAndAreCounted) {
+  for (const int64_t here :
+       on_ranks(3, [&](int64_t, Group& group) { return agree(plan_of(options_, "", 3), group); }))
+    EXPECT_EQ(here, 3) << "all are on this machine";
   for (const std::string& answer : refusals([](Options& o) { o.quiet = true; }))
     EXPECT_EQ(answer, "(agreed)");
 }

@@ -34,8 +34,10 @@ def free_port():
         return any_port.getsockname()[1]
 
 
-def start(arguments, rank=None, port=0, host="127.0.0.1", ranks=2):
+def start(arguments, rank=None, port=0, host="127.0.0.1", ranks=2, gpus=None):
     environment = dict(os.environ)
+    if gpus is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = gpus
     if rank is not None:
         environment |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": host,
                         "MASTER_PORT": str(port)}
@@ -96,6 +98,7 @@ def test_faults(folder, options):
     port = free_port()
     finish(pairs(run, [*run, "--conf-percentile", "7"]), [2, 2], SECONDS, "--conf-percentile 7")
     port = free_port()
+    finish([start(run, rank, port, gpus="0") for rank in (0, 1)], [2, 2], SECONDS, "have the same GPU")
     finish([start([*run, "--device", "cuda:0"], 1, port)], [2], SECONDS, "no GPU for rank 1")
     finish([start(run, 0, port)], [3], SECONDS + 5, "did not come")
     finish([start(run, 1, port, "10.255.255.1")], [3], SECONDS + 5, "cannot be met")

@@ -233,7 +233,7 @@ TEST(DenseHead, FeaturesInBf16MakeMapsInFp32) {
   for (size_t level = 0; level < 4; ++level)
     patches[level] = at::randn({2, kRows * kColumns, config.dpt_out_channels[level]}).to(at::kBFloat16);
   FeaturePyramid pyramid = head.make_pyramid(2, {});
-  head.add_frames(pyramid, 0, patches, kHeight, kWidth);
+  head.add_maps(pyramid, 0, head.feature_maps(patches, kHeight, kWidth));
   EXPECT_EQ(pyramid.get(0, 1)[0].scalar_type(), at::kFloat);
 }
 

@@ -33,7 +33,7 @@ TrackHead make_head(const Config& config, at::Device device, at::ScalarType type
   return TrackHead(bind, config, bind.kind());
 }
 
-/// Tracks of feature maps [S,C,h,w] that come in chunks of so many frames.
+/// Tracks of feature maps [S,h,w,C] that come in chunks of so many frames.
 TrackHead::Tracks track(const TrackHead& head, const at::Tensor& maps, const at::Tensor& queries,
                         int64_t chunk, const TrackSizes& sizes) {
   FeaturePyramid pyramid = head.make_pyramid(maps.size(0), sizes);
@@ -75,7 +75,7 @@ TEST(FeaturePyramid, KeepsWhatFitsAndHalvesAllOfIt) {
 TEST(TrackHead, TracksDoNotDependOnChunksOrOnWhereTheMapsLie) {
   at::manual_seed(2);
   const TrackHead head = make_head(small_config(12, 3), at::kCPU);
-  const at::Tensor maps = at::randn({7, 12, 14, 18});    // [S,C,h,w]
+  const at::Tensor maps = at::randn({7, 14, 18, 12});    // [S,h,w,C]
   const at::Tensor queries = at::rand({5, 2}) * 24 + 2;  // [Q,2]
   const TrackHead::Tracks whole = track(head, maps, queries, 7, {kEverything, 1, 1});
   EXPECT_TRUE(whole.track.isfinite().all().item<bool>());
@@ -94,7 +94,7 @@ TEST(TrackHead, TracksDoNotDependOnChunksOrOnWhereTheMapsLie) {
 TEST(TrackHead, TracksDoNotDependOnHowManyFramesAreCorrelatedAtOnce) {
   at::manual_seed(2);
   const TrackHead head = make_head(small_config(12, 3), at::kCPU, at::kDouble);
-  const at::Tensor maps = at::randn({7, 12, 14, 18}, at::kDouble);
+  const at::Tensor maps = at::randn({7, 14, 18, 12}, at::kDouble);
   const at::Tensor queries = at::rand({5, 2}, at::kDouble) * 24 + 2;
   const TrackHead::Tracks whole = track(head, maps, queries, 7, {kEverything, 1, kEverything});
   for (const int64_t elements : {1, 2000}) {
@@ -119,7 +119,7 @@ void expect_same_after_the_first(const TrackHead::Tracks& tracks, double toleran
 TEST(TrackHead, IdenticalFramesGetIdenticalTracks) {
   at::manual_seed(3);
   const TrackHead head = make_head(small_config(12, 3), at::kCPU);
-  const at::Tensor maps = at::randn({1, 12, 14, 18}).expand({9, 12, 14, 18});
+  const at::Tensor maps = at::randn({1, 14, 18, 12}).expand({9, 14, 18, 12});
   const at::Tensor queries = at::rand({4, 2}) * 24 + 2;
   expect_same_after_the_first(track(head, maps, queries, 4, {20000, 2, 1000}), 1e-5);
 }
@@ -136,12 +136,12 @@ class ManyFrames : public ::testing::Test {
   TrackHead::Tracks track_all(at::ScalarType type, int64_t chunk, int64_t device_frames, TrackSizes sizes) {
     const at::Device device(at::kCUDA, 0);
     const TrackHead head = make_head(small_config(128, 7), device, type);
-    const at::Tensor map = at::randn({1, 128, 196, 259}).to(device, type);
+    const at::Tensor map = at::randn({1, 196, 259, 128}).to(device, type);
     const at::Tensor queries = at::rand({4, 2}).to(type) * 300 + 50;
     constexpr int64_t kFrameElements =
         (196 * 259 + 98 * 129 + 49 * 64 + 24 * 32 + 12 * 16 + 6 * 8 + 3 * 4) * 128;
     sizes.device_bytes = device_frames * kFrameElements * static_cast<int64_t>(map.element_size());
-    return track(head, map.expand({700, 128, 196, 259}), queries, chunk, sizes);
+    return track(head, map.expand({700, 196, 259, 128}), queries, chunk, sizes);
   }
 };
 
