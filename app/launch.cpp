@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -41,13 +42,23 @@ std::optional<vggt::ExitCode> answer(int argc, const char* const* argv) try {
 
 /// Starts the driver and what it keeps for a process on the first GPU, which LibTorch's runtime then takes.
 /// Where that fails, LibTorch says why.
-void start_first_gpu() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
-  if (driver == nullptr) return;
+void start_first_gpu(void* driver) {
   const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
   const auto retain = reinterpret_cast<int (*)(void**, int)>(::dlsym(driver, "cuDevicePrimaryCtxRetain"));
   void* context = nullptr;
   if (init != nullptr && retain != nullptr && init(0) == 0) retain(&context, 0);
+}
+
+/// Starts the first GPU on a thread and loads LibTorch meanwhile, one library after another: the driver loads
+/// some too, and waits while a dlopen() is under way. What is missing the program finds missing again.
+void start_gpu_and_torch() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) return;
+  std::thread(start_first_gpu, driver).detach();
+  for (const char* library : {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the loader's lock is not fair
+    ::dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+  }
 }
 
 /// Whether this is a reconstruction that may run on the first GPU, and no rank of a run on several.
@@ -83,7 +94,7 @@ int main(int argc, char** argv) {
   // LibTorch's threads that wait for work spin for milliseconds, which decoders, loaders and drivers could
   // use.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
-  if (may_use_first_gpu(argc, argv)) std::thread(start_first_gpu).detach();
+  if (may_use_first_gpu(argc, argv)) start_gpu_and_torch();
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;

@@ -24,8 +24,9 @@ constexpr int64_t kFewDenseFrames = 5;
 // Tokens that pass through the row-wise halves of blocks at once: enough for the frames' attention and for
 // matching.
 constexpr int64_t kPassRows = 2 * kBlockRows;
-// What LibTorch gives cuBLAS to work in.
-constexpr int64_t kHopperWorkspace = int64_t{32} << 20, kWorkspace = int64_t{8} << 20;
+// What LibTorch gives cuBLAS to work in, on each thread that needs it, and the maps of heads that begin.
+constexpr int64_t kHopperWorkspace = int64_t{32} << 20, kWorkspace = int64_t{8} << 20,
+                  kBegunMaps = int64_t{4} << 20;
 // Tokens of a kept layer that are projected for the dense heads at once.
 constexpr int64_t kKeepRows = 42 * 128;
 
@@ -85,9 +86,15 @@ Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choic
   return s;
 }
 
-/// Bytes of weights that stay on the device for the whole run, and of what cuBLAS works in.
+int64_t work_bytes(const MemoryRequest& r) {
+  if (!r.gpu) return 0;
+  const int64_t workspace = r.gpu->wgmma ? kHopperWorkspace : kWorkspace;
+  return workspace + (r.begin_heads ? workspace + kBegunMaps : 0);
+}
+
+/// Bytes of weights that stay on the device for the whole run, and of what libraries work in.
 int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  const int64_t workspace = r.gpu ? (r.gpu->wgmma ? kHopperWorkspace : kWorkspace) : 0;
+  const int64_t workspace = work_bytes(r);
   const int64_t camera = part_bytes(r, z, "camera_head.");
   if (!r.weights_on_host) return workspace + part_bytes(r, z, "");
   // The dense heads and what is neither block nor head; of a stack that is streamed two blocks, one on its

@@ -29,6 +29,7 @@ struct MemoryRequest {
   int64_t frames_per_chunk = 0;  // of the patch embedder and the dense heads; 0: by size
   std::optional<MergeOptions> merge = {};
   int64_t ranks = 1;             // that share the frames; the plan is of the one with most of them
+  bool begin_heads = false;      // as in ModelOptions
   bool weights_on_host = false;  // as in ModelOptions: they may then be streamed
   bool checkpoints = false;      // as in RunOptions: they take room beside the scratch files
   MemoryBudget budget = {};

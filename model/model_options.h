@@ -49,6 +49,7 @@ struct ModelOptions {
   /// Where this is half, the camera head, which runs in fp32, takes automatic.
   AttentionVariant attention = AttentionVariant::automatic;
   AttentionTuner* tuner = nullptr;         // as in AttentionOptions; it must outlive the model
+  bool begin_heads = false;                // on a GPU they work once while the rest loads (begin_heads.h)
   std::optional<MergeOptions> merge = {};  // of a run that is not told otherwise, as in RunOptions
   bool weights_on_host = false;            // of blocks and heads, until a run needs them
   MemoryBudget budget = {};                // likewise

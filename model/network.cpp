@@ -5,6 +5,7 @@
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #endif
+#include "model/begin_heads.h"
 #include "model/layers/linear.h"
 
 namespace vggt {
@@ -84,12 +85,11 @@ ComputeKind dense_head_kind(const ModelOptions& options) {
   return kind;
 }
 
+// The heads come first: they begin while the aggregator, which is larger, loads.
 Vggt::Network::Network(Binder& bind, const Config& config_, const ModelOptions& options_)
     : config(config_), options(options_) {
   const Heads& heads = options.heads;
   const ComputeKind trunk = aggregator_kind(options.precision), exact = head_kind(options.precision);
-  bind.set_kind(trunk);
-  aggregator.emplace(bind, config, attention_options(options, trunk.operand, widest_head(config)));
   ComputeKind of_camera = exact;
   of_camera.few_rows = true;  // one a frame
   bind.set_kind(of_camera);
@@ -97,14 +97,19 @@ Vggt::Network::Network(Binder& bind, const Config& config_, const ModelOptions& 
       attention_options(options, exact.operand, 2 * config.embed_dim / config.camera_num_heads);
   if (heads.camera)
     camera_head.emplace(bind, [c = config, of_frames](Binder& b) { return CameraHead(b, c, of_frames); });
+  if (options.begin_heads) begun_.push_back(begin_products(options, config, camera_head));
   const ComputeKind dense = dense_head_kind(options);
   bind.set_kind(dense);
   if (heads.depth) depth_head.emplace(bind, [c = config](Binder& b) { return DptHead(b, c, depth_spec(c)); });
   if (heads.points)
     point_head.emplace(bind, [c = config](Binder& b) { return DptHead(b, c, point_spec(c)); });
+  if (options.begin_heads)
+    begun_.push_back(begin_convolutions(options, config, depth_head ? depth_head : point_head));
   bind.set_kind(exact);
   if (heads.tracks)
     track_head.emplace(bind, [c = config, dense](Binder& b) { return TrackHead(b, c, dense); });
+  bind.set_kind(trunk);
+  aggregator.emplace(bind, config, attention_options(options, trunk.operand, widest_head(config)));
 }
 
 /// Throws now what the heads would throw after the trunk has run.

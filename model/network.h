@@ -1,5 +1,7 @@
 #pragma once
+#include <future>
 #include <optional>
+#include <vector>
 
 #include "model/heads/camera_head.h"
 #include "model/heads/dpt_head.h"
@@ -30,6 +32,9 @@ struct Vggt::Network {
   std::optional<HeldPart<CameraHead>> camera_head;
   std::optional<HeldPart<DptHead>> depth_head, point_head;
   std::optional<HeldPart<TrackHead>> track_head;
+
+ private:
+  std::vector<std::future<void>> begun_;  // of heads
 };
 
 }  // namespace vggt

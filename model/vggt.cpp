@@ -142,6 +142,7 @@ MemoryRequest memory_request(const Config& config, const ModelOptions& options) 
   request.frames_per_chunk = options.frames_per_chunk;
   request.merge = options.merge;
   request.weights_on_host = options.weights_on_host;
+  request.begin_heads = options.begin_heads;
   request.budget = options.budget;
 #ifdef VGGT_CUDA
   if (options.device.is_cuda()) request.gpu = cuda_device(numbered(options.device));

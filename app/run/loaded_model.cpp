@@ -1,7 +1,6 @@
 #include "app/run/loaded_model.h"
 
 #include "app/run/device.h"
-#include "app/run/warm_up.h"
 
 namespace vggt {
 namespace {
@@ -25,12 +24,10 @@ LoadedModel::LoadedModel(const ModelPlan& plan)
     : key_(key_of(plan)),
       device_bytes_(bytes_on_device(plan)),
       tuned_(plan.options.device, plan.autotune),
-      warm_up_(warm_up(plan.options)),
       loader_(plan, tuned_.tuner()) {}
 
 void LoadedModel::wait(const Events& events) {
   model_.emplace(loader_.wait(events));
-  for (const std::future<void>& begun : warm_up_) begun.wait();
 }
 
 bool LoadedModel::serves(const ModelPlan& plan) const {

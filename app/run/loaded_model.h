@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +38,6 @@ class LoadedModel {
   const std::string key_;
   const int64_t device_bytes_;
   TunedAttention tuned_;
-  std::vector<std::future<void>> warm_up_;
   ModelLoader loader_;
   std::optional<Vggt> model_;
 };

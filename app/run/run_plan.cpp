@@ -131,6 +131,7 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   check_model_options(config, model);
   MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;
+  model.begin_heads = model.device.is_cuda() && !limits.gpu_allocator;  // which takes some memory
   QueryPoints queries;
   if (!options.query_points.empty()) queries = read_query_points(options.query_points);
   MemoryRequest memory = memory_request(config, model);
