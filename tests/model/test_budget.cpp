@@ -74,6 +74,20 @@ TEST_P(Budget, EveryPlanGivesTheSameScene) {
   EXPECT_GE(plans.size(), 4u);
 }
 
+TEST_P(Budget, HeadsThatBeginEarlyChangeNothing) {
+  for (const bool in_bf16 : {false, true}) {
+    ModelOptions options = options_;
+    options.heads_in_bf16 = in_bf16;
+    const Tensors expected = run(options);
+    const MemoryPlan plan = plan_memory(request(options));
+    options.begin_heads = true;
+    for (const auto& [name, tensor] : run(options))
+      EXPECT_LE(testing::relative_error(tensor, expected.at(name)), kLimit) << name;
+    const int64_t more = plan_memory(request(options)).peak_bytes() - plan.peak_bytes();
+    EXPECT_EQ(more > 0, device().is_cuda());
+  }
+}
+
 // A budget of exactly what a plan takes is kept by that plan or a faster one.
 TEST_P(Budget, APlanThatFitsIsFound) {
   ModelOptions options = options_;
