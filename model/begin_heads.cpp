@@ -2,6 +2,7 @@
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/version.h>
 
 #include <array>
 #include <exception>
@@ -33,7 +34,8 @@ std::future<void> begin(const ModelOptions& options, Work work) {
 
 /// What cuBLAS works in on this thread goes back to the device: the run's threads have their own.
 void forget_workspace() {
-#ifdef VGGT_CUDA
+#if defined(VGGT_CUDA) && \
+    TORCH_VERSION_MINOR >= 11  // of LibTorch 2: the first whose maps are known to have locks
   const auto key = std::make_tuple<void*, void*>(at::cuda::getCurrentCUDABlasHandle(),
                                                  at::cuda::getCurrentCUDAStream().stream());
   for (auto* workspaces :

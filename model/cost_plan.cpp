@@ -62,6 +62,18 @@ double exchange_seconds(const MemoryRequest& r, const Units& u, double merged_ro
   return (projected + returned) * rates.exchange + 4 * rates.exchange_least;
 }
 
+/// What a matching waits for: ranks get each other's destinations' metric, then the matches of their sources.
+double matching_exchange(const MemoryRequest& r, const MergeCounts& counts, int64_t width,
+                         const Rates& rates) {
+  if (r.ranks == 1) return 0;
+  constexpr double kMatch = 12;  // bytes of a score and a destination
+  const auto d = static_cast<double>(counts.destinations), N = static_cast<double>(counts.tokens);
+  const double metric =
+      d * row_bytes(r) * static_cast<double>(width) / static_cast<double>(r.config.embed_dim);
+  return (metric + (N - d) * kMatch) * (1 - 1 / static_cast<double>(r.ranks)) * rates.exchange +
+         3 * rates.exchange_least;
+}
+
 /// Keys and values go from rank to rank beside the attention to those at hand.
 double ring_seconds(const MemoryRequest& r, const Units& u, const Rates& rates) {
   const double N = u.S * u.P, steps = static_cast<double>(r.ranks - 1);
@@ -92,9 +104,10 @@ double aggregator_seconds(const MemoryRequest& r, const Units& u, const Rates& r
   if (first_merged < blocks) {
     const MergeCounts counts = merge_counts(r.frames, u.rows, u.columns, r.config.special_tokens(), *r.merge);
     if (counts.most_merged == 0) first_merged = blocks;
-    const auto C = static_cast<double>(r.config.embed_dim),
-               width = static_cast<double>(metric_width(*r.merge, r.config.embed_dim));
-    merged = merged_seconds(counts, width / C / static_cast<double>(r.merge->refresh), u, rates) +
+    const int64_t width = metric_width(*r.merge, r.config.embed_dim);
+    const auto refresh = static_cast<double>(r.merge->refresh);
+    const double share = static_cast<double>(width) / static_cast<double>(r.config.embed_dim) / refresh;
+    merged = merged_seconds(counts, share, u, rates) + matching_exchange(r, counts, width, rates) / refresh +
              exchange_seconds(r, u, static_cast<double>(counts.most_rows()), rates);
   }
   return static_cast<double>(blocks) * block_seconds(N, rates.block_token, u.P, rates.frame_pair, rates) +

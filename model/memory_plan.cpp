@@ -107,6 +107,12 @@ int64_t resident_weights(const MemoryRequest& r, const Sizes& z, const Schedule&
   return workspace + (s.stream_weights ? slots : 0) + part_bytes(r, z, "") - vit - frame - global - camera;
 }
 
+/// What rank 0 holds of the others in page-locked memory: two pieces of frames of 8 bits, and one of results.
+int64_t other_ranks_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  const int64_t results = r.heads.points ? 4 : r.heads.depth ? 2 : 0;  // numbers of a pixel
+  return (r.ranks - 1) * z.H * z.W * (2 * 3 * s.embed_frames + results * z.state * s.dense_frames);
+}
+
 /// Bytes in one of the places outside the device.
 int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   int64_t bytes = 0;
@@ -119,6 +125,7 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   if (s.qkv != Place::device && place == Place::host && merges)
     bytes += attended_rows(r, z) * 3 * z.own * z.operand;
   if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
+  if (place == Place::host) bytes += other_ranks_bytes(r, z, s);
   return bytes;
 }
 

@@ -115,7 +115,9 @@ std::string device_of_rank(const RankPlace& place, const std::string& asked) {
 }
 
 std::unique_ptr<NcclGroup> join_ranks(const RankPlace& place, const std::string& device) {
-  auto group = std::make_unique<NcclGroup>(place, at::Device(device));
+  auto group = std::make_unique<NcclGroup>(place, at::Device(device), [] {
+    if (stop_requested()) throw Stopped();
+  });
   group->meeting().on_stuck([](const std::string& why) {
     Console(Verbosity::quiet).error(why);
     std::_Exit(static_cast<int>(ExitCode::out_of_resources));

@@ -1,5 +1,7 @@
 #include "app/run/model_loader.h"
 
+#include <c10/core/DeviceGuard.h>
+
 #include <chrono>
 #include <stdexcept>
 
@@ -41,6 +43,7 @@ ModelLoader::~ModelLoader() {
 }
 
 Vggt ModelLoader::load(TensorSource source, Config config, ModelOptions options) {
+  const c10::DeviceGuard guard(options.device);  // what a thread does first would start the first GPU
   const auto start = std::chrono::steady_clock::now();
   source.load = [this, load = source.load](const std::string& name, at::ScalarType type, at::Device device) {
     if (cancelled_) throw Stopped();

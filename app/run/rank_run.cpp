@@ -34,7 +34,7 @@ std::map<std::string, std::string> shared_options(const Options& options) {
   return texts;
 }
 
-std::string machine_name() {
+std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
@@ -43,6 +43,7 @@ std::string machine_name() {
 std::string difference(const json& first, const json& other) {
   if (first["version"] != other["version"]) return "another version of the program or of LibTorch";
   if (first["weights"] != other["weights"]) return "other weights";
+  if (first["config"] != other["config"]) return "another config.json beside the weights";
   for (const auto& [name, value] : first["options"].items()) {
     const json& theirs = other["options"].at(name);  // programs of one version have the same options
     if (theirs != value) return "--" + name + " " + theirs.get<std::string>() + " instead of " + value.dump();
@@ -68,10 +69,11 @@ int64_t agree(const RunPlan& plan, Group& group) {
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
   own["options"] = shared_options(plan.given);
   own["weights"] = content_sum(plan.model.weights.path());
+  own["config"] = config_to_json(plan.model.config, plan.model.options.heads);  // also of a file beside them
   const at::Device device = plan.model.options.device;
   own["gpu"] = device.is_cuda() ? tuned_gpu(device).name : device_name(device);
   own["identity"] = gpu_identity(device);
-  own["machine"] = machine_name();
+  own["machine"] = host_name();
   const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));
   std::vector<json> ranks;
   for (const std::string& text : all) ranks.push_back(json::parse(text));

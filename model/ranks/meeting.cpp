@@ -2,6 +2,7 @@
 
 #include <c10/util/Logging.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
@@ -52,11 +54,11 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankPlace& place, const Meeting
       auto store = c10::make_intrusive<c10d::TCPStore>(place.host, options);
       store->setTimeout(times.meeting);
       return store;
-    } catch (const std::exception&) {
-      if (options.isServer)
+    } catch (const std::exception& error) {
+      if (std::string_view(error.what()).find("failed to listen") != std::string_view::npos)
         throw RankLost("the ranks' meeting place cannot be opened at port " + std::to_string(place.port) +
                        " (MASTER_PORT): is it taken?");
-      if (Clock::now() > until) throw not_met(place);
+      if (options.isServer || Clock::now() > until) throw not_met(place);
     }
   }
 }
@@ -97,16 +99,26 @@ std::string next_run(c10d::Store& store, const RankPlace& place, const std::stri
   }
 }
 
+/// Out of a meeting that failed, so that a later run beside the same store meets anew.
+void leave(c10d::Store& store, const RankPlace& place, const std::string& run) try {
+  store.deleteKey(run + "here/" + std::to_string(place.rank));
+  store.set(run + "gone/" + std::to_string(place.rank), bytes_of("1"));
+} catch (const std::exception&) {
+  // The store is gone.
+}
+
 Place meet(const RankPlace& place, const MeetingTimes& times) {
   constexpr milliseconds kServed{1'000};  // longer than others wait, or they could not tell what is missing
   const Clock::time_point until =
       Clock::now() + times.meeting + (place.rank == 0 ? kServed : milliseconds(0));
   Place met;
   met.store = open_store(place, times);
+  bool is_in = false;
   try {
     // torchrun starts ranks again beside the same store.
     const char* attempt = place.store_is_there ? std::getenv("TORCHELASTIC_RESTART_COUNT") : nullptr;
     met.run = next_run(*met.store, place, met.run + (attempt ? std::string(attempt) + "/" : ""));
+    is_in = true;
     const std::string ranks = std::to_string(place.ranks),
                       first = text_of(met.store->compareSet(met.run + "ranks", {}, bytes_of(ranks)));
     const auto agree = [&](const std::string& theirs) {
@@ -132,6 +144,7 @@ Place meet(const RankPlace& place, const MeetingTimes& times) {
     agree_all();
     met.watched = met.store->clone();
   } catch (const RankLost&) {
+    if (is_in) leave(*met.store, place, met.run);
     throw;
   } catch (const std::exception&) {
     throw RankLost("the ranks' meeting place at " + where(place) + " has gone before all ranks came");
@@ -140,27 +153,51 @@ Place meet(const RankPlace& place, const MeetingTimes& times) {
 }
 
 /// The same where what listens there may never answer: then the thread that asks it stays behind.
-Place meet_in_time(const RankPlace& place, const MeetingTimes& times) {
-  constexpr milliseconds kGrace{2'000};
+Place meet_in_time(const RankPlace& place, const MeetingTimes& times,
+                   const std::function<void()>& each_time) {
+  constexpr milliseconds kGrace{2'000}, kLook{100};
+  const Clock::time_point until = Clock::now() + times.meeting + kGrace;
   const auto task =
       std::make_shared<std::packaged_task<Place()>>([place, times] { return meet(place, times); });
   std::future<Place> met = task->get_future();
   std::thread([task] { (*task)(); }).detach();
-  if (met.wait_for(times.meeting + kGrace) != std::future_status::ready) throw not_met(place);
+  while (met.wait_for(kLook) != std::future_status::ready) {
+    if (each_time) each_time();
+    if (Clock::now() > until) throw not_met(place);
+  }
   return met.get();
 }
 
-/// The last sign of life of a rank, and when it was seen.
+/// How long a thread has waited since it last saw something, the times left out in which it was not awake, as
+/// where the whole process is paused.
+class Waiting {
+ public:
+  void begin() { waited_ = milliseconds(0); }
+  /// Time goes on to now.
+  milliseconds go_on() {
+    constexpr milliseconds kAwake = 4 * kBeat;
+    const Clock::time_point now = Clock::now();
+    waited_ += std::min(kAwake, std::chrono::duration_cast<milliseconds>(now - last_));
+    last_ = now;
+    return waited_;
+  }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+  milliseconds waited_{0};
+};
+
+/// The last sign of life of a rank.
 struct Beat {
   std::string sign;
-  Clock::time_point seen = Clock::now();
+  Waiting since;
 };
 
 }  // namespace
 
 struct Meeting::Impl {
-  Impl(const RankPlace& place, const MeetingTimes& times)
-      : place(place), times(times), met(meet_in_time(place, times)) {}
+  Impl(const RankPlace& place, const MeetingTimes& times, const std::function<void()>& each_time)
+      : place(place), times(times), met(meet_in_time(place, times, each_time)) {}
 
   void set_lost(const std::string& why);
   void check() const {
@@ -186,8 +223,8 @@ struct Meeting::Impl {
   std::condition_variable changed;
   std::string lost;
   Clock::time_point lost_since;
-  Clock::time_point looked = Clock::now();  // when the store last answered the watcher
-  bool ends = false, has_left = false;      // the watcher; this rank
+  Waiting unanswered;                   // the watcher, by the store
+  bool ends = false, has_left = false;  // the watcher; this rank
   std::function<void()> at_loss;
   std::function<void(const std::string&)> at_stuck;
   std::thread watcher, guardian;
@@ -214,9 +251,11 @@ void Meeting::Impl::look(std::vector<Beat>& beats, int64_t beat) {
     Beat& last = beats[static_cast<std::size_t>(rank)];
     const std::string name = key("beat/", rank);
     const std::string sign = met.watched->check({name}) ? text_of(met.watched->get(name)) : "";
+    const milliseconds silence = last.since.go_on();
     if (sign != last.sign || sign == "end") {
-      last = {sign, Clock::now()};
-    } else if (Clock::now() - last.seen > times.silence) {
+      last.sign = sign;
+      last.since.begin();
+    } else if (silence > times.silence) {
       return set_lost("rank " + std::to_string(rank) + " gives no sign of life");
     }
   }
@@ -231,7 +270,7 @@ void Meeting::Impl::watch() {
       set_lost(place_lost().what());
     }
     std::unique_lock lock(mutex);
-    looked = Clock::now();
+    unanswered.begin();
     changed.wait_for(lock, kBeat, [&] { return ends; });
     if (ends) return;
   }
@@ -242,8 +281,9 @@ void Meeting::Impl::guard() {
   std::unique_lock lock(mutex);
   while (!changed.wait_for(lock, kBeat, [&] { return has_left; })) {
     const Clock::time_point now = Clock::now();
+    const milliseconds waited = unanswered.go_on();
     // Who leaves may wait for the others, and looks no more.
-    if (!is_lost && 2 * (now - looked) > (ends ? 3 : 2) * times.silence) {
+    if (!is_lost && 2 * waited > (ends ? 3 : 2) * times.silence) {
       lost = "the ranks' meeting place at " + where(place) + " does not answer";
       lost_since = now;
       is_lost = true;
@@ -258,8 +298,8 @@ void Meeting::Impl::guard() {
   }
 }
 
-Meeting::Meeting(const RankPlace& place, const MeetingTimes& times)
-    : impl_(std::make_unique<Impl>(place, times)) {
+Meeting::Meeting(const RankPlace& place, const MeetingTimes& times, const std::function<void()>& each_time)
+    : impl_(std::make_unique<Impl>(place, times, each_time)) {
   impl_->watcher = std::thread([impl = impl_.get()] { impl->watch(); });
   impl_->guardian = std::thread([impl = impl_.get()] { impl->guard(); });
 }

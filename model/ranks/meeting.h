@@ -26,9 +26,10 @@ struct MeetingTimes {
 /// store may freeze, and then answers nobody: another thread, which asks it nothing, sees that.
 class Meeting {
  public:
-  /// Meets the others; every rank calls it. Throws RankLost where they do not come, or the place cannot be
-  /// reached.
-  explicit Meeting(const RankPlace& place, const MeetingTimes& times = {});
+  /// Meets the others; every rank calls it. Calls each_time(), which may throw, while it waits. Throws
+  /// RankLost where they do not come, or the place cannot be reached.
+  explicit Meeting(const RankPlace& place, const MeetingTimes& times = {},
+                   const std::function<void()>& each_time = {});
   /// Leaves; rank 0 waits a little for the others to have left.
   ~Meeting();
 

@@ -17,12 +17,13 @@ namespace vggt {
 
 namespace {
 
-/// The ranks watch each other themselves: c10d's own watchdog would end the process with a stack trace.
+/// The ranks watch each other themselves: c10d's own watchdog, which torchrun asks for, would end the process
+/// with a stack trace.
 void keep_c10d_quiet() {
   for (const char* name : {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING",
                            "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN",
                            "TORCH_NCCL_PROPAGATE_ERROR", "TORCH_NCCL_RETHROW_CUDA_ERRORS"})
-    ::setenv(name, "0", 0);
+    ::setenv(name, "0", 1);
 }
 
 /// Keeps what is sent and received until it is waited for.
@@ -54,7 +55,8 @@ struct NcclGroup::Nccl {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
 };
 
-NcclGroup::NcclGroup(const RankPlace& place, at::Device device) : meeting_(place) {
+NcclGroup::NcclGroup(const RankPlace& place, at::Device device, const std::function<void()>& each_time)
+    : meeting_(place, {}, each_time) {
   keep_c10d_quiet();
   auto store = c10::intrusive_ptr<c10d::Store>::reclaim_copy(&meeting_.store());
   nccl_ = std::make_unique<Nccl>(
@@ -111,7 +113,7 @@ namespace {
 
 struct NcclGroup::Nccl {};
 
-NcclGroup::NcclGroup(const RankPlace&, at::Device) : meeting_(refuse()) {}
+NcclGroup::NcclGroup(const RankPlace&, at::Device, const std::function<void()>&) : meeting_(refuse()) {}
 NcclGroup::~NcclGroup() = default;
 std::unique_ptr<Transfer> NcclGroup::exchange(std::vector<at::Tensor>, std::vector<at::Tensor>) {
   return nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 
 #include "model/ranks/group.h"
@@ -12,8 +13,8 @@ namespace vggt {
 /// lost, work that waits for it ends, and what is called next throws RankLost.
 class NcclGroup final : public Group {
  public:
-  /// Throws as Meeting(), and std::invalid_argument in a build without NCCL.
-  NcclGroup(const RankPlace& place, at::Device device);
+  /// each_time: as Meeting's. Throws as Meeting(), and std::invalid_argument in a build without NCCL.
+  NcclGroup(const RankPlace& place, at::Device device, const std::function<void()>& each_time = {});
   ~NcclGroup() override;
 
   int64_t rank() const override { return meeting_.place().rank; }

@@ -144,6 +144,12 @@ TEST_F(RankRun, OtherWeightsAreRefusedOnEveryRank) {
   const auto use_other = [&](Options& o) { o.weights = other.string(); };
   for (const std::string& answer : refusals(use_other)) EXPECT_EQ(answer, "(agreed)") << "they lie elsewhere";
 
+  std::ofstream(dir_ / "other.config.json") << R"({"fit": "whole", "rope_freq": 10})";
+  for (const std::string& answer : refusals(use_other))
+    EXPECT_NE(answer.find("it has another config.json"), std::string::npos) << answer;
+  fs::copy_file(VGGT_SOURCE_DIR "/weights/vggt-small.config.json", dir_ / "other.config.json",
+                fs::copy_options::overwrite_existing);
+
   std::fstream file(other, std::ios::in | std::ios::out | std::ios::binary);
   const auto size = static_cast<std::streamoff>(fs::file_size(other));
   for (std::streamoff at = size / 4; at < size / 2; at += 30000) {  // tensors

@@ -159,6 +159,24 @@ TEST(CostPlan, RanksShareTheHeadsOrPassKeysOn) {
   EXPECT_NEAR(aggregator(streamed), shared + 2 * all * all * (2. / 3 - 1. / 2) * 0.01, kClose);
 }
 
+TEST(CostPlan, RanksExchangeWhatMatchingTakesAndGives) {
+  Rates rates;
+  rates.exchange = 0.001;
+  rates.exchange_least = 0.1;
+  MemoryRequest r = request();
+  r.config.num_heads = 4;
+  r.ranks = 2;
+  r.merge = MergeOptions{};
+  const auto counts = merge_counts(5, 2, 3, 2, *r.merge);
+  const auto d = static_cast<double>(counts.destinations), N = static_cast<double>(counts.tokens);
+  const auto seconds = [&](int64_t refresh) {
+    r.merge->refresh = refresh;
+    return seconds_of(predict_seconds(r, kPlan, rates), "aggregator");
+  };
+  const double matching = (d * 8 * 4 + (N - d) * 12) / 2 * 0.001 + 3 * 0.1;  // of one of two blocks
+  EXPECT_NEAR(seconds(1) - seconds(2), 2 * matching / 2, kClose);
+}
+
 TEST(CostPlan, CopiesRunBesideBlocksAndBeforeTheCameraHead) {
   Rates rates;
   rates.block_least = 1;

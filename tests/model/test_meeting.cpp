@@ -171,6 +171,36 @@ TEST(Meeting, AFrozenRank0IsFoundOut) {
   ::waitpid(child, nullptr, 0);
 }
 
+// As Ctrl-Z and fg do.
+TEST(Meeting, RanksThatArePausedTogetherGoOn) {
+  const uint16_t port = free_port();
+  std::vector<pid_t> children;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    try {
+      Meeting meeting(place_of(rank, 2, port), kShort);
+      const auto begin = Clock::now();
+      while (Clock::now() - begin < 3 * kShort.silence) {
+        meeting.texts("");
+        std::this_thread::sleep_for(milliseconds(100));
+      }
+    } catch (const RankLost&) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  std::this_thread::sleep_for(milliseconds(1'000));
+  for (const pid_t child : children) ::kill(child, SIGSTOP);
+  std::this_thread::sleep_for(kShort.silence + milliseconds(1'000));
+  for (const pid_t child : children) ::kill(child, SIGCONT);
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+}
+
 TEST(Meeting, WhoListensAndNeverAnswersIsNoMeetingPlace) {
   const Socket silent;
   ASSERT_EQ(::listen(silent.file, 8), 0);
@@ -199,7 +229,9 @@ TEST(Meeting, RanksThatDoNotComeAreMissed) {
 
 TEST(Meeting, AWrongAddressIsSaid) {
   RankPlace place = place_of(1, 2, free_port());
-  for (const char* host : {"127.0.0.1", "no-such-host.invalid"}) {
+  for (const auto& [rank, host] :
+       {std::pair(1, "127.0.0.1"), {1, "no-such-host.invalid"}, {0, "no-such-host.invalid"}}) {
+    place.rank = rank;
     place.host = host;
     const auto begin = Clock::now();
     try {
@@ -244,6 +276,13 @@ TEST(Meeting, APortThatIsTakenIsSaid) {
   }
 }
 
+TEST(Meeting, AMeetingCanBeStoppedWhileItWaits) {
+  const auto begin = Clock::now();
+  const auto stop = [] { throw std::logic_error("stopped"); };
+  EXPECT_THROW(Meeting(place_of(1, 2, free_port()), kShort, stop), std::logic_error);
+  EXPECT_LT(Clock::now() - begin, milliseconds(1'000));
+}
+
 // As of two commands, one after the other, that one torchrun starts.
 TEST(Meeting, ALaunchersStoreServesOneRunAfterAnother) {
   c10d::TCPStoreOptions options;
@@ -264,6 +303,27 @@ TEST(Meeting, ALaunchersStoreServesOneRunAfterAnother) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Meeting, ALaunchersStoreServesARunAfterOneThatFailed) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = 0;
+  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  const auto meet = [&](int64_t rank, int64_t ranks) {
+    RankPlace place = place_of(rank, ranks, store->getPort());
+    place.store_is_there = true;
+    Meeting meeting(place, kShort);
+    EXPECT_EQ(meeting.texts("").size(), 2u);
+  };
+  std::thread first([&] { EXPECT_THROW(meet(0, 2), RankLost); }),
+      other([&] { EXPECT_THROW(meet(1, 3), RankLost); });
+  first.join();
+  other.join();
+  std::thread second([&] { EXPECT_NO_THROW(meet(0, 2)); });
+  EXPECT_NO_THROW(meet(1, 2));
+  second.join();
 }
 
 TEST(Meeting, TwoOfOneRankAreRefused) {
