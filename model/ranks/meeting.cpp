@@ -218,7 +218,7 @@ struct Meeting::Impl {
   const MeetingTimes times;
   const Place met;
   int64_t round = 0;  // of texts()
-  std::atomic<bool> is_lost = false;
+  std::atomic<bool> is_lost = false, has_failed = false;
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::string lost;
@@ -353,6 +353,7 @@ std::vector<std::string> Meeting::texts(const std::string& own) {
 }
 
 void Meeting::fail(const std::string& why) {
+  impl_->has_failed = true;
   try {
     if (impl_->is_lost) return;
     impl_->met.store->compareSet(impl_->key("failed"), {},
@@ -360,6 +361,10 @@ void Meeting::fail(const std::string& why) {
   } catch (const std::exception&) {
     // The others find out by its silence.
   }
+}
+
+bool Meeting::has_failed() const {
+  return impl_->has_failed;
 }
 
 void Meeting::check() const {

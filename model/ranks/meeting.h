@@ -37,6 +37,7 @@ class Meeting {
   std::vector<std::string> texts(const std::string& own);
   /// Tells the others that this rank has failed, and why.
   void fail(const std::string& why);
+  bool has_failed() const;  // this rank
   /// Throws RankLost where another rank has failed or is gone.
   void check() const;
   /// Why; empty: none is.

@@ -69,8 +69,8 @@ NcclGroup::NcclGroup(const RankPlace& place, at::Device device, const std::funct
 
 NcclGroup::~NcclGroup() {
   meeting_.on_lost(nullptr);
-  if (!meeting_.lost().empty()) {
-    nccl_->group.release();  // what was aborted may wait for ever in its destructor
+  if (!meeting_.lost().empty() || meeting_.has_failed()) {
+    nccl_->group.release();  // what others have left may wait for ever in its destructor
     return;
   }
   try {

@@ -84,7 +84,13 @@ def test_results(folder, options):
     finish([start([*options, "--out", by_hand], rank, port) for rank in (0, 1)], [0, 0], 120)
     port = free_port()
     finish([start([*options, "--out", listed, "--device", "cuda:1,0"], rank, port) for rank in (0, 1)], [0, 0], 120)
-    for other in (two, by_hand, listed):
+    others = [two, by_hand, listed]
+    if shutil.which("torchrun"):
+        others.append(folder / "launched")
+        command = ["torchrun", "--nproc-per-node", "2", "--no-python", PROGRAM, *options, "--out", others[-1]]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stdout + done.stderr
+    for other in others:
         apart = farthest(cameras(one), cameras(other))
         assert apart < 1e-4, apart
         assert len(json.loads((other / "scene.report.json").read_text())["rank_peak_bytes"]) == 2
@@ -119,7 +125,8 @@ def test_faults(folder, options):
     os.killpg(stopped.pid, signal.SIGINT)
     stopped.communicate(timeout=SECONDS)
     assert stopped.returncode in (3, 130), stopped.returncode
-    left = [path.name for path in folder.iterdir() if path.name not in ("one", "two", "by_hand", "listed", "frames", "many")]
+    left = [path.name for path in folder.iterdir() if path.name not in
+            ("one", "two", "by_hand", "listed", "launched", "frames", "many")]
     assert not left, left
 
 
