@@ -180,8 +180,7 @@ TEST(Meeting, RanksThatArePausedTogetherGoOn) {
     if (children.back() != 0) continue;
     try {
       Meeting meeting(place_of(rank, 2, port), kShort);
-      const auto begin = Clock::now();
-      while (Clock::now() - begin < 3 * kShort.silence) {
+      for (int round = 0; round < 50; ++round) {
         meeting.texts("");
         std::this_thread::sleep_for(milliseconds(100));
       }
