@@ -51,6 +51,15 @@ RankPlace place_of(int64_t rank, int64_t ranks, uint16_t port) {
   return place;
 }
 
+/// The store that a launcher serves, at a port of its own.
+c10::intrusive_ptr<c10d::TCPStore> launchers_store() {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = 0;
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
 /// A process that is one of two ranks, and does nothing.
 pid_t process_of(int64_t rank, uint16_t port) {
   const pid_t child = ::fork();
@@ -284,11 +293,7 @@ TEST(Meeting, AMeetingCanBeStoppedWhileItWaits) {
 
 // As of two commands, one after the other, that one torchrun starts.
 TEST(Meeting, ALaunchersStoreServesOneRunAfterAnother) {
-  c10d::TCPStoreOptions options;
-  options.isServer = true;
-  options.waitWorkers = false;
-  options.port = 0;
-  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  const auto store = launchers_store();
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
@@ -305,11 +310,7 @@ TEST(Meeting, ALaunchersStoreServesOneRunAfterAnother) {
 }
 
 TEST(Meeting, ALaunchersStoreServesARunAfterOneThatFailed) {
-  c10d::TCPStoreOptions options;
-  options.isServer = true;
-  options.waitWorkers = false;
-  options.port = 0;
-  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  const auto store = launchers_store();
   const auto meet = [&](int64_t rank, int64_t ranks) {
     RankPlace place = place_of(rank, ranks, store->getPort());
     place.store_is_there = true;
