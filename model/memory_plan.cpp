@@ -113,6 +113,12 @@ int64_t other_ranks_bytes(const MemoryRequest& r, const Sizes& z, const Schedule
   return (r.ranks - 1) * z.H * z.W * (2 * 3 * s.embed_frames + results * z.state * s.dense_frames);
 }
 
+/// Of exact attention, where it is outside the device: q, k, v and the output of the own heads, and of
+/// several ranks the output of the own frames, which comes after it.
+int64_t attention_bytes(const MemoryRequest& r, const Sizes& z) {
+  return (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
+}
+
 /// Bytes in one of the places outside the device.
 int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   int64_t bytes = 0;
@@ -120,8 +126,7 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   if (s.maps == place) bytes += map_bytes(r, z, r.config.depth);
   // Merged q, k and v wait on the host, wherever those of an exact block lie.
   const bool merges = attended_rows(r, z) < z.all * z.P;
-  if (s.qkv == place && !merges)
-    bytes += (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
+  if (s.qkv == place && !merges) bytes += attention_bytes(r, z);
   if (s.qkv != Place::device && place == Place::host && merges)
     bytes += attended_rows(r, z) * 3 * z.own * z.operand;
   if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
@@ -247,9 +252,7 @@ void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
       count(t, s.residual, (layers * reads + static_cast<int64_t>(kept.size())) * residual,
             layers * residual);
       count(t, s.maps, 0, maps);
-      // q, k, v and the output of the own heads; of several ranks, those of the own frames after them
-      const int64_t qkv = (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
-      count(t, s.qkv, layers * qkv, layers * qkv);
+      count(t, s.qkv, layers * attention_bytes(r, z), layers * attention_bytes(r, z));
     } else if (stage.stage.ends_with("_head") && stage.stage != "camera_head") {
       count(t, s.maps, maps / std::max<int64_t>(1, dense_heads(r)), 0);
     }

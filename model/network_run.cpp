@@ -315,8 +315,8 @@ void Vggt::Run::tracks(const at::Tensor& query_points) {
   std::optional<FeaturePyramid> pyramid;
   if (hands_out()) pyramid = tracks_->make_pyramid(shares_.total, plan_.track);
   const at::Tensor of_frame =
-      at::empty({frames_.height / kTrackStride, frames_.width / kTrackStride, net_.config.track_features},
-                head_options(net_).dtype(tracks_->feature_extractor().operand_type()));
+      at::empty({}, head_options(net_).dtype(tracks_->feature_extractor().operand_type()))
+          .expand({frames_.height / kTrackStride, frames_.width / kTrackStride, net_.config.track_features});
   const int64_t step = plan_.schedule.dense_frames;
   for (int64_t first = 0; first < shares_.most(); first += step) {
     report_progress(observer_, "track_head", 0,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/options/options.h"
+#include "io/files/base64.h"
 #include "io/files/numbers.h"
 #ifdef VGGT_CUDA
 #include <c10/core/CachingDeviceAllocator.h>
@@ -29,14 +30,17 @@ void check(cudaError_t error) {
 
 struct Gpu {
   std::string name;
-  int capability = 0;  // 80 for sm_80
+  int capability = 0;    // 80 for sm_80
+  std::string identity;  // its UUID's bytes, in base64
 };
 
 Gpu gpu_at(int index) {
 #ifdef VGGT_CUDA
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index));
-  return {properties.name, 10 * properties.major + properties.minor};
+  const auto* uuid = reinterpret_cast<const uint8_t*>(properties.uuid.bytes);
+  return {properties.name, 10 * properties.major + properties.minor,
+          base64({uuid, sizeof properties.uuid.bytes})};
 #else
   throw std::logic_error("no GPU " + std::to_string(index) + " in a build without CUDA");
 #endif
@@ -162,19 +166,8 @@ TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
   return gpu;
 }
 
-std::string gpu_identity([[maybe_unused]] at::Device device) {
-  std::string identity;
-#ifdef VGGT_CUDA
-  if (!device.is_cuda()) return identity;
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device.index()));
-  for (const char byte : properties.uuid.bytes) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    identity +=
-        {kDigits[static_cast<unsigned char>(byte) / 16], kDigits[static_cast<unsigned char>(byte) % 16]};
-  }
-#endif
-  return identity;
+std::string gpu_identity(at::Device device) {
+  return device.is_cuda() ? gpu_at(device.index()).identity : "";
 }
 
 void wait_for([[maybe_unused]] at::Device device) {

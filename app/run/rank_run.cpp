@@ -59,8 +59,10 @@ void share_among(RunPlan& plan, int64_t ranks) {
     throw std::invalid_argument("device: several ranks need a GPU each");
   if (plan.checkpoint_seconds) throw std::invalid_argument("resume: not for a run on several GPUs");
   plan.memory.ranks = ranks;
-  if (!plan.model.options.weights_on_host) keep_weights(plan.limits, weight_bytes(plan.memory));
-  plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
+  if (!plan.model.options.weights_on_host) {
+    keep_weights(plan.limits, weight_bytes(plan.memory));
+    plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
+  }
   plan.memory.weights_on_host = plan.model.options.weights_on_host = true;
 }
 
@@ -77,15 +79,14 @@ int64_t agree(const RunPlan& plan, Group& group) {
   const std::vector<std::string> all = group.texts(own.dump(-1, ' ', false, json::error_handler_t::replace));
   std::vector<json> ranks;
   for (const std::string& text : all) ranks.push_back(json::parse(text));
-  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+  std::map<std::string, std::size_t> rank_of;  // GPUs
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string what = difference(ranks.front(), ranks[rank]);
     if (!what.empty())
       throw std::invalid_argument("rank " + std::to_string(rank) + " does not fit rank 0: it has " + what);
-    const auto same =
-        std::ranges::find(ranks, ranks[rank]["identity"], [](const json& r) { return r["identity"]; });
-    if (const auto other = same - ranks.begin();
-        device.is_cuda() && other != static_cast<std::ptrdiff_t>(rank))
-      throw std::invalid_argument("ranks " + std::to_string(other) + " and " + std::to_string(rank) +
+    const auto [gpu, is_new] = rank_of.emplace(ranks[rank]["identity"], rank);
+    if (device.is_cuda() && !is_new)
+      throw std::invalid_argument("ranks " + std::to_string(gpu->second) + " and " + std::to_string(rank) +
                                   " have the same GPU; each needs its own");
   }
   return std::ranges::count(ranks, own["machine"], [](const json& rank) { return rank["machine"]; });
