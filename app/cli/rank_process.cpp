@@ -114,8 +114,9 @@ std::string device_of_rank(const RankPlace& place, const std::string& asked) {
   return "cuda:" + std::to_string(index);
 }
 
-std::unique_ptr<NcclGroup> join_ranks(const RankPlace& place, const std::string& device) {
-  auto group = std::make_unique<NcclGroup>(place, at::Device(device), [] {
+std::unique_ptr<NcclGroup> join_ranks(const RankPlace& place, const std::string& device,
+                                      NcclBuffers buffers) {
+  auto group = std::make_unique<NcclGroup>(place, at::Device(device), buffers, [] {
     if (stop_requested()) throw Stopped();
   });
   group->meeting().on_stuck([](const std::string& why) {

@@ -77,7 +77,7 @@ void run_process(const Options& options, int64_t ranks, Group* group, Console& c
 
 void run_rank(Options options, const RankPlace& place, Console& console) {
   options.device = device_of_rank(place, options.device);
-  const std::unique_ptr<NcclGroup> group = join_ranks(place, options.device);
+  const std::unique_ptr<NcclGroup> group = join_ranks(place, options.device, nccl_buffers(options));
   Console quiet(Verbosity::quiet);
   try {
     run_process(options, place.ranks, group.get(), place.rank == 0 ? console : quiet);

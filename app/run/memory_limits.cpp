@@ -27,8 +27,8 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program) {
                               std::to_string(bytes) + " bytes");
 }
 
-int64_t host_program_bytes(at::Device device) {
-  return kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0);
+int64_t host_program_bytes(at::Device device, int64_t ranks) {
+  return kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
 }
 
 /// Of the bytes that --host-memory leaves, those for frames and depth maps.
@@ -38,18 +38,23 @@ int64_t stored_bytes(int64_t left) {
 
 }  // namespace
 
-MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded) {
+NcclBuffers nccl_buffers(const Options& options) {
+  return options.gpu_memory.empty() ? NcclBuffers::many : NcclBuffers::few;
+}
+
+MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded, int64_t ranks) {
   MemoryLimits limits;
+  const int64_t nccl = ranks > 1 ? nccl_device_bytes(ranks, nccl_buffers(options)) : 0;
   const auto gpu = parse_bytes(options.gpu_memory, "gpu-memory");
   const auto host = parse_bytes(options.host_memory, "host-memory");
   if (gpu && !device.is_cuda()) throw std::invalid_argument("gpu-memory: the run is on the CPU");
   if (gpu) {
-    limits.gpu_allocator = left_of("gpu-memory", *gpu, kGpuProgramBytes);
+    limits.gpu_allocator = left_of("gpu-memory", *gpu, kGpuProgramBytes + nccl);
     limits.network.device =
         static_cast<int64_t>((1 - kFragments) * static_cast<double>(*limits.gpu_allocator));
   } else if (device.is_cuda()) {
     limits.network.device =
-        static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device) + loaded));
+        static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device) + loaded - nccl));
   }
   if (!options.scratch.empty()) {
     if (!std::filesystem::is_directory(options.scratch))
@@ -59,7 +64,7 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   }
   if (!host) return limits;
   limits.host = host;
-  const int64_t left = left_of("host-memory", *host, host_program_bytes(device));
+  const int64_t left = left_of("host-memory", *host, host_program_bytes(device, ranks));
   limits.storage.bytes = stored_bytes(left);
   limits.network.host = limits.images = left - limits.storage.bytes;
   limits.images_share = .75;
@@ -70,10 +75,12 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
                                              const MemoryLimits& limits, const MemoryRequest& request,
                                              int64_t at_least) {
   constexpr int64_t kMegabyte = 1'000'000, kMost = 10'000'000;  // megabytes
-  if (!limits.host || choose_limits(options, device).network.host != limits.network.host) return std::nullopt;
+  const int64_t ranks = request.ranks;
+  if (!limits.host || choose_limits(options, device, 0, ranks).network.host != limits.network.host)
+    return std::nullopt;
   const auto fits = [&](int64_t megabytes) {
     MemoryRequest tried = request;
-    const int64_t left = megabytes * kMegabyte - host_program_bytes(device);
+    const int64_t left = megabytes * kMegabyte - host_program_bytes(device, ranks);
     tried.budget.host = left - stored_bytes(left);
     if (plan_memory(tried).fits) return true;
     tried.merge.reset();

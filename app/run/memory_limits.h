@@ -9,6 +9,7 @@
 #include "app/options/options.h"
 #include "io/files/host_storage.h"
 #include "model/memory_plan.h"
+#include "model/ranks/nccl_group.h"
 
 namespace vggt {
 
@@ -30,9 +31,14 @@ struct MemoryLimits {
 };
 
 /// Of a GPU without --gpu-memory the network may take what is free, and the `loaded` bytes of weights that
-/// are there already. Throws std::invalid_argument for limits
-/// that not even the program itself keeps, and for --gpu-memory without a GPU.
-MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded = 0);
+/// are there already. ranks: how many share the run; the limits are each one's. Throws std::invalid_argument
+/// for limits that not even the program itself keeps, and for --gpu-memory without a GPU.
+MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded = 0, int64_t ranks = 1);
+
+/// What NCCL takes of the host where ranks share a run, in bytes.
+inline constexpr int64_t kHostNcclBytes = 380'000'000;
+/// Few where the options limit the GPU's memory.
+NcclBuffers nccl_buffers(const Options& options);
 
 /// Takes the weights that the host holds during the whole run from what images may take.
 void keep_weights(MemoryLimits& limits, int64_t bytes);

@@ -118,7 +118,7 @@ int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {
-    return kGpuProgram + (dense ? kCudnn : 0) + held +
+    return kGpuProgram + (dense ? kCudnn : 0) + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
   return std::max({base(kept.of_frames()) + memory.host_bytes, base(kept.all() + chunks) + weights + matching,

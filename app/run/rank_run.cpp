@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -59,11 +60,18 @@ void share_among(RunPlan& plan, int64_t ranks) {
     throw std::invalid_argument("device: several ranks need a GPU each");
   if (plan.checkpoint_seconds) throw std::invalid_argument("resume: not for a run on several GPUs");
   plan.memory.ranks = ranks;
-  if (!plan.model.options.weights_on_host) {
-    keep_weights(plan.limits, weight_bytes(plan.memory));
-    plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
-  }
   plan.memory.weights_on_host = plan.model.options.weights_on_host = true;
+  plan.limits = choose_limits(plan.given, plan.model.options.device, 0, ranks);
+  plan.memory.budget = plan.model.options.budget = plan.limits.network;
+  keep_weights(plan.limits, weight_bytes(plan.memory));
+  plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
+}
+
+std::string nccl_text(const RunPlan& plan) {
+  const auto bytes = static_cast<double>(nccl_device_bytes(plan.memory.ranks, nccl_buffers(plan.given)));
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "at most %.2f GiB more of each GPU", bytes / (1 << 30));
+  return text.data();
 }
 
 int64_t agree(const RunPlan& plan, Group& group) {

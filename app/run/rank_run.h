@@ -13,6 +13,9 @@ namespace vggt {
 /// cannot do.
 void share_among(RunPlan& plan, int64_t ranks);
 
+/// What NCCL takes of each rank beside its plan, in words.
+std::string nccl_text(const RunPlan& plan);
+
 /// Checks that all ranks have the same options, weights and program, and a GPU each. Every rank calls it
 /// first. Returns how many of them are on this rank's machine. Throws std::invalid_argument on all of them.
 int64_t agree(const RunPlan& plan, Group& group);

@@ -470,6 +470,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
+  if (plan.memory.ranks > 1) lines.push_back("NCCL:      " + nccl_text(plan));
   std::vector<std::filesystem::path> outputs = plan.outputs.files();
   for (const auto& folder : plan.outputs.folders()) outputs.push_back(folder);
   for (const auto& path : outputs) {

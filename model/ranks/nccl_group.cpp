@@ -1,6 +1,8 @@
 #include "model/ranks/nccl_group.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #ifdef VGGT_NCCL
 #define USE_C10D_NCCL
@@ -12,6 +14,21 @@
 #endif
 
 namespace vggt {
+namespace {
+
+constexpr int64_t kManyChannels = 32;  // NCCL's most between GPUs with NVLink
+constexpr int64_t kFewChannels = 8;
+
+}  // namespace
+
+int64_t nccl_device_bytes(int64_t ranks, NcclBuffers buffers) {
+  // Measured with NCCL 2.28 on two H100: its kernels and their stacks, and pieces of 2 MiB: three of a
+  // channel, and of a channel to another GPU of the machine its buffers and one for control.
+  constexpr int64_t kKernels = 700'000'000, kPiece = int64_t{2} << 20, kMostOfMachine = 8;
+  const bool few = buffers == NcclBuffers::few;
+  const int64_t channels = few ? kFewChannels : kManyChannels, of_peer = few ? 4 : 6;  // pieces
+  return kKernels + channels * (3 + (std::min(ranks, kMostOfMachine) - 1) * of_peer) * kPiece;
+}
 
 #ifdef VGGT_NCCL
 
@@ -24,6 +41,15 @@ void keep_c10d_quiet() {
                            "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN",
                            "TORCH_NCCL_PROPAGATE_ERROR", "TORCH_NCCL_RETHROW_CUDA_ERRORS"})
     ::setenv(name, "0", 1);
+}
+
+/// NCCL reads these when its first group is made. LL128 is a protocol of collective operations, of which
+/// there are none.
+void keep_few_buffers() {
+  const std::string channels = std::to_string(kFewChannels);
+  ::setenv("NCCL_MAX_CTAS", channels.c_str(), 1);
+  ::setenv("NCCL_MAX_P2P_NCHANNELS", channels.c_str(), 1);
+  ::setenv("NCCL_LL128_BUFFSIZE", "65536", 1);
 }
 
 /// Keeps what is sent and received until it is waited for.
@@ -55,9 +81,11 @@ struct NcclGroup::Nccl {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
 };
 
-NcclGroup::NcclGroup(const RankPlace& place, at::Device device, const std::function<void()>& each_time)
+NcclGroup::NcclGroup(const RankPlace& place, at::Device device, NcclBuffers buffers,
+                     const std::function<void()>& each_time)
     : meeting_(place, {}, each_time) {
   keep_c10d_quiet();
+  if (buffers == NcclBuffers::few) keep_few_buffers();
   auto store = c10::intrusive_ptr<c10d::Store>::reclaim_copy(&meeting_.store());
   nccl_ = std::make_unique<Nccl>(
       Nccl{device, c10::make_intrusive<c10d::ProcessGroupNCCL>(
@@ -113,7 +141,8 @@ namespace {
 
 struct NcclGroup::Nccl {};
 
-NcclGroup::NcclGroup(const RankPlace&, at::Device, const std::function<void()>&) : meeting_(refuse()) {}
+NcclGroup::NcclGroup(const RankPlace&, at::Device, NcclBuffers, const std::function<void()>&)
+    : meeting_(refuse()) {}
 NcclGroup::~NcclGroup() = default;
 std::unique_ptr<Transfer> NcclGroup::exchange(std::vector<at::Tensor>, std::vector<at::Tensor>) {
   return nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -9,12 +10,19 @@
 
 namespace vggt {
 
+/// What NCCL keeps of a GPU outside LibTorch's allocator.
+enum class NcclBuffers { many, few };  // few: an exchange of 100 frames' tokens takes 1.03 of the time or so
+/// Most of it, in bytes, with so many ranks.
+int64_t nccl_device_bytes(int64_t ranks, NcclBuffers buffers);
+
 /// Ranks that are processes with a GPU each: LibTorch's c10d with NCCL moves their tensors. Where a rank is
 /// lost, work that waits for it ends, and what is called next throws RankLost.
 class NcclGroup final : public Group {
  public:
-  /// each_time: as Meeting's. Throws as Meeting(), and std::invalid_argument in a build without NCCL.
-  NcclGroup(const RankPlace& place, at::Device device, const std::function<void()>& each_time = {});
+  /// buffers: one choice in a process. each_time: as Meeting's. Throws as Meeting(), and
+  /// std::invalid_argument in a build without NCCL.
+  NcclGroup(const RankPlace& place, at::Device device, NcclBuffers buffers = NcclBuffers::many,
+            const std::function<void()>& each_time = {});
   ~NcclGroup() override;
 
   int64_t rank() const override { return meeting_.place().rank; }

@@ -96,6 +96,29 @@ def test_results(folder, options):
         assert len(json.loads((other / "scene.report.json").read_text())["rank_peak_bytes"]) == 2
 
 
+def memory_used():
+    """Bytes of each GPU, by whomever."""
+    listed = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                            capture_output=True, text=True, check=True)
+    return [int(line) * 2**20 for line in listed.stdout.split()]
+
+
+def test_memory(folder, options):
+    """The whole of a rank stays within --gpu-memory, NCCL included; less than NCCL takes is refused."""
+    limit = 2_000_000_000
+    before = most = memory_used()
+    run = start([*options, "--device", "cuda:0,1", "--gpu-memory", "2GB", "--out", folder / "limited"])
+    while run.poll() is None:
+        most = [max(pair) for pair in zip(most, memory_used())]
+    finish([run], [0], 120)
+    for used, already in zip(most, before):
+        assert used - already < limit, (most, before)
+    assert max(most) - max(before) > limit / 2, most  # it was seen at work
+    refused = start([*options, "--device", "cuda:0,1", "--gpu-memory", "1GB", "--out", folder / "none"])
+    err = refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2 and "the program itself takes" in err, err
+
+
 def test_faults(folder, options):
     """options: of a run that takes some seconds."""
     out = folder / "none"
@@ -126,7 +149,7 @@ def test_faults(folder, options):
     stopped.communicate(timeout=SECONDS)
     assert stopped.returncode in (3, 130), stopped.returncode
     left = [path.name for path in folder.iterdir() if path.name not in
-            ("one", "two", "by_hand", "listed", "launched", "frames", "many")]
+            ("one", "two", "by_hand", "listed", "launched", "limited", "frames", "many")]
     assert not left, left
 
 
@@ -138,6 +161,7 @@ def main():
         folder = Path(temporary)
         options = ["--bundle-adjust", "off", "--merge", "off", "--precision", "fp32"]
         test_results(folder, ["--frames", frames_of(folder / "frames", 16), *options])
+        test_memory(folder, ["--frames", folder / "frames", *options])
         test_faults(folder, ["--frames", frames_of(folder / "many", 64), *options])
     print("several_gpus: two ranks give what one gives, and end together")
     return 0
