@@ -112,11 +112,22 @@ int64_t partition_bytes(const CudaSizes& sizes) {
   return sizes.rows * sizes.queries * (sizes.dim + 2) * int64_t{sizeof(float)};
 }
 
-/// No partition without keys, and none beyond what the workspace may take.
-int most_partitions(const CudaSizes& sizes, const CudaTile& tile) {
-  constexpr int64_t kMostBytes = int64_t{1} << 29;
-  const int64_t in_memory = kMostBytes / std::max<int64_t>(1, partition_bytes(sizes));
-  const int64_t most = std::min({int64_t{kMostPartitions}, divide_up(sizes.keys, tile.keys), in_memory});
+/// Blocks of one partition, and those that the device runs at once.
+struct Blocks {
+  int64_t of_partition = 0, at_once = 0;
+};
+Blocks blocks_of(const CudaSizes& sizes, const CudaDevice& device, const Fit& fit) {
+  return {divide_up(sizes.queries, fit.tile.queries) * sizes.rows,
+          device.multiprocessors * std::max<int64_t>(1, fit.blocks)};
+}
+
+/// No partition without keys, and none beyond so many waves of blocks: the idle end of the last one is then
+/// short, and the workspace, which a plan of memory leaves out, small.
+int most_partitions(const CudaSizes& sizes, const CudaDevice& device, const Fit& fit) {
+  constexpr int64_t kMostWaves = 8;
+  const Blocks blocks = blocks_of(sizes, device, fit);
+  const int64_t in_waves = kMostWaves * blocks.at_once / std::max<int64_t>(1, blocks.of_partition);
+  const int64_t most = std::min({int64_t{kMostPartitions}, divide_up(sizes.keys, fit.tile.keys), in_waves});
   return static_cast<int>(std::max<int64_t>(1, most));
 }
 
@@ -124,14 +135,13 @@ int most_partitions(const CudaSizes& sizes, const CudaTile& tile) {
 /// key tiles and a start, and the second pass. All in the time that a block takes for a key tile.
 int choose_partitions(const CudaSizes& sizes, const CudaDevice& device, const Fit& fit, double merge_time) {
   constexpr double kStart = 1;  // loading queries, writing results
-  const int64_t blocks = divide_up(sizes.queries, fit.tile.queries) * sizes.rows;
-  const int64_t slots = device.multiprocessors * std::max<int64_t>(1, fit.blocks);
+  const Blocks blocks = blocks_of(sizes, device, fit);
   const int64_t tiles = divide_up(sizes.keys, fit.tile.keys);
   const int64_t state_bytes = partition_bytes(sizes);
   int best = 1;
   double best_time = INFINITY;
-  for (int n = 1; n <= most_partitions(sizes, fit.tile); ++n) {
-    const double waves = static_cast<double>(divide_up(blocks * n, slots));
+  for (int n = 1; n <= most_partitions(sizes, device, fit); ++n) {
+    const double waves = static_cast<double>(divide_up(blocks.of_partition * n, blocks.at_once));
     const double pass = waves * (static_cast<double>(divide_up(tiles, n)) + kStart);
     const double time = n == 1 ? pass : pass + 1 + n * merge_time * static_cast<double>(state_bytes);
     if (time < best_time) {
@@ -197,7 +207,7 @@ std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& s
   std::ranges::stable_partition(
       fits, [&](const Fit& fit) { return fit.kernel == plan.kernel && fit.tile == plan.tile; });
   for (const Fit& fit : fits) {
-    for (int n = 1; n <= most_partitions(sizes, fit.tile); n *= 2) {
+    for (int n = 1; n <= most_partitions(sizes, device, fit); n *= 2) {
       const CudaPlan other{fit.kernel, fit.tile, n};
       if (other != plan) plans.push_back(other);
     }
@@ -207,12 +217,12 @@ std::vector<CudaPlan> alternative_plans(const CudaPlan& plan, const CudaSizes& s
 
 std::optional<CudaPlan> fitted_plan(const CudaPlan& plan, const CudaSizes& sizes, const CudaDevice& device) {
   const std::vector<Fit> fits = fits_of(variant_of(plan.kernel), sizes, device);
-  const bool fits_here = std::ranges::any_of(fits, [&](const Fit& fit) {
+  const auto found = std::ranges::find_if(fits, [&](const Fit& fit) {
     return fit.blocks > 0 && fit.kernel == plan.kernel && fit.tile == plan.tile;
   });
-  if (!fits_here || plan.partitions < 1) return std::nullopt;
+  if (found == fits.end() || plan.partitions < 1) return std::nullopt;
   CudaPlan fitted = plan;
-  fitted.partitions = std::min(plan.partitions, most_partitions(sizes, plan.tile));
+  fitted.partitions = std::min(plan.partitions, most_partitions(sizes, device, *found));
   return fitted;
 }
 

@@ -117,11 +117,18 @@ TEST(Alternatives, KeepToTheDeviceAndTheWorkspace) {
   for (const CudaPlan& one : alternative_plans(small, kFrame, kTuring)) EXPECT_EQ(one.tile, small.tile);
   const CudaSizes large{16, 416400, 416400, 64};
   for (const CudaPlan& one : alternative_plans(plan(1), large, kH200)) EXPECT_EQ(one.partitions, 1);
+  constexpr int64_t kFew = 160'000'000;  // bytes
+  for (int64_t queries = 100; queries < 100'000; queries *= 2) {
+    for (const CudaPlan& one : alternative_plans(plan(1), {16, queries, queries, 64}, kH200)) {
+      if (one.partitions == 1) continue;
+      EXPECT_LT(16 * queries * one.partitions * (64 + 2) * 4, kFew) << queries;
+    }
+  }
   EXPECT_EQ(alternative_plans({}, kFrame, kH200), std::vector<CudaPlan>(1));  // sdpa
 }
 
 TEST(Alternatives, APlanOfTheClassIsCutToTheSizes) {
-  EXPECT_EQ(fitted_plan(plan(32), {16, 1041, 1041, 64}, kH200), plan(17));
+  EXPECT_EQ(fitted_plan(plan(32), {1, 1041, 1041, 64}, kH200), plan(17));  // tiles of keys
   EXPECT_EQ(fitted_plan(plan(4), {16, 1041, 1, 64}, kH200), plan(1));
   EXPECT_FALSE(fitted_plan({CudaKernel::strict, {77, 64}, 2}, kFrame, kH200));
   EXPECT_FALSE(fitted_plan(plan(2), kFrame, kTuring));  // no such tile there
