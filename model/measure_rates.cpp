@@ -16,6 +16,7 @@
 #include "model/rate_probe.h"
 #include "model/trunk/token_match.h"
 #ifdef VGGT_CUDA
+#include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
@@ -313,6 +314,7 @@ Rates measure_rates(const Config& config, const ModelOptions& options, int64_t m
   if (device.is_cuda()) {
     // A peak that is reported is the run's.
     c10::cuda::CUDACachingAllocator::emptyCache();
+    at::getHostAllocator(at::kCUDA)->empty_cache();
     c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
   }
 #endif

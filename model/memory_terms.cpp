@@ -148,9 +148,7 @@ Terms block_terms(const MemoryRequest& r, const Sequences& x, int64_t operand, b
   const int64_t rows = std::min(tokens, block_rows(dim));
   const MemoryTerm qkv{"q, k, v", tokens * 3 * dim * operand},
       mixed{"attention's output", tokens * dim * operand};
-  return largest({{qkv,
-                   {"norm of a piece of rows", rows * dim * operand},
-                   {"its parts", few_rows ? 0 : product_part_bytes(r, operand, rows, dim)}},
+  return largest({{qkv, {"norm of a piece of rows", rows * dim * operand}},
                   {qkv, mixed, attention_parts(r, x, operand)},
                   joined({mixed}, mlp_terms(r, tokens, dim, operand, few_rows))});
 }
@@ -273,18 +271,17 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
       projection{"its projection", r.ranks > 1 ? (M + 3 * M / r.ranks) * z.C * z.operand : mixed.bytes};
   const int64_t width = metric_width(*r.merge, z.C);
   const MemoryTerm narrow{"a narrower metric", width < z.C ? piece * width * 2 * score_operand : 0};
-  return largest(
-      {{{"destinations' metric", d * width * score_operand},
-        {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
-        narrow,
-        {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
-       {plan, values, merged, norm, sent, {"its parts", product_part_bytes(r, z.operand, rows, z.C)}},
-       {plan, values, {"merged tokens and v of them", 2 * M * z.own * z.operand}},
-       {plan, values, merged, {"their means", in_place ? 0 : M * z.own * z.operand + 8 * (N + M)}},
-       {plan, merged, mixed,
-        streams ? MemoryTerm{"streamed attention", s.attention_bytes}
-                : attention_parts(r, {1, M, z.own, z.own / z.head}, z.operand)},
-       {plan, mixed, projection}});
+  return largest({{{"destinations' metric", d * width * score_operand},
+                   {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
+                   narrow,
+                   {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
+                  {plan, values, merged, norm, sent},
+                  {plan, values, {"merged tokens and v of them", 2 * M * z.own * z.operand}},
+                  {plan, values, merged, {"their means", in_place ? 0 : M * z.own * z.operand + 8 * (N + M)}},
+                  {plan, merged, mixed,
+                   streams ? MemoryTerm{"streamed attention", s.attention_bytes}
+                           : attention_parts(r, {1, M, z.own, z.own / z.head}, z.operand)},
+                  {plan, mixed, projection}});
 }
 
 /// The finishing half of a block on one piece of frames.

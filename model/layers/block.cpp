@@ -37,9 +37,10 @@ Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
 void Block::project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const {
   const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
   at::Tensor flat = out.view({R, product.bias.size(0)});
-  const at::Tensor memory = at::empty({most, spec_.dim}, rows.options().dtype(operand_type()));
+  const ProductRows room = product.room(most, rows);
   in_pieces(R, most, [&](int64_t first, int64_t count) {
-    at::Tensor normed = memory.narrow(0, 0, count), part = flat.narrow(0, first, count);
+    ProductRows normed = room.first(count);
+    at::Tensor part = flat.narrow(0, first, count);
     norm_rows(normed, rows.narrow(0, first, count), norm1_);
     product.write(part, normed);
   });
@@ -77,12 +78,12 @@ void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& r
 void Block::project_heads_into(const std::vector<HeadsPlace>& places, const at::Tensor& rows,
                                const Rope* rope) const {
   const int64_t R = rows.size(0), D = spec_.dim / spec_.heads, most = std::min(R, block_rows(spec_.dim));
-  const at::Tensor memory = at::empty({most, spec_.dim}, rows.options().dtype(operand_type()));
+  const ProductRows room = qkv_.room(most, rows);
   std::vector<Linear> products;
   for (const HeadsPlace& place : places)
     products.push_back(qkv_.outputs(place.part * spec_.dim + place.first * D, place.out.size(1) * D));
   in_pieces(R, most, [&](int64_t first, int64_t count) {
-    at::Tensor normed = memory.narrow(0, 0, count);
+    ProductRows normed = room.first(count);
     norm_rows(normed, rows.narrow(0, first, count), norm1_);
     for (size_t i = 0; i < places.size(); ++i) {
       at::Tensor part = places[i].out.view({R, -1}).narrow(0, first, count);
@@ -157,11 +158,12 @@ void Block::update_(at::Tensor& rows, const Work& work) const {
   });
 }
 
-void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& normed,
+void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& memory,
                          at::Tensor& sum) const {
+  ProductRows normed = mlp_.fc1.splits() ? mlp_.fc1.room(rows.size(0), rows) : ProductRows{memory, {}};
   add_norm_rows(normed, sum, rows, projected, norm2_);
-  mlp_.forward_(normed);
-  add_rows(rows, sum, {normed, ls2_});
+  mlp_.write(memory, std::move(normed));
+  add_rows(rows, sum, {memory, ls2_});
 }
 
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {

@@ -96,9 +96,9 @@ class Block {
   };
 
   void project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const;
-  /// finish_() from the projection on. normed [R,C], operand type: may be the projection's memory; sum [R,C],
-  /// state type.
-  void add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& normed, at::Tensor& sum) const;
+  /// finish_() from the projection on. memory [R,C], operand type: may be the projection's; sum [R,C], state
+  /// type.
+  void add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor& memory, at::Tensor& sum) const;
   /// work(rows, sum, first) for pieces of rows, and memory for their sums.
   template <class Work>
   void update_(at::Tensor& rows, const Work& work) const;

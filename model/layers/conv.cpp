@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/layers/linear.h"
 #include "model/layers/map_passes.h"
 #include "model/layers/split_conv.h"
 #include "model/layers/work_sizes.h"
@@ -106,12 +105,7 @@ at::Tensor Conv2d::operator()(const at::Tensor& x) const {
 Conv2d::Unbiased Conv2d::before_bias(const at::Tensor& x) const {
   // On a GPU LibTorch adds a bias in a pass of its own.
   if (!x.is_cuda()) return {with(x, bias.defined() ? bias.to(x.scalar_type()) : bias), {}};
-  if (parts.memory.defined()) {
-    const at::Tensor map = convolve_split(x, parts, kernel, padding, kConvPieceBytes);
-    if (map.defined()) return {map, bias};
-    return {convolve_as_product(x, conv_weight_of(parts, kernel), {}, stride, padding, kConvPieceBytes),
-            bias};
-  }
+  if (parts.memory.defined()) return {convolve_split(x, parts, kernel, padding, kConvPieceBytes), bias};
   return {with(x, {}), bias};
 }
 
@@ -124,17 +118,67 @@ at::Tensor Conv2d::with(const at::Tensor& x, const at::Tensor& bias) const {
   return convolve_as_product(x, weight, bias, stride, padding, kConvPieceBytes);
 }
 
+namespace {
+
+/// So many columns and zeros, as split products take them.
+int64_t padded_columns(int64_t columns) {
+  constexpr int64_t kUnit = 8;
+  return (columns + kUnit - 1) / kUnit * kUnit;
+}
+
+/// A layer of these on a GPU, if it multiplies parts.
+std::optional<Linear> split_product(const at::Tensor& weight, const at::Tensor& bias, bool tf32) {
+  const Linear layer(weight, bias, {weight.scalar_type(), bias.scalar_type(), tf32});
+  return layer.splits() ? std::optional(layer) : std::nullopt;
+}
+
+}  // namespace
+
 ConvTranspose2d::ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale)
     : weight(bind.operand(name + ".weight", {channels, channels, scale, scale})),
       bias(bind.state(name + ".bias", {channels})),
-      tf32(bind.kind().tf32_convolutions) {}
+      scale(scale),
+      tf32(bind.kind().tf32_convolutions) {
+  if (!weight.defined() || !weight.is_cuda()) return;
+  product = split_product(weight.permute({2, 3, 1, 0}).flatten(0, 2), bias.repeat(scale * scale), tf32);
+  if (product) weight = at::Tensor();
+}
 
 at::Tensor ConvTranspose2d::operator()(const at::Tensor& x) const {
+  if (product) {
+    const int64_t F = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
+    const at::Tensor windows = (*product)(x.permute({0, 2, 3, 1}));  // [F,H,W,scale·scale·C]
+    return windows.view({F, H, W, scale, scale, C})
+        .transpose(2, 3)
+        .reshape({F, H * scale, W * scale, C})
+        .permute({0, 3, 1, 2});
+  }
   const bool fused = !x.is_cuda();  // LibTorch adds the bias in a pass of its own
   const at::Tensor within = fused ? bias.to(x.scalar_type()) : at::Tensor();
-  at::Tensor y = convolution(x, weight, within, weight.size(2), 0, /*transposed=*/true, tf32);
+  at::Tensor y = convolution(x, weight, within, scale, 0, /*transposed=*/true, tf32);
   if (!fused) add_to_map_(y, {.bias = bias});
   return y;
+}
+
+PatchConv::PatchConv(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t size)
+    : weight(bind.operand(name + ".weight", {out, in, size, size})),
+      bias(bind.operand(name + ".bias", {out})),
+      size(size),
+      tf32(bind.kind().tf32_convolutions) {
+  if (!weight.defined() || !weight.is_cuda()) return;
+  const at::Tensor rows = weight.flatten(1);  // [out,in·size·size]
+  const int64_t zeros = padded_columns(rows.size(1)) - rows.size(1);
+  product = split_product(at::constant_pad_nd(rows, {0, zeros}), bias, tf32);
+  if (product) weight = at::Tensor();
+}
+
+at::Tensor PatchConv::operator()(const at::Tensor& x) const {
+  if (!product) return convolve(x, weight, bias, size, 0, tf32).flatten(2).transpose(1, 2);
+  const at::Tensor patches = x.unfold(2, size, size).unfold(3, size, size);  // [F,in,h,w,size,size]
+  const int64_t F = x.size(0), h = patches.size(2), w = patches.size(3), columns = x.size(1) * size * size;
+  const at::Tensor rows = at::zeros({F, h, w, padded_columns(columns)}, x.options());
+  rows.narrow(3, 0, columns).unflatten(3, {x.size(1), size, size}).copy_(patches.permute({0, 2, 3, 1, 4, 5}));
+  return (*product)(rows).flatten(1, 2);
 }
 
 }  // namespace vggt

@@ -1,9 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 
-#include "model/layers/split_linear.h"
+#include "model/layers/linear.h"
 #include "model/state/binder.h"
 
 namespace vggt {
@@ -48,12 +49,26 @@ struct Conv2d {
 
 /// A transposed convolution whose windows do not overlap: each pixel becomes `scale` × `scale` of them.
 struct ConvTranspose2d {
-  at::Tensor weight, bias;  // [channels,channels,scale,scale], [channels] of the state type
-  bool tf32;                // whether fp32 may be computed in TF32
+  at::Tensor weight, bias;        // [channels,channels,scale,scale], [channels] of the state type
+  std::optional<Linear> product;  // in the weight's place where split products pay: a pixel's window
+  int64_t scale;
+  bool tf32;  // whether fp32 may be computed in TF32
 
   ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale);
 
   at::Tensor operator()(const at::Tensor& x) const;  // [F,c,h,w] -> [F,c,scale·h,scale·w]
+};
+
+/// A convolution whose windows are the patches of a map, `size` × `size` pixels each.
+struct PatchConv {
+  at::Tensor weight, bias;        // [out,in,size,size], [out], operand type
+  std::optional<Linear> product;  // in the weight's place where split products pay
+  int64_t size;
+  bool tf32;  // whether fp32 may be computed in TF32
+
+  PatchConv(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t size);
+
+  at::Tensor operator()(const at::Tensor& x) const;  // [F,in,H,W] -> [F,(H/size)(W/size),out]
 };
 
 }  // namespace vggt

@@ -18,6 +18,11 @@ void check_tf32_setting(const at::Tensor& x, bool tf32) {
               tf32 ? "true" : "false", "), got ", allowed ? "true" : "false");
 }
 
+ProductRows ProductRows::first(int64_t count) const {
+  if (!split()) return {values.narrow(0, 0, count), {}};
+  return {{}, {parts.memory, count, parts.columns}};
+}
+
 Linear::Linear(Binder& bind, const std::string& name, int64_t in, int64_t out)
     : bias(bind.operand(name + ".bias", {out})),
       weight(bind.operand(name + ".weight", {out, in})),
@@ -68,27 +73,37 @@ void Linear::write_product(at::Tensor& y, const at::Tensor& rows) const {
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
   const at::Tensor input = x.to(bias.scalar_type());
-  if (parts.memory.defined()) return linear_split(input, parts, bias);
+  if (splits()) return linear_split(input, parts, bias);
   check_tf32_setting(input, tf32);
   return product_of(input);
 }
 
 void Linear::write(at::Tensor& y, const at::Tensor& rows) const {
   const at::Tensor input = rows.to(bias.scalar_type());
-  if (parts.memory.defined()) return linear_split_out(y, input, parts, bias);
+  if (splits()) return linear_split_out(y, input, parts, bias);
   check_tf32_setting(input, tf32);
   write_product(y, input);
 }
 
+void Linear::write(at::Tensor& y, const ProductRows& rows) const {
+  if (rows.split()) return linear_split_out(y, rows.parts, parts, bias);
+  write(y, rows.values);
+}
+
+ProductRows Linear::room(int64_t rows, const at::Tensor& like) const {
+  if (splits()) return {{}, room_for_split(rows, parts.in, like)};
+  return {at::empty({rows, weight.size(1)}, like.options().dtype(bias.scalar_type())), {}};
+}
+
 at::Tensor Linear::of_gelu_(at::Tensor& x) const {
-  if (parts.memory.defined()) return linear_split(x, parts, bias, true);
+  if (splits()) return linear_split(x, parts, bias, true);
   check_tf32_setting(x, tf32);
   gelu_rows_(x);
   return product_of(x);
 }
 
 void Linear::write_of_gelu_(at::Tensor& y, at::Tensor& x) const {
-  if (parts.memory.defined()) return linear_split_out(y, x, parts, bias, true);
+  if (splits()) return linear_split_out(y, x, parts, bias, true);
   check_tf32_setting(x, tf32);
   gelu_rows_(x);
   write_product(y, x);

@@ -12,6 +12,16 @@ namespace vggt {
 /// though it is true: that setting belongs to the process (ModelOptions).
 void check_tf32_setting(const at::Tensor& x, bool tf32);
 
+/// Rows that linear layers multiply: numbers [M,in] of the weights' type, or their parts.
+struct ProductRows {
+  at::Tensor values;
+  SplitRows parts;  // where their memory is defined
+
+  bool split() const { return parts.memory.defined(); }
+  /// The same memory for the first `count` rows.
+  ProductRows first(int64_t count) const;
+};
+
 /// A linear layer, in the type that its weights were loaded in. Where fp32 split into fp16 pays, loading puts
 /// the parts of the weight in the place of its values.
 struct Linear {
@@ -32,6 +42,11 @@ struct Linear {
   at::Tensor operator()(const at::Tensor& x) const;
   /// The same of rows [M,in] into y [M,out], contiguous, of the weights' type.
   void write(at::Tensor& y, const at::Tensor& rows) const;
+  void write(at::Tensor& y, const ProductRows& rows) const;
+  /// Whether it multiplies parts.
+  bool splits() const { return parts.memory.defined(); }
+  /// Memory for rows [M,in] in the form in which the layer multiplies them fastest, on the device of `like`.
+  ProductRows room(int64_t rows, const at::Tensor& like) const;
   /// The same of GELU(x), exact GELU: x of the weights' type, which may be overwritten with GELU(x).
   at::Tensor of_gelu_(at::Tensor& x) const;
   /// of_gelu_() of x [M,in] into y [M,out], contiguous, of the weights' type.

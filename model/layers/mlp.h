@@ -16,10 +16,13 @@ struct Mlp {
     at::Tensor hidden = fc1(x);
     return fc2.of_gelu_(hidden);
   }
-  /// The same of x [M,in], contiguous, of the weights' type, in place: out is in.
-  void forward_(at::Tensor& x) const {
-    at::Tensor hidden = fc1(x);  // [M,hidden]
-    fc2.write_of_gelu_(x, hidden);
+  /// The same of rows [M,in], which may be freed, into y [M,out], contiguous, of the weights' type; y may be
+  /// the rows' memory.
+  void write(at::Tensor& y, ProductRows&& rows) const {
+    at::Tensor hidden = at::empty({y.size(0), fc1.bias.size(0)}, y.options());  // [M,hidden]
+    fc1.write(hidden, rows);
+    rows = {};  // its memory serves the second product
+    fc2.write_of_gelu_(y, hidden);
   }
 };
 

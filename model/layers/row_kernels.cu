@@ -1,5 +1,8 @@
+#include <type_traits>
+
 #include "model/layers/row_kernels.h"
 #include "model/layers/row_values.cuh"
+#include "model/layers/split_store.cuh"
 
 namespace vggt {
 namespace {
@@ -111,9 +114,49 @@ struct RowPart {
       store_values(y, row + column(u));
     }
   }
+
+  /// As split_rows() stores a row.
+  __device__ __forceinline__ void store_split(const SplitMatrix& to, int64_t row) const {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ uint32_t of_warp[kWarpsOfBlock];
+    uint32_t most = 0;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      if (has(u)) most = max(most, largest_bits(x[u]));
+    }
+    const int exponent = row_exponent(largest_of_row<kWarps>(most, of_warp));
+    if (!exists) return;
+    if (threadIdx.x % kOfRow == 0) to.exponents[row] = exponent;
+    const float up = row_factor(exponent);
+    const int width = static_cast<int>(split_width(columns));
+    __half* out = static_cast<__half*>(to.parts) + row * width;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      // The last columns of the parts are beyond the row's.
+      if (column(u) < width / 2) store_parts(x[u], has(u) ? up : 0, out + split_column(column(u)));
+    }
+#else
+    __trap();  // parts are only where sm90a_built()
+#endif
+  }
 };
 
-template <typename Value, int kWarps, bool kAdd, RowNorm kNorm>
+/// What a row's normalised numbers are stored as.
+template <typename Value>
+struct AsValues {
+  template <int kWarps>
+  __device__ static void store(const RowPart<kWarps>& part, float factor, const RowPass& p, int64_t row) {
+    part.store(factor, static_cast<Value*>(p.y) + row * p.columns);
+  }
+};
+struct AsParts {
+  template <int kWarps>
+  __device__ static void store(const RowPart<kWarps>& part, float, const RowPass& p, int64_t row) {
+    part.store_split(p.parts, row);
+  }
+};
+
+template <typename Value, typename Stored, int kWarps, bool kAdd, RowNorm kNorm>
 __global__ void __launch_bounds__(kThreads) row_pass_kernel(const RowPass p) {
   __shared__ float of_warp[4][kWarpsOfBlock];
   const int64_t row = int64_t{blockIdx.x} * (kWarpsOfBlock / kWarps) + threadIdx.x / (32 * kWarps);
@@ -128,7 +171,7 @@ __global__ void __launch_bounds__(kThreads) row_pass_kernel(const RowPass p) {
     float factor = 1;
     if constexpr (kNorm == RowNorm::unit)
       factor = 1 / fmaxf(sqrtf(part.sum([](float v) { return v * v; }, of_warp[3])), kTiny);
-    part.store(factor, static_cast<Value*>(p.y) + row * p.columns);
+    Stored::store(part, factor, p, row);
   }
 }
 
@@ -136,11 +179,18 @@ template <typename Value, int kWarps>
 void launch_width(RowNorm norm, const RowPass& p, cudaStream_t stream) {
   constexpr int kRows = kWarpsOfBlock / kWarps;
   const auto blocks = static_cast<unsigned>((p.rows + kRows - 1) / kRows);
-  const auto kernel = p.added == nullptr
-                          ? (norm == RowNorm::unit ? row_pass_kernel<Value, kWarps, false, RowNorm::unit>
-                                                   : row_pass_kernel<Value, kWarps, false, RowNorm::layer>)
-                          : (norm == RowNorm::none ? row_pass_kernel<Value, kWarps, true, RowNorm::none>
-                                                   : row_pass_kernel<Value, kWarps, true, RowNorm::layer>);
+  using As = AsValues<Value>;
+  auto kernel = p.added == nullptr
+                    ? (norm == RowNorm::unit ? row_pass_kernel<Value, As, kWarps, false, RowNorm::unit>
+                                             : row_pass_kernel<Value, As, kWarps, false, RowNorm::layer>)
+                    : (norm == RowNorm::none ? row_pass_kernel<Value, As, kWarps, true, RowNorm::none>
+                                             : row_pass_kernel<Value, As, kWarps, true, RowNorm::layer>);
+  if (p.parts.parts != nullptr) {
+    if constexpr (std::is_same_v<Value, float>) {
+      kernel = p.added == nullptr ? row_pass_kernel<float, AsParts, kWarps, false, RowNorm::layer>
+                                  : row_pass_kernel<float, AsParts, kWarps, true, RowNorm::layer>;
+    }
+  }
   kernel<<<blocks, kThreads, 0, stream>>>(p);
   check_launch("row pass");
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "model/layers/operand_type.h"
+#include "model/layers/split_gemm.h"
 
 namespace vggt {
 
@@ -26,6 +27,7 @@ struct RowPass {
   const float* weight = nullptr;    // [C]
   const float* bias = nullptr;      // [C]
   void* y = nullptr;                // [R,C] of T; may be `added`, without row_of
+  SplitMatrix parts;                // in the place of y, of fp32 and RowNorm::layer, where it has memory
   int64_t rows = 0;
   int columns = 0;
   float eps = 0;

@@ -48,11 +48,10 @@ void set_addition(RowPass& pass, at::Tensor& sum, const Addition& addition) {
   if (addition.row_of) pass.row_of = addition.row_of->const_data_ptr<int64_t>();
 }
 
-void set_norm(RowPass& pass, at::Tensor& y, const LayerNorm& norm) {
+void set_norm(RowPass& pass, const LayerNorm& norm) {
   pass.weight = norm.weight.const_data_ptr<float>();
   pass.bias = norm.bias.const_data_ptr<float>();
   pass.eps = static_cast<float>(norm.eps);
-  pass.y = y.mutable_data_ptr();
 }
 
 void run(const RowPass& pass, RowNorm norm, const at::Tensor& operand) {
@@ -88,11 +87,27 @@ void norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm) {
 #ifdef VGGT_CUDA
   if (kernels_take(rows, y)) {
     RowPass pass = row_pass(rows);
-    set_norm(pass, y, norm);
+    set_norm(pass, norm);
+    pass.y = y.mutable_data_ptr();
     return run(pass, RowNorm::layer, y);
   }
 #endif
   y.copy_(norm(rows));
+}
+
+void norm_rows(ProductRows& y, const at::Tensor& rows, const LayerNorm& norm) {
+  if (!y.split()) return norm_rows(y.values, rows, norm);
+#ifdef VGGT_CUDA
+  if (kernels_take(rows, rows)) {
+    RowPass pass = row_pass(rows);
+    set_norm(pass, norm);
+    pass.parts = matrix_of(y.parts);
+    return run(pass, RowNorm::layer, rows);
+  }
+#endif
+  at::Tensor values = at::empty_like(rows);
+  norm_rows(values, rows, norm);
+  split_rows_into(y.parts, values);
 }
 
 void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm, const at::Tensor* row_of) {
@@ -103,7 +118,8 @@ void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm
     RowPass pass = row_pass(rows);
     pass.rows = y.size(0);
     if (row_of) pass.row_of = row_of->const_data_ptr<int64_t>();
-    set_norm(pass, y, norm);
+    set_norm(pass, norm);
+    pass.y = y.mutable_data_ptr();
     return run(pass, RowNorm::unit, y);
   }
 #endif
@@ -132,12 +148,30 @@ void add_norm_rows(at::Tensor& y, at::Tensor& sum, const at::Tensor& rows, const
       y.scalar_type() == addition.values.scalar_type()) {
     RowPass pass = row_pass(rows);
     set_addition(pass, sum, addition);
-    set_norm(pass, y, norm);
+    set_norm(pass, norm);
+    pass.y = y.mutable_data_ptr();
     return run(pass, RowNorm::layer, y);
   }
 #endif
   add_by_libtorch(sum, rows, addition);
   y.copy_(norm(sum));
+}
+
+void add_norm_rows(ProductRows& y, at::Tensor& sum, const at::Tensor& rows, const Addition& addition,
+                   const LayerNorm& norm) {
+  if (!y.split()) return add_norm_rows(y.values, sum, rows, addition, norm);
+  check_addition(sum, rows, addition);
+#ifdef VGGT_CUDA
+  if (kernels_take(rows, addition.values) && is_aligned(sum)) {
+    RowPass pass = row_pass(rows);
+    set_addition(pass, sum, addition);
+    set_norm(pass, norm);
+    pass.parts = matrix_of(y.parts);
+    return run(pass, RowNorm::layer, addition.values);
+  }
+#endif
+  add_rows(sum, rows, addition);
+  norm_rows(y, sum, norm);
 }
 
 void gelu_rows_(at::Tensor& x) {

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "model/layers/layer_norm.h"
+#include "model/layers/linear.h"
 #include "model/layers/operand_type.h"
 
 namespace vggt {
@@ -19,6 +20,8 @@ struct Addition {
 /// LayerNorm of rows [R,C], state type -> y [R,C], contiguous, state or operand type. Statistics are of the
 /// state type.
 void norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm);
+/// The same into all of y's rows.
+void norm_rows(ProductRows& y, const at::Tensor& rows, const LayerNorm& norm);
 
 /// The same, each row of unit length. With row_of [R] int64, contiguous, y's rows are of rows [N,C] those.
 void unit_norm_rows(at::Tensor& y, const at::Tensor& rows, const LayerNorm& norm,
@@ -29,6 +32,8 @@ void add_rows(at::Tensor& sum, const at::Tensor& rows, const Addition& addition)
 
 /// The same; y = LayerNorm(sum), as norm_rows(). y may be the addition's values, without row_of.
 void add_norm_rows(at::Tensor& y, at::Tensor& sum, const at::Tensor& rows, const Addition& addition,
+                   const LayerNorm& norm);
+void add_norm_rows(ProductRows& y, at::Tensor& sum, const at::Tensor& rows, const Addition& addition,
                    const LayerNorm& norm);
 
 /// x = GELU(x), exact: x contiguous.

@@ -1,8 +1,6 @@
 #include "model/layers/split_conv.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -23,17 +21,17 @@ void check(cudaError_t error, const char* what) {
   TORCH_CHECK(error == cudaSuccess, "convolution: ", what, ": ", cudaGetErrorString(error));
 }
 
-/// The exponents of maps [F,...], on the host: see row_exponent().
-std::vector<int> exponents_of(const at::Tensor& x) {
-  const at::Tensor largest = at::linalg_vector_norm(x.flatten(1), INFINITY, {1}).cpu();  // [F]
-  std::vector<int> exponents;
-  for (int64_t i = 0; i < largest.numel(); ++i) {
-    const float value = largest.const_data_ptr<float>()[i];
-    uint32_t bits = 0;
-    std::memcpy(&bits, &value, sizeof bits);
-    exponents.push_back(row_exponent(bits & 0x7FFFFFFFU));
-  }
-  return exponents;
+uint32_t* bits_of(const at::Tensor& x) {
+  return reinterpret_cast<uint32_t*>(x.mutable_data_ptr<int>());
+}
+
+/// The largest finite numbers of maps [F,...], contiguous: see largest_of_maps().
+at::Tensor largest_of(const at::Tensor& maps) {
+  const at::Tensor largest = at::empty({maps.size(0)}, maps.options().dtype(at::kInt));
+  check(largest_of_maps(maps.const_data_ptr<float>(), static_cast<int>(maps.size(0)), maps[0].numel(),
+                        bits_of(largest), c10::cuda::getCurrentCUDAStream().stream()),
+        "the largest number of a map");
+  return largest;
 }
 
 at::Tensor memory_for(int64_t rows, int64_t columns, const at::Tensor& like) {
@@ -45,16 +43,17 @@ struct Piece {
   int64_t first_frame, frames, first_row, rows;
 };
 
-std::vector<Piece> pieces_of(int64_t frames, int64_t rows, int64_t most_rows) {
+/// Of maps whose frames have `around` rows more than their outputs: `most_rows` at a time.
+std::vector<Piece> pieces_of(int64_t frames, int64_t rows, int64_t around, int64_t most_rows) {
   std::vector<Piece> pieces;
-  if (most_rows >= rows) {
-    const int64_t at_once = most_rows / rows;
+  const int64_t at_once = most_rows / (rows + around), part = std::max<int64_t>(1, most_rows - around);
+  if (at_once > 0) {
     for (int64_t f = 0; f < frames; f += at_once)
       pieces.push_back({f, std::min(at_once, frames - f), 0, rows});
     return pieces;
   }
   for (int64_t f = 0; f < frames; ++f) {
-    for (int64_t y = 0; y < rows; y += most_rows) pieces.push_back({f, 1, y, std::min(most_rows, rows - y)});
+    for (int64_t y = 0; y < rows; y += part) pieces.push_back({f, 1, y, std::min(part, rows - y)});
   }
   return pieces;
 }
@@ -66,29 +65,14 @@ SplitWeight split_conv_weight(const at::Tensor& weight) {
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   const at::Tensor rows = weight.permute({0, 2, 3, 1}).flatten(1).contiguous();  // [out,k·k·in]
   const int64_t out = rows.size(0), columns = rows.size(1);
-  SplitWeight split{memory_for(out, columns, weight), true, columns, out, 0, out};
-  const std::vector<int> exponents = exponents_of(rows);
-  split.finite = std::ranges::find(exponents, kNotFinite) == exponents.end();
-  if (!split.finite) return split;
-  const at::Tensor on_device = at::tensor(exponents, at::kInt).to(weight.device());
+  SplitWeight split{
+      memory_for(out, columns, weight), rows.isfinite().all().item<bool>(), columns, out, 0, out};
+  const at::Tensor largest = largest_of(rows);
   const SplitMatrix matrix =
       split_matrix(static_cast<int>(out), static_cast<int>(columns), split.memory.mutable_data_ptr());
-  const FloatMap map{rows.const_data_ptr<float>(),   1, 1, 0, 0, static_cast<int>(out), 1, 1,
-                     on_device.const_data_ptr<int>()};
+  const FloatMap map{rows.const_data_ptr<float>(), 1, 1, 0, 0, static_cast<int>(out), 1, 1, bits_of(largest)};
   check(split_map(map, matrix, stream), "splitting a weight");
   return split;
-}
-
-at::Tensor conv_weight_of(const SplitWeight& parts, int64_t kernel) {
-  const SplitMatrix matrix =
-      split_matrix(static_cast<int>(parts.out), static_cast<int>(parts.in), parts.memory.mutable_data_ptr());
-  const at::Tensor halves =
-      at::from_blob(matrix.parts, {parts.out, parts.in / kSplitColumns, 2, kSplitColumns},
-                    parts.memory.options().dtype(at::kHalf));  // high, low
-  const at::Tensor exponents =
-      at::from_blob(matrix.exponents, {parts.out, 1, 1}, parts.memory.options().dtype(at::kInt));
-  const at::Tensor values = at::ldexp(halves.to(at::kFloat).sum(2), -exponents);  // [out,k·k·in/32,32]
-  return values.view({parts.out, kernel, kernel, -1}).permute({0, 3, 1, 2});
 }
 
 at::Tensor convolve_split(const at::Tensor& x, const SplitWeight& weight, int64_t kernel, int64_t padding,
@@ -99,12 +83,9 @@ at::Tensor convolve_split(const at::Tensor& x, const SplitWeight& weight, int64_
   const int64_t F = maps.size(0), H = maps.size(1), W = maps.size(2), in = maps.size(3), out = weight.out;
   TORCH_CHECK(in * kernel * kernel == weight.in, "convolution: expected ", weight.in / kernel / kernel,
               " channels, got ", in);
-  const std::vector<int> exponents = exponents_of(maps);
-  if (std::ranges::find(exponents, kNotFinite) != exponents.end()) return {};
-  const at::Tensor on_device = at::tensor(exponents, at::kInt).to(x.device());
+  const at::Tensor largest = largest_of(maps);
   const int64_t columns = W + 2 * padding, rows = H + 2 * padding - kernel + 1;  // padded ones, of the output
-  const int64_t row_bytes = columns * std::max(in, out) * static_cast<int64_t>(sizeof(float));
-  const int64_t most_rows = std::max<int64_t>(1, piece_bytes / 2 / row_bytes - kernel + 1);
+  const int64_t row_bytes = columns * in * static_cast<int64_t>(sizeof(float));
   at::Tensor y = at::empty({F, rows, columns - kernel + 1, out}, maps.options());
   SplitGemm gemm;
   gemm.weight =
@@ -113,9 +94,10 @@ at::Tensor convolve_split(const at::Tensor& x, const SplitWeight& weight, int64_
   gemm.bias = no_bias.const_data_ptr<float>();
   gemm.taps = static_cast<int>(kernel);
   gemm.tap_row = static_cast<int>(columns);
-  for (const Piece& piece : pieces_of(F, rows, most_rows)) {
+  gemm.out_frame = y.stride(0) / out;
+  for (const Piece& piece : pieces_of(F, rows, kernel - 1, piece_bytes / row_bytes)) {
     const int64_t tall = piece.rows + kernel - 1, pixels = piece.frames * tall * columns;
-    const at::Tensor memory = memory_for(pixels, in, x), product = at::empty({pixels, out}, maps.options());
+    const at::Tensor memory = memory_for(pixels, in, x);
     const FloatMap map{maps.const_data_ptr<float>() + piece.first_frame * H * W * in,
                        static_cast<int>(H),
                        static_cast<int>(W),
@@ -124,24 +106,17 @@ at::Tensor convolve_split(const at::Tensor& x, const SplitWeight& weight, int64_
                        static_cast<int>(piece.frames),
                        static_cast<int>(tall),
                        static_cast<int>(columns),
-                       on_device.const_data_ptr<int>() + piece.first_frame};
+                       bits_of(largest) + piece.first_frame};
     gemm.x = split_matrix(static_cast<int>(pixels), static_cast<int>(in), memory.mutable_data_ptr());
-    gemm.out = product.mutable_data_ptr<float>();
+    gemm.tap_rows = static_cast<int>(tall);
+    gemm.out = y.mutable_data_ptr<float>() + piece.first_frame * y.stride(0) + piece.first_row * y.stride(1);
     check(split_map(map, gemm.x, stream), "splitting a map");
     check(launch_split_gemm_sm90(gemm, gemm.x.rows > kGemmTile ? 2 : 1, stream), "split products");
-    y.narrow(0, piece.first_frame, piece.frames)
-        .narrow(1, piece.first_row, piece.rows)
-        .copy_(product.view({piece.frames, tall, columns, out})
-                   .narrow(1, 0, piece.rows)
-                   .narrow(2, 0, columns - kernel + 1));
   }
   return y.permute({0, 3, 1, 2});
 }
 #else
 SplitWeight split_conv_weight(const at::Tensor&) {
-  TORCH_CHECK(false, "convolution: this build has no CUDA");
-}
-at::Tensor conv_weight_of(const SplitWeight&, int64_t) {
   TORCH_CHECK(false, "convolution: this build has no CUDA");
 }
 at::Tensor convolve_split(const at::Tensor&, const SplitWeight&, int64_t, int64_t, int64_t) {

@@ -8,14 +8,11 @@ namespace vggt {
 /// The weight of a convolution in the form that split products take, [out,k·k·in]. weight [out,in,k,k], fp32
 /// on a GPU.
 SplitWeight split_conv_weight(const at::Tensor& weight);
-/// The weight [out,in,k,k] of which these are the parts, but for their rounding; channels last.
-at::Tensor conv_weight_of(const SplitWeight& parts, int64_t kernel);
 
 /// A convolution of stride 1 by split products: the products of a map's pixels with each of the weight's k·k
 /// pixels, the map shifted by so much, summed up in one. Works in pieces of the map, of a row of pixels at
-/// least, whose parts and products take `piece_bytes`. x [F,in,H,W], fp32, channels last -> [F,out,H',W'],
-/// channels last. The weight is finite. Returns nothing if x has an infinity or a NaN. Waits for the GPU, to
-/// learn how large the numbers are.
+/// least, whose parts take `piece_bytes`. x [F,in,H,W], fp32, channels last -> [F,out,H',W'],
+/// channels last. The weight is finite. Where a product has an infinity or a NaN it is NaN.
 at::Tensor convolve_split(const at::Tensor& x, const SplitWeight& weight, int64_t kernel, int64_t padding,
                           int64_t piece_bytes);
 

@@ -32,23 +32,27 @@ struct SplitMatrix {
   int rows = 0, columns = 0;
 };
 
-/// A part of a map [frames,rows,columns,channels], fp32, contiguous and aligned to 16 bytes, with zeros around
-/// it: pixels [first_row, first_row + rows) × [first_column, first_column + columns) of each frame, where
-/// negative ones and those beyond the end are zeros.
+/// A part of a map [frames,rows,columns,channels], fp32, contiguous and aligned to 16 bytes, with zeros
+/// around it: pixels [first_row, first_row + rows) × [first_column, first_column + columns) of each frame,
+/// where negative ones and those beyond the end are zeros.
 struct FloatMap {
   const float* data = nullptr;
   int map_rows = 0, map_columns = 0;
   int first_row = 0, first_column = 0, frames = 0, rows = 0, columns = 0;
-  const int* exponents = nullptr;  // [frames], on the device: see row_exponent()
+  const uint32_t* largest = nullptr;  // [frames], on the device: see largest_of_maps()
 };
 
-/// out = x·weightᵀ + bias. With taps, a convolution's: x are the pixels of a map, K = taps²·(columns of x), and
-/// the pixel that row r multiplies with columns (i·taps + j)·(columns of x) is r + i·tap_row + j.
+/// out = x·weightᵀ + bias. With taps, a convolution's: x are the pixels of maps [frames,tap_rows,tap_row],
+/// K = taps²·(columns of x), and the pixel that row r multiplies with columns (i·taps + j)·(columns of x) is
+/// r + i·tap_row + j. `out` then has the windows within a map alone, tap_row - taps + 1 in a row, those of a
+/// frame from its row frame·out_frame on.
 struct SplitGemm {
   SplitMatrix x, weight;        // [M,K], [N,K], N even
   const float* bias = nullptr;  // [N], aligned to 8 bytes
   float* out = nullptr;         // [M,N], aligned to 8 bytes
-  int taps = 1, tap_row = 0;    // more than one: the columns of x are a multiple of 128
+  int taps = 1;                 // more than one: the columns of x are a multiple of 128
+  int tap_rows = 0, tap_row = 0;
+  int64_t out_frame = 0;
 };
 
 inline constexpr int kMostSplitColumns = 4096;
@@ -60,15 +64,20 @@ SplitMatrix split_matrix(int rows, int columns, void* memory);
 /// Fills a matrix of at most kMostSplitColumns columns.
 cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream);
 
-/// Fills the matrix of the pixels [frames·rows·columns, channels], channels a multiple of 32. All numbers
-/// are finite.
+/// Of each of so many maps of `numbers` numbers, a multiple of 4, the largest finite |x|, as its bits, into
+/// largest [frames]. maps: contiguous, aligned to 16 bytes.
+cudaError_t largest_of_maps(const float* maps, int frames, int64_t numbers, uint32_t* largest,
+                            cudaStream_t stream);
+/// Fills the matrix of the pixels [frames·rows·columns, channels], channels a multiple of 32. What is not
+/// finite has a NaN among its parts, and so have its products.
 cudaError_t split_map(const FloatMap& x, const SplitMatrix& to, cudaStream_t stream);
 
 /// Computes rows of x that are not finite wrongly; repair_rows() mends them. The weight must be finite.
 /// blocks: 1, or 2 that share what they load of the weight. Only where sm90a_built().
 cudaError_t launch_split_gemm_sm90(const SplitGemm& gemm, int blocks, cudaStream_t stream);
 
-/// Computes again, in fp32 arithmetic, the rows of out whose x is not finite. x: what gemm.x was made from.
+/// Computes again, in fp32 arithmetic, the rows of out whose x is not finite. x: what gemm.x was made from;
+/// without data such rows become NaN.
 cudaError_t repair_rows(const FloatRows& x, const SplitGemm& gemm, cudaStream_t stream);
 
 }  // namespace vggt

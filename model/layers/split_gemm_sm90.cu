@@ -13,9 +13,21 @@ using namespace split;
 struct WriteRows {
   const SplitGemm& gemm;
 
+  /// Where a row's output lies; null for none.
+  template <class Gemm>
+  __device__ __forceinline__ static float* out_of_row(const Gemm& gemm, int row) {
+    const int64_t columns = gemm.weight.rows;
+    if (row >= gemm.x.rows) return nullptr;
+    if (gemm.taps == 1) return gemm.out + row * columns;
+    const int pixels = gemm.tap_rows * gemm.tap_row, frame = row / pixels, place = row % pixels;
+    const int y = place / gemm.tap_row, x = place % gemm.tap_row;
+    if (y > gemm.tap_rows - gemm.taps || x > gemm.tap_row - gemm.taps) return nullptr;
+    return gemm.out + (frame * gemm.out_frame + int64_t{y} * (gemm.tap_row - gemm.taps + 1) + x) * columns;
+  }
+
   template <class Walk>
   __device__ __forceinline__ void operator()(const float (&sums)[64], const Walk& walk, int group) const {
-    const int rows = gemm.x.rows, columns = gemm.weight.rows;
+    const int columns = gemm.weight.rows;
     const int thread = threadIdx.x % kGroupThreads, lane = threadIdx.x % 32, inner = lane % 4;
     const int row = walk.row_tile * kTile + group * kGroupRows + fragment_row(thread, 0),
               first = walk.column_tile * kTile, column = first + fragment_column(thread, 0);
@@ -27,7 +39,7 @@ struct WriteRows {
       biases[i] = at < columns ? __ldg(reinterpret_cast<const float2*>(gemm.bias + at)) : float2{};
     }
     const RowScales scales(gemm.x, row);
-    float* const out = gemm.out + int64_t{row} * columns + column;
+    float* const out[2] = {out_of_row(gemm, row), out_of_row(gemm, row + 8)};
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int2 e = exponents.of(4 * i, inner);
@@ -40,8 +52,8 @@ struct WriteRows {
         const float* of = sums + 4 * i + 2 * j;
         const float2 y = {scaled(of[0], scales.of[j], left) + bias.x,
                           scaled(of[1], scales.of[j], right) + bias.y};
-        if (row + 8 * j < rows && column + 8 * i < columns)
-          *reinterpret_cast<float2*>(out + 8 * j * columns + 8 * i) = y;
+        if (out[j] != nullptr && column + 8 * i < columns)
+          *reinterpret_cast<float2*>(out[j] + column + 8 * i) = y;
       }
     }
   }

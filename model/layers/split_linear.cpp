@@ -53,6 +53,29 @@ SplitMatrix matrix_of(const SplitWeight& weight) {
   return matrix;
 }
 
+FloatRows float_rows(const at::Tensor& rows, int64_t first, bool gelu) {
+  return {rows.const_data_ptr<float>() + first * rows.stride(0), rows.stride(0), gelu};
+}
+
+/// A product of rows [M,in] into y, but for the rows.
+SplitGemm gemm_into(at::Tensor& y, int64_t M, int64_t in, const SplitWeight& weight, const at::Tensor& bias) {
+  TORCH_CHECK(in == weight.in, "linear: expected ", weight.in, " columns, got ", in);
+  TORCH_CHECK(y.is_contiguous() && y.numel() == M * weight.out, "linear: expected room for [", M, ",",
+              weight.out, "], contiguous, got ", y.sizes());
+  SplitGemm gemm;
+  gemm.weight = matrix_of(weight);
+  gemm.bias = bias.const_data_ptr<float>();
+  gemm.out = y.mutable_data_ptr<float>();
+  return gemm;
+}
+
+/// from: what gemm.x was made of, or nothing.
+void multiply(const SplitGemm& gemm, const FloatRows& from) {
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  check(launch_split_gemm_sm90(gemm, gemm.x.rows > kGemmTile ? 2 : 1, stream), "split products");
+  check(repair_rows(from, gemm, stream), "rows that are not finite");
+}
+
 /// x [...,in] as rows [M,in] that split_rows() takes, without a copy where it can be.
 at::Tensor as_rows(const at::Tensor& x) {
   const at::Tensor rows = x.reshape({-1, x.size(-1)});
@@ -62,6 +85,10 @@ at::Tensor as_rows(const at::Tensor& x) {
 }
 
 }  // namespace
+
+SplitMatrix matrix_of(const SplitRows& x) {
+  return split_matrix(static_cast<int>(x.rows), static_cast<int>(x.columns), x.memory.mutable_data_ptr());
+}
 
 SplitWeight split_weight(const at::Tensor& weight) {
   const c10::cuda::CUDAGuard guard(weight.device());
@@ -77,30 +104,43 @@ SplitWeight split_weight(const at::Tensor& weight) {
   return split;
 }
 
+SplitRows room_for_split(int64_t rows, int64_t columns, const at::Tensor& like) {
+  return {memory_for(rows, columns, like), rows, columns};
+}
+
+void split_rows_into(SplitRows& room, const at::Tensor& x) {
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor rows = as_rows(x);
+  TORCH_CHECK(rows.size(0) <= room.rows && rows.size(1) == room.columns, "linear: no room for ", x.sizes());
+  room.rows = rows.size(0);
+  check(split_rows(float_rows(rows, 0, false), matrix_of(room), c10::cuda::getCurrentCUDAStream().stream()),
+        "splitting rows");
+}
+
 void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
                       bool gelu) {
   const c10::cuda::CUDAGuard guard(x.device());
-  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   const at::Tensor rows = as_rows(x);  // [M,in]
-  const int64_t M = rows.size(0), in = rows.size(1), out = weight.out;
-  TORCH_CHECK(in == weight.in, "linear: expected ", weight.in, " columns, got ", in);
-  TORCH_CHECK(y.is_contiguous() && y.numel() == M * out, "linear: expected room for [", M, ",", out,
-              "], contiguous, got ", y.sizes());
+  const int64_t M = rows.size(0), in = rows.size(1);
+  SplitGemm gemm = gemm_into(y, M, in, weight, bias);
   const int64_t whole = kSplitPieceBytes / (split_width(in) * 2) / kPieceRows * kPieceRows;
   const int64_t piece = std::min(M, std::max(kPieceRows, whole));
-  const at::Tensor memory = memory_for(piece, in, x);
-  SplitGemm gemm;
-  gemm.weight = matrix_of(weight);
-  gemm.bias = bias.const_data_ptr<float>();
+  SplitRows room = room_for_split(piece, in, x);
   for (int64_t first = 0; first < M; first += piece) {
-    const FloatRows from{rows.const_data_ptr<float>() + first * rows.stride(0), rows.stride(0), gelu};
-    gemm.x = split_matrix(static_cast<int>(std::min(piece, M - first)), static_cast<int>(in),
-                          memory.mutable_data_ptr());
-    gemm.out = y.mutable_data_ptr<float>() + first * out;
-    check(split_rows(from, gemm.x, stream), "splitting rows");
-    check(launch_split_gemm_sm90(gemm, gemm.x.rows > kGemmTile ? 2 : 1, stream), "split products");
-    check(repair_rows(from, gemm, stream), "rows that are not finite");
+    room.rows = std::min(piece, M - first);
+    gemm.x = matrix_of(room);
+    const FloatRows from = float_rows(rows, first, gelu);
+    check(split_rows(from, gemm.x, c10::cuda::getCurrentCUDAStream().stream()), "splitting rows");
+    multiply(gemm, from);
+    gemm.out += room.rows * weight.out;
   }
+}
+
+void linear_split_out(at::Tensor& y, const SplitRows& x, const SplitWeight& weight, const at::Tensor& bias) {
+  const c10::cuda::CUDAGuard guard(x.memory.device());
+  SplitGemm gemm = gemm_into(y, x.rows, x.columns, weight, bias);
+  gemm.x = matrix_of(x);
+  if (x.rows > 0) multiply(gemm, {});
 }
 
 at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias, bool gelu) {
@@ -115,6 +155,15 @@ SplitWeight split_weight(const at::Tensor&) {
   TORCH_CHECK(false, "linear: this build has no CUDA");
 }
 void linear_split_out(at::Tensor&, const at::Tensor&, const SplitWeight&, const at::Tensor&, bool) {
+  TORCH_CHECK(false, "linear: this build has no CUDA");
+}
+void linear_split_out(at::Tensor&, const SplitRows&, const SplitWeight&, const at::Tensor&) {
+  TORCH_CHECK(false, "linear: this build has no CUDA");
+}
+SplitRows room_for_split(int64_t, int64_t, const at::Tensor&) {
+  TORCH_CHECK(false, "linear: this build has no CUDA");
+}
+void split_rows_into(SplitRows&, const at::Tensor&) {
   TORCH_CHECK(false, "linear: this build has no CUDA");
 }
 at::Tensor linear_split(const at::Tensor&, const SplitWeight&, const at::Tensor&, bool) {

@@ -3,6 +3,8 @@
 
 namespace vggt {
 
+struct SplitMatrix;
+
 /// What decides how a linear layer is computed.
 struct LinearLayer {
   int64_t in = 0, out = 0;
@@ -26,6 +28,17 @@ SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
 /// So many rows of a weight, of the same memory: first even.
 SplitWeight rows_of(const SplitWeight& weight, int64_t first, int64_t count);
 
+/// Rows of fp32 numbers in the form that split products take, in as much memory.
+struct SplitRows {
+  at::Tensor memory;  // bytes; undefined where there are none
+  int64_t rows = 0, columns = 0;
+};
+/// Its matrix, for kernels.
+SplitMatrix matrix_of(const SplitRows& x);
+SplitRows room_for_split(int64_t rows, int64_t columns, const at::Tensor& like);  // on its device
+/// x [M,in], fp32 on a GPU, into the room's first rows.
+void split_rows_into(SplitRows& room, const at::Tensor& x);
+
 /// x·weightᵀ + bias on a GPU by split products, or of GELU(x): x [...,in] fp32, bias [out] -> [...,out].
 /// The weight is finite. Sizes need not pass split_pays(); the other conditions must.
 at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
@@ -34,5 +47,7 @@ at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at
 /// The same into y, contiguous, of as many rows as x.
 void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
                       bool gelu = false);
+/// The same of parts. Rows that are not finite give NaN.
+void linear_split_out(at::Tensor& y, const SplitRows& x, const SplitWeight& weight, const at::Tensor& bias);
 
 }  // namespace vggt

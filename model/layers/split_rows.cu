@@ -2,55 +2,31 @@
 // pairs cannot hold.
 #include <cuda_fp16.h>
 
-#include "attention/cuda/split_pair.cuh"
+#include <climits>
+
+#include "model/layers/row_values.cuh"
 #include "model/layers/split_gemm.h"
-#include "model/layers/split_layout.h"
+#include "model/layers/split_store.cuh"
 
 namespace vggt {
 namespace {
 
 constexpr int kThreads = 256;  // of a block
-constexpr int kUnits = 8;      // float4 that a thread keeps in registers between its two passes
+constexpr int kMapChunk = 8 * kThreads;
+constexpr uint32_t kInfinityBits = 0x7F800000u;
+constexpr int kUnits = 8;  // fours that a thread keeps in registers between its two passes
 
 __device__ __forceinline__ float gelu(float x) {
   return x * 0.5f * (1 + erff(x * 0.70710678118654752f));
 }
 
 template <bool kGelu>
-__device__ __forceinline__ float4 load(const float* from) {
-  float4 x = *reinterpret_cast<const float4*>(from);
-  if constexpr (kGelu) x = {gelu(x.x), gelu(x.y), gelu(x.z), gelu(x.w)};
-  return x;
-}
-
-// As bits, which are ordered as the numbers are where none is negative; infinity and NaN are above all
-// others.
-__device__ __forceinline__ uint32_t largest_of(float4 x) {
-  auto bits = [](float f) { return __float_as_uint(f) & 0x7FFFFFFFu; };
-  return max(max(bits(x.x), bits(x.y)), max(bits(x.z), bits(x.w)));
-}
-
-__device__ __forceinline__ void store_parts(float4 x, float up, __half* to) {
-  const SplitPair a = split_pair(x.x * up, x.y * up), b = split_pair(x.z * up, x.w * up);
-  __align__(8) const __half2 high[2] = {a.high, b.high}, low[2] = {a.low, b.low};
-  *reinterpret_cast<uint2*>(to) = reinterpret_cast<const uint2&>(high);
-  *reinterpret_cast<uint2*>(to + kSplitColumns) = reinterpret_cast<const uint2&>(low);
-}
-
-/// The largest over the kWarps neighbouring warps that share a row.
-template <int kWarps>
-__device__ __forceinline__ uint32_t largest_of_row(uint32_t most) {
+__device__ __forceinline__ void load(const float* from, float (&x)[4]) {
+  load_values(from, x);
+  if constexpr (kGelu) {
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) most = max(most, __shfl_xor_sync(~0u, most, lanes));
-  if constexpr (kWarps > 1) {
-    __shared__ uint32_t of_warp[kThreads / 32];
-    const int warp = threadIdx.x / 32;
-    if (threadIdx.x % 32 == 0) of_warp[warp] = most;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kWarps; ++i) most = max(most, of_warp[warp / kWarps * kWarps + i]);
+    for (int i = 0; i < 4; ++i) x[i] = gelu(x[i]);
   }
-  return most;
 }
 
 template <int kWarps, bool kGelu>
@@ -62,17 +38,20 @@ __global__ void __launch_bounds__(kThreads) split_rows_kernel(const FloatRows x,
       wanted < to.rows ? wanted
                        : to.rows - 1;  // threads beyond the last row repeat it, as all must reach the barrier
   const float* from = x.data + row * x.stride;
-  float4 four[kUnits];
+  __shared__ uint32_t of_warp[kThreads / 32];
+  float four[kUnits][4];
   uint32_t most = 0;
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
     const int column = 4 * (place + u * kOfRow);
-    four[u] = column < to.columns ? load<kGelu>(from + column) : float4{};
-    most = max(most, largest_of(four[u]));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) four[u][i] = 0;
+    if (column < to.columns) load<kGelu>(from + column, four[u]);
+    most = max(most, largest_bits(four[u]));
   }
-  const int exponent = row_exponent(largest_of_row<kWarps>(most));
+  const int exponent = row_exponent(largest_of_row<kWarps>(most, of_warp));
   if (place == 0) to.exponents[row] = exponent;
-  const float up = exponent == kNotFinite ? 0 : __uint_as_float(power_of_two_bits(exponent));
+  const float up = row_factor(exponent);
   const int width = static_cast<int>(split_width(to.columns));
   __half* out = static_cast<__half*>(to.parts) + row * width;
 #pragma unroll
@@ -80,6 +59,26 @@ __global__ void __launch_bounds__(kThreads) split_rows_kernel(const FloatRows x,
     const int column = 4 * (place + u * kOfRow);
     if (column < width / 2) store_parts(four[u], up, out + split_column(column));
   }
+}
+
+/// A block for kMapChunk fours of a map.
+__global__ void __launch_bounds__(kThreads)
+    largest_map_kernel(const float* maps, const int64_t fours, const int chunks, uint32_t* largest) {
+  const int64_t frame = blockIdx.x / chunks, first = int64_t{blockIdx.x % chunks} * kMapChunk;
+  const int64_t end = min(fours, first + kMapChunk);
+  const float* map = maps + frame * fours * 4;
+  uint32_t most = 0;
+  for (int64_t at = first + threadIdx.x; at < end; at += kThreads) {
+    float four[4];
+    load_values(map + 4 * at, four);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t bits = __float_as_uint(four[i]) & 0x7FFFFFFFu;
+      most = max(most, bits < kInfinityBits ? bits : 0);
+    }
+  }
+  most = largest_of_row<1>(most, nullptr);
+  if (threadIdx.x % 32 == 0 && most > 0) atomicMax(largest + frame, most);
 }
 
 /// A thread for four channels of a pixel.
@@ -92,12 +91,12 @@ __global__ void __launch_bounds__(kThreads)
   const int channel = static_cast<int>(at % fours) * 4;
   const int frame = row / (x.rows * x.columns), place = row % (x.rows * x.columns);
   const int y = x.first_row + place / x.columns, from = x.first_column + place % x.columns;
-  const int exponent = x.exponents[frame];
+  const int exponent = row_exponent(x.largest[frame]);
   if (channel == 0) to.exponents[row] = exponent;
-  float4 four{};
+  float four[4] = {};
   if (y >= 0 && y < x.map_rows && from >= 0 && from < x.map_columns) {
     const int64_t pixel = (int64_t{frame} * x.map_rows + y) * x.map_columns + from;
-    four = *reinterpret_cast<const float4*>(x.data + pixel * to.columns + channel);
+    load_values(x.data + pixel * to.columns + channel, four);
   }
   __half* out = static_cast<__half*>(to.parts) + row * split_width(to.columns);
   store_parts(four, __uint_as_float(power_of_two_bits(exponent)), out + split_column(channel));
@@ -130,8 +129,10 @@ __global__ void __launch_bounds__(kThreads) repair_rows_kernel(const FloatRows x
   const int64_t end = min(first + kThreads, static_cast<int64_t>(gemm.x.rows));
   for (int64_t row = first; row < end; ++row) {
     if (gemm.x.exponents[row] != kNotFinite) continue;
-    for (int column = threadIdx.x; column < gemm.weight.rows; column += kThreads)
-      gemm.out[row * gemm.weight.rows + column] = dot(x, gemm.weight, row, column) + gemm.bias[column];
+    for (int column = threadIdx.x; column < gemm.weight.rows; column += kThreads) {
+      const float product = x.data == nullptr ? NAN : dot(x, gemm.weight, row, column);
+      gemm.out[row * gemm.weight.rows + column] = product + gemm.bias[column];
+    }
   }
 }
 
@@ -158,6 +159,19 @@ cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t s
   } else {
     launch_split_rows<kMostSplitColumns / kOfWarp>(x, to, stream);
   }
+  return cudaGetLastError();
+}
+
+cudaError_t largest_of_maps(const float* maps, int frames, int64_t numbers, uint32_t* largest,
+                            cudaStream_t stream) {
+  const int64_t fours = numbers / 4, chunks = (fours + kMapChunk - 1) / kMapChunk;
+  if (frames == 0 || chunks == 0) return cudaSuccess;
+  if (numbers % 4 != 0 || chunks * frames > INT_MAX) return cudaErrorInvalidValue;
+  const cudaError_t error =
+      cudaMemsetAsync(largest, 0, static_cast<size_t>(frames) * sizeof(uint32_t), stream);
+  if (error != cudaSuccess) return error;
+  largest_map_kernel<<<static_cast<unsigned>(chunks * frames), kThreads, 0, stream>>>(
+      maps, fours, static_cast<int>(chunks), largest);
   return cudaGetLastError();
 }
 

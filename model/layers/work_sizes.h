@@ -23,11 +23,11 @@ constexpr int64_t block_frames(int64_t dim, int64_t tokens) {
   return std::max<int64_t>(1, block_rows(dim) / tokens);
 }
 
-/// Bytes of the parts of x in a split product. More rows at a time give no more speed.
-inline constexpr int64_t kSplitPieceBytes = int64_t{256} << 20;
+/// Bytes of the parts of x in a split product: those of the hidden layer of kBlockRows tokens of VGGT-1B.
+/// More rows at a time give no more speed.
+inline constexpr int64_t kSplitPieceBytes = kBlockRows * 4096 * 4;
 
-/// Bytes of the unfolded windows of a convolution by products, or of the parts and products of one by split
-/// products.
+/// Bytes of the unfolded windows of a convolution by products, or of the parts of one by split products.
 inline constexpr int64_t kConvPieceBytes = int64_t{256} << 20;
 
 /// What decides how a convolution is computed.

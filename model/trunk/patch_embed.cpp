@@ -1,7 +1,5 @@
 #include "model/trunk/patch_embed.h"
 
-#include "model/layers/conv.h"
-
 namespace vggt {
 namespace {
 
@@ -25,10 +23,7 @@ PatchEmbed::PatchEmbed(Binder& bind, const Config& config, const AttentionOption
       grid_(config.img_size / config.patch_size),
       cls_token_(bind.state(kName + ".cls_token", {1, 1, config.embed_dim})),
       pos_embed_(bind.state(kName + ".pos_embed", {1, 1 + grid_ * grid_, config.embed_dim})),
-      proj_weight_(bind.operand(kName + ".patch_embed.proj.weight",
-                                {config.embed_dim, 3, config.patch_size, config.patch_size})),
-      proj_bias_(bind.operand(kName + ".patch_embed.proj.bias", {config.embed_dim})),
-      tf32_convolutions_(bind.kind().tf32_convolutions),
+      proj_(bind, kName + ".patch_embed.proj", 3, config.embed_dim, config.patch_size),
       blocks_(make_blocks(bind, config, attention)),
       norm_(bind, kName + ".norm", config.embed_dim, kEps) {
   if (config.num_register_tokens > 0) {
@@ -54,10 +49,8 @@ at::Tensor PatchEmbed::forward(const at::Tensor& images, BlockCursor& blocks) co
   const int64_t F = images.size(0), rows = images.size(2) / patch_size_,
                 columns = images.size(3) / patch_size_;
   const at::Tensor colours = (images - mean_) / std_;  // [F,3,H,W]
-  const at::Tensor map = convolve(colours.to(proj_weight_.scalar_type()), proj_weight_, proj_bias_,
-                                  patch_size_, 0, tf32_convolutions_);  // [F,C,rows,columns]
   const at::Tensor patches =
-      map.flatten(2).transpose(1, 2) + position_embedding(rows, columns);  // [F,rows·columns,C]
+      proj_(colours.to(proj_.bias.scalar_type())) + position_embedding(rows, columns);  // [F,rows·columns,C]
   const at::Tensor cls = (cls_token_ + pos_embed_.narrow(1, 0, 1)).expand({F, -1, -1});  // [F,1,C]
   std::vector<at::Tensor> parts = {cls};
   if (register_tokens_.defined()) parts.push_back(register_tokens_.expand({F, -1, -1}));  // [F,R,C]

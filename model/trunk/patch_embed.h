@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/layers/conv.h"
 #include "model/trunk/block_cursor.h"
 
 namespace vggt {
@@ -22,12 +23,11 @@ class PatchEmbed {
   at::Tensor position_embedding(int64_t rows, int64_t columns) const;  // [1,rows·columns,C]
 
   int64_t patch_size_, grid_;
-  at::Tensor mean_, std_;               // [1,3,1,1] of the colours
-  at::Tensor cls_token_;                // [1,1,C]
-  at::Tensor register_tokens_;          // [1,R,C]
-  at::Tensor pos_embed_;                // [1,1 + grid·grid,C]
-  at::Tensor proj_weight_, proj_bias_;  // [C,3,14,14], [C]
-  bool tf32_convolutions_;
+  at::Tensor mean_, std_;       // [1,3,1,1] of the colours
+  at::Tensor cls_token_;        // [1,1,C]
+  at::Tensor register_tokens_;  // [1,R,C]
+  at::Tensor pos_embed_;        // [1,1 + grid·grid,C]
+  PatchConv proj_;
   HeldBlocks blocks_;
   LayerNorm norm_;
 };

@@ -60,7 +60,7 @@ TEST_F(LinearCuda, ModelSizesAndSeveralPieces) {
                                {4164, 1024, 4096},
                                {4164, 4096, 1024},
                                {70000, 1024, 256},
-                               {16514, 4096, 256}}) {
+                               {17000, 4096, 256}}) {
     SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
     expect_exact(normal(rows, in), normal(out, in), normal(1, out)[0]);
   }
@@ -112,6 +112,29 @@ TEST_F(LinearCuda, WhatIsNotFiniteStaysInItsRow) {
     for (int64_t row : {0, 2, 4, 129, 131, 598}) EXPECT_TRUE(at::equal(y[row], same[row])) << row;
   }
   EXPECT_FALSE(split_weight(normal(8, 8) / 0).finite);
+}
+
+TEST_F(LinearCuda, OfPartsAlone) {
+  const Linear layer(normal(256, 512), normal(1, 256)[0], {at::kFloat, at::kFloat});
+  at::Tensor x = normal(600, 512);
+  ProductRows rows = layer.room(600, x);
+  ASSERT_TRUE(rows.split());
+  split_rows_into(rows.parts, x);
+  at::Tensor y = at::empty({600, 256}, x.options());
+  layer.write(y, rows);
+  EXPECT_TRUE(at::equal(y, layer(x)));
+  x[3][100] = INFINITY;
+  split_rows_into(rows.parts, x);
+  at::Tensor with_one = at::empty_like(y);
+  layer.write(with_one, rows);
+  EXPECT_TRUE(with_one[3].isnan().all().item<bool>());
+  with_one[3] = y[3];
+  EXPECT_TRUE(at::equal(with_one, y));
+  ProductRows few = rows.first(5);
+  split_rows_into(few.parts, x.narrow(0, 200, 5));
+  at::Tensor of_few = at::empty({5, 256}, x.options());
+  layer.write(of_few, few);
+  EXPECT_TRUE(at::equal(of_few, y.narrow(0, 200, 5)));
 }
 
 TEST_F(LinearCuda, PartsTakeThePlaceOfTheValuesFromTheStart) {

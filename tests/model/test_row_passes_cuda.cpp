@@ -5,11 +5,14 @@
 
 #include <cmath>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/layers/rope.h"
 #include "model/layers/rope_params.h"
 #include "model/layers/row_passes.h"
+#include "model/layers/split_gemm.h"
+#include "model/layers/split_layout.h"
 
 namespace vggt {
 namespace {
@@ -135,6 +138,41 @@ TEST_P(RowPassesCuda, AdditionsAndTheNormBehindThem) {
     at::Tensor in_place = values.clone(), third = before.clone();
     add_norm_rows(in_place, third, third, {in_place, gamma}, norm);
     EXPECT_TRUE(at::equal(in_place, y));
+  }
+}
+
+/// The parts of rows, and their exponents.
+std::pair<at::Tensor, at::Tensor> parts_of(const SplitRows& x) {
+  const SplitMatrix matrix = matrix_of(x);
+  return {
+      at::from_blob(matrix.parts, {x.rows, split_width(x.columns)}, at::device(at::kCUDA).dtype(at::kHalf)),
+      at::from_blob(matrix.exponents, {x.rows}, at::device(at::kCUDA).dtype(at::kInt))};
+}
+
+void expect_same_parts(const SplitRows& a, const SplitRows& b) {
+  EXPECT_TRUE(at::equal(parts_of(a).first, parts_of(b).first));
+  EXPECT_TRUE(at::equal(parts_of(a).second, parts_of(b).second));
+}
+
+TEST_P(RowPassesCuda, PartsAreThoseOfTheNorm) {
+  if (type() != at::kFloat || columns() % 4 != 0 || columns() > kMostSplitColumns) GTEST_SKIP() << "no parts";
+  const LayerNorm norm = make_norm(columns());
+  const at::Tensor gamma = normal(1)[0] * 0.1;
+  for (int64_t rows : {1, 7, 8, 9, 1041}) {
+    SCOPED_TRACE(rows);
+    const at::Tensor x = normal(rows) * at::rand({rows, 1}, at::device(at::kCUDA)) * 4, values = normal(rows);
+    at::Tensor y = at::empty_like(x), sum = at::empty_like(x), same_sum = at::empty_like(x);
+    SplitRows want = room_for_split(rows, columns(), x);
+    ProductRows got{{}, room_for_split(rows, columns(), x)};
+    norm_rows(y, x, norm);
+    split_rows_into(want, y);
+    norm_rows(got, x, norm);
+    expect_same_parts(got.parts, want);
+    add_norm_rows(y, sum, x, {values, gamma}, norm);
+    split_rows_into(want, y);
+    add_norm_rows(got, same_sum, x, {values, gamma}, norm);
+    EXPECT_TRUE(at::equal(sum, same_sum));
+    expect_same_parts(got.parts, want);
   }
 }
 
