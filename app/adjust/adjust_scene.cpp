@@ -338,4 +338,8 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   return SceneAdjustment(input, depth, cameras, options, events).run();
 }
 
+int64_t adjustment_work(int64_t frames) {
+  return most_looked_for(frames);
+}
+
 }  // namespace vggt
