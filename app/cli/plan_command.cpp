@@ -51,9 +51,11 @@ Sources size_request(const PlanCommand& command, const RunPlan& plan, const Even
   request.height = height;
   const int64_t longer = plan.frames.gray_side,
                 shorter = longer * std::min(width, height) / std::max(width, height);
-  const double pixels = static_cast<double>(command.frame_count) *
-                        static_cast<double>(std::max(longer * shorter, width * int64_t{height}));
-  return {longer, shorter, {"jpg", pixels}};
+  const auto of_all = [&](int64_t pixels) {
+    return static_cast<double>(command.frame_count) * static_cast<double>(pixels);
+  };
+  const double gray = std::min(of_all(longer * shorter), static_cast<double>(plan.frames.gray_bytes));
+  return {longer, shorter, {"jpg", of_all(std::max(longer * shorter, width * int64_t{height})), gray}};
 }
 
 }  // namespace

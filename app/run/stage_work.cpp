@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 
 #include "app/adjust/adjust_scene.h"
@@ -11,6 +12,11 @@ namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What is not proportional, in units of what is, as measured on two cores: a frame however small, in pixels
+// that are decoded, or assessed; a pixel of a picture, in points that are written; a page, in pixels of all
+// frames.
+constexpr double kFramePixels = 250'000, kHealthPixels = 90'000, kPicturePoints = 6, kPagePixels = 4e6;
 
 /// Of the pixels, by the share that the options drop; less where a filter drops others.
 double points_of(const RunPlan& plan, double pixels) {
@@ -43,11 +49,12 @@ std::string extension_of(const fs::path& path) {
   return is_word ? word : "other";
 }
 
-StageWork frames_work(const RunPlan& plan, double pixels, const FrameSource& source) {
+StageWork frames_work(const RunPlan& plan, const MemoryRequest& request, double pixels,
+                      const FrameSource& source) {
   const FrameOptions& frames = plan.frames;
   return {"frames",
           Kind(source.kind).with(frames.gray_side > 0, "gray copies").with(!frames.masks.empty(), "masks"),
-          source.pixels + pixels};
+          source.pixels + pixels + kFramePixels * static_cast<double>(request.frames)};
 }
 
 StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
@@ -61,13 +68,13 @@ StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
           static_cast<double>(weight_bytes(request))};
 }
 
-StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request) {
+StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
   const AdjustOptions& options = plan.adjust.options;
   return {"adjustment",
           Kind("matches")
               .with(options.model || options.intrinsics != Known::no, "known lens")
               .with(options.poses != Known::no, "known poses"),
-          static_cast<double>(adjustment_work(request.frames))};
+          adjustment_work(request.frames, source.gray)};
 }
 
 StageWork scene_work(const RunPlan& plan, double pixels) {
@@ -106,6 +113,8 @@ StageWork write_work(const RunPlan& plan, double points) {
   for (const int64_t most : {filters.max_points, filters.thin_to}) {
     if (most > 0) points = std::min(points, static_cast<double>(most));
   }
+  if (paths.picture)
+    points += kPicturePoints * plan.outputs.picture_width * static_cast<double>(plan.outputs.picture_height);
   return {"write",
           Kind(plan.scene.source == CloudSource::none ? "no points" : "points")
               .with(plan.scene.builder.normals, "normals")
@@ -118,22 +127,31 @@ StageWork write_work(const RunPlan& plan, double points) {
 
 StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& source) {
   const ExportPlan& exports = plan.outputs.exports;
+  const bool makes_images = exports.images == ExportedAs::copies ||
+                            exports.images == ExportedAs::undistorted ||
+                            (exports.needs_depth() && !exports.network_size);
   std::string names;
   for (const std::string& name : plan.given.exports) names += (names.empty() ? "" : " ") + name;
   return {"export",
-          Kind(names)
+          Kind(source.kind)
+              .with(true, names)
               .with(exports.images != ExportedAs::automatic, plan.given.export_images)
               .with(exports.needs_depth(), plan.given.depth_format)
               .with(exports.network_size, "network's size"),
-          source.pixels + pixels};
+          pixels + (makes_images ? source.pixels : 0)};
 }
 
 }  // namespace
 
 FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
   FrameSource source;
-  for (const Frame& frame : frames.frames)
-    source.pixels += static_cast<double>(frame.original_width) * frame.original_height;
+  for (const Frame& frame : frames.frames) {
+    const double pixels = static_cast<double>(frame.original_width) * frame.original_height;
+    const int longer = std::max({1, frame.original_width, frame.original_height});
+    source.pixels += pixels;
+    source.gray += pixels * std::pow(std::min(1.0, static_cast<double>(options.gray_side) / longer), 2);
+  }
+  source.gray = std::min(source.gray, static_cast<double>(options.gray_bytes));
   const std::string file = frames.frames.front().file, own = options.source.filename().string() + "#";
   if (!options.images.empty()) {
     source.kind = "memory";
@@ -155,19 +173,21 @@ std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& req
                                    const FrameSource& source) {
   const double pixels =
       static_cast<double>(request.frames) * static_cast<double>(request.height * request.width);
-  const double points = points_of(plan, pixels);
+  const double points = points_of(plan, pixels), frames = static_cast<double>(request.frames);
   const bool has_scene = plan.scene.source != CloudSource::none;
   const Heads& heads = plan.model.options.heads;
   const ExportPlan& exports = plan.outputs.exports;
-  std::vector<StageWork> works = {frames_work(plan, pixels, source), weights_work(plan, request)};
+  std::vector<StageWork> works = {frames_work(plan, request, pixels, source), weights_work(plan, request)};
   if (has_scene || heads.camera || heads.depth || heads.points) works.push_back(scene_work(plan, pixels));
-  if (plan.adjust.wanted && request.frames > 1) works.push_back(adjust_work(plan, request));
+  if (plan.adjust.wanted && request.frames > 1) works.push_back(adjust_work(plan, request, source));
   if (has_scene) works.push_back(filters_work(plan, points));
-  if (has_scene || plan.outputs.paths.report) works.push_back({"health", "frames", pixels});
+  if (has_scene || plan.outputs.paths.report)
+    works.push_back({"health", "frames", pixels + kHealthPixels * frames});
   works.push_back(write_work(plan, points));
   if (!exports.files().empty() || !exports.folders().empty())
     works.push_back(export_work(plan, pixels, source));
-  if (plan.outputs.paths.page) works.push_back({"page", has_scene ? "points" : "no points", pixels});
+  if (plan.outputs.paths.page)
+    works.push_back({"page", has_scene ? "points" : "no points", kPagePixels + pixels});
   return works;
 }
 

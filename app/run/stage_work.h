@@ -17,10 +17,11 @@ struct StageWork {
   double units = 0;
 };
 
-/// What becomes frames: the kind of its files, such as "jpg", and the pixels that are decoded.
+/// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, and those of the
+/// gray copies, where there are any.
 struct FrameSource {
   std::string kind;
-  double pixels = 0;
+  double pixels = 0, gray = 0;
 };
 
 /// Of frames that were loaded or sized with these options.

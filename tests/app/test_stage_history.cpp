@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/adjust/adjust_scene.h"
 #include "app/run/plan_table.h"
 #include "app/run/stage_history.h"
 #include "app/run/stage_work.h"
@@ -154,15 +155,15 @@ TEST(StageWork, GrowsWithTheFrames) {
     if (few[i].stage == "weights") {
       EXPECT_EQ(many[i].units, few[i].units);
     } else if (few[i].stage == "adjustment") {
-      EXPECT_DOUBLE_EQ(many[i].units / few[i].units, 8.0 * 7 / (4 * 3));
+      EXPECT_GT(many[i].units / few[i].units, 4);  // pairs of frames
     } else {
       EXPECT_DOUBLE_EQ(many[i].units / few[i].units, 2) << few[i].stage;
     }
   }
-  EXPECT_EQ(few[0].units, 4 * (1000 + 28 * 42));
   Options options = valid();
   options.conf_percentile = 100;  // no points are left
   for (const StageWork& work : works_of(options)) EXPECT_GT(work.units, 0) << work.stage;
+  EXPECT_GT(adjustment_work(4, 1e8), 1.5 * adjustment_work(4, 1e6));
 }
 
 TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
@@ -205,6 +206,11 @@ TEST(FrameSource, CountsWhatIsDecoded) {
   expect(options, "mp4", 30 * 200);
   options.max_frames = 2;  // the frames are counted first
   expect(options, "mp4", 2 * 30 * 200);
+  EXPECT_EQ(source_of(options, frames).gray, 0);
+  options.gray_side = 40;
+  EXPECT_EQ(source_of(options, frames).gray, 400);
+  options.gray_side = 10;
+  EXPECT_EQ(source_of(options, frames).gray, 100);
   frames.frames.clear();
   options.source = "walk.safetensors";
   add("walk.safetensors#7");
