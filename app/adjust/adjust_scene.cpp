@@ -338,4 +338,9 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   return SceneAdjustment(input, depth, cameras, options, events).run();
 }
 
+double adjustment_work(int64_t frames, double gray_pixels) {
+  constexpr double kPixels = 400;  // that take as long as an anchor in a frame
+  return static_cast<double>(most_looked_for(frames)) + gray_pixels / kPixels;
+}
+
 }  // namespace vggt

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,10 @@ struct AdjustedScene {
 /// "adjustment, pass 1", 2, ... in pairs, throws Stopped.
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events);
+
+/// What the time of adjust_scene() grows with, before anything is known of the scene but the number of its
+/// frames and of the pixels of their gray copies. The equations of hundreds of frames that all see the same
+/// take longer.
+double adjustment_work(int64_t frames, double gray_pixels);
 
 }  // namespace vggt

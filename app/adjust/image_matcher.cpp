@@ -63,6 +63,12 @@ int level_of(const std::vector<ImageLevel>& levels, double side) {
 
 }  // namespace
 
+int64_t most_looked_for(int64_t frames) {
+  const bool many = frames > static_cast<int64_t>(kMany);
+  const auto partners = static_cast<int64_t>(many ? kPartnersOfMany : kPartners);
+  return frames * std::min(frames - 1, partners) * static_cast<int64_t>(many ? kAnchorsOfMany : kAnchors);
+}
+
 struct ImageMatcher::Relation {
   Relation(const Bundle& bundle, int from_frame, int to_frame)
       : from(from_frame),

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <utility>
@@ -30,6 +31,9 @@ struct Matches {
   std::vector<Sighting> sightings;  // ordered by anchor
   std::size_t looked_for = 0;       // anchors in frames that should see them
 };
+
+/// In how many frames anchors of so many are looked for at most, in a pass that looks for all of them.
+int64_t most_looked_for(int64_t frames);
 
 /// Finds pixels of frames in other frames to a fraction of a pixel: the window around an anchor is brought
 /// into the other's view by the predicted depth and cameras, and what still differs is found

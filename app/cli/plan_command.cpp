@@ -4,7 +4,6 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "app/cli/process.h"
 #include "app/report/summary.h"
@@ -16,23 +15,30 @@
 #include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
 #include "app/run/run_plan.h"
+#include "app/run/stage_work.h"
 #include "io/files/atomic_file.h"
 #include "io/files/staged_files.h"
 
 namespace vggt {
 namespace {
 
-/// Sets number and size of the frames: those given, or those that --frames names.
-/// Returns the size of the first one's source, or for frames that nobody has the largest that is kept.
-std::pair<int64_t, int64_t> size_request(const PlanCommand& command, const RunPlan& plan,
-                                         const Events& events, MemoryRequest& request) {
+/// What frames are made of: the size of the first one's source, and all of them.
+struct Sources {
+  int64_t width = 0, height = 0;
+  FrameSource all;
+};
+
+/// Sets number and size of the frames: those given, or those that --frames names. Frames that nobody has are
+/// taken for photographs of the largest size that is kept.
+Sources size_request(const PlanCommand& command, const RunPlan& plan, const Events& events,
+                     MemoryRequest& request) {
   if (command.frame_count == 0) {
     const FrameSet frames = size_frames(plan.frames, events);
     request.frames = static_cast<int64_t>(frames.frames.size());
     request.width = frames.width;
     request.height = frames.height;
     const Frame& first = frames.frames.front();
-    return {first.original_width, first.original_height};
+    return {first.original_width, first.original_height, source_of(plan.frames, frames)};
   }
   const auto [width, height] = parse_picture_size(command.frame_size, "frame-size");
   const int64_t patch = plan.model.config.patch_size;
@@ -43,8 +49,13 @@ std::pair<int64_t, int64_t> size_request(const PlanCommand& command, const RunPl
   request.frames = command.frame_count;
   request.width = width;
   request.height = height;
-  const int64_t side = plan.frames.gray_side;
-  return {side, side * std::min(width, height) / std::max(width, height)};
+  const int64_t longer = plan.frames.gray_side,
+                shorter = longer * std::min(width, height) / std::max(width, height);
+  const auto of_all = [&](int64_t pixels) {
+    return static_cast<double>(command.frame_count) * static_cast<double>(pixels);
+  };
+  const double gray = std::min(of_all(longer * shorter), static_cast<double>(plan.frames.gray_bytes));
+  return {longer, shorter, {"jpg", of_all(std::max(longer * shorter, width * int64_t{height})), gray}};
 }
 
 }  // namespace
@@ -66,19 +77,20 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   }
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
-  const auto [source_width, source_height] = size_request(command, plan, events, request);
+  const Sources sources = size_request(command, plan, events, request);
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
   add_scratch_rates(request, rates);
   const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
   if (!merging.note.empty()) events.info(merging.note);
   request.merge = merging.merge;
-  const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
+  PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
+  plans.beside = predict_beside(plan, stage_works(plan, request, sources.all));
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +
                  device_name(plan.model.options.device) + " in " +
                  precision_name(plan.model.options.precision));
-  const int64_t host_peak = predict_host_peak(plan, plans.plan, source_width, source_height);
+  const int64_t host_peak = predict_host_peak(plan, plans.plan, sources.width, sources.height);
   for (const std::string& row : plan_rows(plans, host_peak)) console.result(row);
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, host_peak); });

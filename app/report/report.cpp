@@ -109,6 +109,7 @@ std::string report_text(const Report& report) {
   json["seconds"]["total"] = report.total_seconds;
   json["predicted_seconds"] = Json::object();
   for (const auto& [stage, seconds] : report.predicted_seconds) json["predicted_seconds"][stage] = seconds;
+  if (report.predicted_total_seconds) json["predicted_seconds"]["total"] = *report.predicted_total_seconds;
   json["peak_host_bytes"] = peak_host_bytes();
   json["predicted_peak_host_bytes"] = report.predicted_peak_host_bytes;
   json["predicted_network_bytes"] = report.predicted_network_bytes;

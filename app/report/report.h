@@ -24,8 +24,10 @@ struct Report {
   double conf_threshold = 0, median_depth = 0;
   int64_t points = 0;
   std::vector<std::pair<std::string, double>> stage_seconds;
-  // Of the network's stages, where the rates of this machine are known.
+  // Of the network's stages where the rates of this machine are known, of others where earlier runs tell;
+  // and in all, where that is known of each.
   std::vector<std::pair<std::string, double>> predicted_seconds;
+  std::optional<double> predicted_total_seconds;
   double total_seconds = 0;
   // Most that the network takes where it runs, weights included, and what it pins of the host's memory.
   int64_t predicted_network_bytes = 0, predicted_pinned_bytes = 0;

@@ -16,8 +16,7 @@ std::optional<std::filesystem::path> attention_cache_path();
 /// The plans that the file has for this GPU; none where it cannot be read or is no such file.
 TunedPlans load_tuned_plans(const std::filesystem::path& path, const TunedGpu& gpu);
 
-/// Adds plans to the file. Where other processes write it at the same time, the last one's plans stay, and
-/// none reads half a file. An error of writing is ignored: the next run measures again.
+/// Adds plans to the file, as write_cache().
 void save_tuned_plans(const std::filesystem::path& path, const TunedGpu& gpu, const TunedPlans& plans);
 
 /// The tuner of one run: it starts with the plans of the user's cache, and save() adds what it measured.

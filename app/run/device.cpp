@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
@@ -44,6 +45,15 @@ Gpu gpu_at(int index) {
 #else
   throw std::logic_error("no GPU " + std::to_string(index) + " in a build without CUDA");
 #endif
+}
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
 }
 
 }  // namespace
@@ -151,6 +161,10 @@ std::string precision_name(Precision precision) {
 std::string device_name(at::Device device) {
   if (device.is_cuda()) return gpu_at(device.index()).name + " (" + device.str() + ")";
   return "CPU, " + std::to_string(at::get_num_threads()) + " threads";
+}
+
+std::string processor_name(at::Device device) {
+  return device.is_cuda() ? gpu_at(device.index()).name : cpu_model() + ", " + device_name(device);
 }
 
 TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {

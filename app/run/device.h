@@ -32,6 +32,8 @@ bool choose_heads_in_bf16(const std::string& text, Precision precision, at::Devi
 std::string precision_name(Precision precision);
 /// Such as "CPU, 16 threads" or "NVIDIA H100 80GB HBM3 (cuda:0)".
 std::string device_name(at::Device device);
+/// What times depend on: a GPU's name; a CPU's model and its threads.
+std::string processor_name(at::Device device);
 /// What measured plans of attention depend on: the GPU, and the versions of driver, runtime, program and
 /// LibTorch.
 TunedGpu tuned_gpu(at::Device device);

@@ -78,6 +78,21 @@ std::string total_text(const NetworkPlan& plan) {
   return text;
 }
 
+/// Of what the run does beside the network, and in all; no lines where nothing is known.
+std::vector<std::string> beside_rows(const PlanComparison& plans) {
+  std::vector<std::string> rows;
+  std::string stages, totals;
+  for (const auto& [stage, seconds] : plans.beside.stages)
+    stages += (stages.empty() ? "" : ", ") + stage + " " + seconds_text(seconds);
+  if (!stages.empty()) rows.push_back("beside:    " + stages + " s");
+  for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
+    if (const auto seconds = run_seconds(*one, plans.beside))
+      totals += (totals.empty() ? "" : ", ") + kind_text(*one) + " " + seconds_text(*seconds) + " s";
+  }
+  if (!totals.empty()) rows.push_back("the run:   " + totals);
+  return rows;
+}
+
 /// What each rank has of so many things: "7 + 6 + 7".
 std::string shares_text(int64_t total, int64_t ranks) {
   const Shares shares{total, ranks};
@@ -95,7 +110,13 @@ Json ranks_json(const MemoryRequest& request) {
   return ranks;
 }
 
-Json json_of(const NetworkPlan& plan) {
+Json json_of(const BesideSeconds& beside) {
+  Json json = beside.stages.empty() ? Json() : Json::object();
+  for (const auto& [stage, seconds] : beside.stages) json[stage] = seconds;
+  return json;
+}
+
+Json json_of(const NetworkPlan& plan, const BesideSeconds& beside) {
   const MemoryPlan& memory = plan.memory;
   Json json = {{"merged", plan.request.merge.has_value()},
                {"frames", plan.request.frames},
@@ -127,6 +148,8 @@ Json json_of(const NetworkPlan& plan) {
         {"compute", stage.compute}, {"copy", stage.copy}, {"seconds", stage.seconds}};
   }
   json["total_seconds"] = plan.seconds.empty() ? Json() : Json(total_seconds(plan.seconds));
+  const auto run = run_seconds(plan, beside);
+  json["run_seconds"] = run ? Json(*run) : Json();
   return json;
 }
 
@@ -172,6 +195,11 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t ranks_h
   }
 }
 
+std::optional<double> run_seconds(const NetworkPlan& network, const BesideSeconds& beside) {
+  if (network.seconds.empty() || !beside.all) return std::nullopt;
+  return total_seconds(network.seconds) + beside.total();
+}
+
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates) {
   MemoryRequest other = request;
@@ -203,13 +231,15 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_
     rows.back().erase(rows.back().find_last_not_of(' ') + 1);
   }
   for (const NetworkPlan& one : {plan, plans.other}) rows.push_back(kind_text(one) + ": " + total_text(one));
+  for (const std::string& row : beside_rows(plans)) rows.push_back(row);
   rows.push_back(print("process:   %.2f GiB of the host's memory in all", gib(process_host_bytes)));
   return rows;
 }
 
 std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes) {
-  return Json{{"plan", json_of(plans.plan)},
-              {"other", json_of(plans.other)},
+  return Json{{"plan", json_of(plans.plan, plans.beside)},
+              {"other", json_of(plans.other, plans.beside)},
+              {"beside_seconds", json_of(plans.beside)},
               {"process_host_bytes", process_host_bytes}}
              .dump(2) +
          "\n";

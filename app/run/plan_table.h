@@ -5,6 +5,7 @@
 
 #include "app/events/events.h"
 #include "app/run/run_plan.h"
+#include "app/run/stage_history.h"
 #include "model/cost_plan.h"
 #include "model/memory_plan.h"
 
@@ -31,15 +32,20 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t ranks_h
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {
   NetworkPlan plan;
-  NetworkPlan other;  // exact where `plan` merges, else merged
+  NetworkPlan other;          // exact where `plan` merges, else merged
+  BesideSeconds beside = {};  // of the stages beside the network
 };
+/// Of the whole run; nothing where some of its stages are not known.
+std::optional<double> run_seconds(const NetworkPlan& network, const BesideSeconds& beside);
+
 /// merging: how the other plan merges, where the request does not.
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates);
 
 /// Line by line: where the plan keeps what; what each of several ranks has; each stage with its bytes, copies
-/// and seconds, those of both kinds of blocks at the second; what either way takes in all; and what the
-/// process takes of the host's memory, predict_host_peak()'s.
+/// and seconds, those of both kinds of blocks at the second; what either way takes in all; what is known of
+/// the seconds beside the network, and of the whole run; and what the process takes of the host's memory,
+/// predict_host_peak()'s.
 std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_host_bytes);
 /// The same as JSON.
 std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes);

@@ -2,19 +2,14 @@
 
 #include <c10/util/Exception.h>
 
-#include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <ostream>
 #include <system_error>
 
 #include "app/run/attention_cache.h"
 #include "app/run/device.h"
 #include "app/run/head_choice.h"
-#include "io/files/atomic_file.h"
-#include "io/files/text_file.h"
+#include "app/run/user_cache.h"
 #include "model/measure_copies.h"
 #include "model/measure_rates.h"
 #include "model/memory_plan.h"
@@ -28,27 +23,6 @@ using Json = nlohmann::json;
 constexpr int kFormat = 1;
 constexpr double kMostSeconds = 3600;  // of any unit
 const std::string kProgram = "vggt-recon " VGGT_VERSION ";";
-
-/// Empty if there is no such file, it cannot be read, or it is larger than any cache of ours.
-std::string text_of(const fs::path& path) try {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) ? read_text_file(path, 1 << 20, "a cache") : std::string();
-} catch (const std::exception&) {
-  return {};
-}
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
-
-std::string processor(at::Device device) {
-  return device.is_cuda() ? tuned_gpu(device).name : cpu_model() + ", " + device_name(device);
-}
 
 /// Throws Json::exception for anything but all rates as numbers that are possible.
 Rates rates_of(const Json& json) {
@@ -78,20 +52,10 @@ std::map<std::string, Rates> entries_of(const std::string& cache) try {
   return {};
 }
 
-void save(const fs::path& path, const std::string& key, const Rates& rates) try {
-  std::error_code ignored;
-  fs::create_directories(path.parent_path(), ignored);
-  const std::string text = cache_with_rates(text_of(path), key, rates);
-  write_atomically(path, [&](std::ostream& out) { out << text; });
-} catch (const std::system_error&) {
-  // The next run measures again.
-}
-
 }  // namespace
 
 std::optional<fs::path> rates_cache_path() {
-  const std::optional<fs::path> attention = attention_cache_path();
-  return attention ? std::optional(attention->parent_path() / "rates.json") : std::nullopt;
+  return user_cache_path("rates.json");
 }
 
 std::string rates_key(const Config& config, const ModelOptions& options) {
@@ -102,7 +66,7 @@ std::string rates_key(const Config& config, const ModelOptions& options) {
   widths.input_width = 518;
   widths.bundle_adjust = false;
   const std::string architecture = Json::parse(config_to_json(widths, options.heads)).dump();
-  return kProgram + " " + processor(options.device) + "; " + precision_name(options.precision) +
+  return kProgram + " " + processor_name(options.device) + "; " + precision_name(options.precision) +
          (options.heads_in_bf16 ? ", heads bf16" : "") + "; " + variant_name(options.attention) + "; " +
          heads_text(options.heads) + "; " + architecture;
 }
@@ -127,7 +91,7 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
   const std::optional<fs::path> path = rates_cache_path();
   const std::string key = rates_key(plan.config, plan.options);
   if (path) {
-    if (const std::optional<Rates> known = rates_in_cache(text_of(*path), key)) return known;
+    if (const std::optional<Rates> known = rates_in_cache(read_cache(*path), key)) return known;
   }
   if (!measure) return std::nullopt;
   events.detail("measuring how long the network's parts take here");
@@ -137,7 +101,7 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
   try {
     const Rates rates = measure_rates(plan.config, options, kMeasureBytes, [&] { events.check_stop(); });
     tuned.save();
-    if (path) save(*path, key, rates);
+    if (path) write_cache(*path, cache_with_rates(read_cache(*path), key, rates));
     return rates;
   } catch (const c10::OutOfMemoryError&) {
     return std::nullopt;  // others fill the GPU; the run itself may still fit

@@ -22,6 +22,8 @@
 #include "app/run/run_network.h"
 #include "app/run/scene_sink.h"
 #include "app/run/scene_view.h"
+#include "app/run/stage_history.h"
+#include "app/run/stage_work.h"
 #include "app/scene/scene_cloud.h"
 #include "io/files/host_storage.h"
 #include "io/files/staged_files.h"
@@ -196,7 +198,8 @@ std::optional<std::filesystem::path> write_scene(const OutputPlan& plan,
   return cloud_file;
 }
 
-void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network, Report& report) {
+void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network,
+                 const BesideSeconds& beside, Report& report) {
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
   const Frame& first = frames.frames.front();
@@ -204,6 +207,8 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
       predict_host_peak(plan, network, first.original_width, first.original_height);
   for (const StageSeconds& stage : network.seconds)
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
+  for (const auto& stage : beside.stages) report.predicted_seconds.push_back(stage);
+  report.predicted_total_seconds = run_seconds(network, beside);
   report.options = plan.given;
   report.weights = plan.model.weights.path().string();
   report.device = device_name(plan.model.options.device);
@@ -353,7 +358,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   const NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
   warn_of_memory(plan, network, ranks_here, events);
-  report_plan(plan, frames, network, result.report);
+  // A run that is given its model or frames has a part of the time beside other runs.
+  std::vector<StageWork> works;
+  if (!parts.model && !parts.frames) works = stage_works(plan, request, source_of(plan.frames, frames));
+  report_plan(plan, frames, network, predict_beside(plan, works), result.report);
   if (parts.group)
     share_task(*parts.group,
                {request.frames, request.height, request.width, request.merge.has_value(), options.budget});
@@ -406,6 +414,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_maps) copy_maps(sink.depth_maps(), result.arrays, frames.frames.size());
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
+  keep_seconds(plan, works, times.stages());
   return result;
 }
 
@@ -464,7 +473,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   add_scratch_rates(request, rates);
   request.merge = choose_merging(request, plan.given.merge, rates).merge;
   if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
-  const PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
+  PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
+  plans.beside = predict_beside(plan, stage_works(plan, request, source_of(plan.frames, frames)));
   check_fits(plan, plans.plan);
   warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;

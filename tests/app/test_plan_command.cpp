@@ -1,6 +1,8 @@
 // `vggt-recon plan`, and what runs say of their predicted seconds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/cli.h"
 
 namespace vggt::test {
@@ -129,6 +131,93 @@ TEST_F(PlanTest, RunsReportPredictedSeconds) {
   ASSERT_EQ(reconstruct("--frames frames --out c.ply --no-autotune", cache).code, 0);
   EXPECT_TRUE(parse_strictly(path("c.report.json"))["predicted_seconds"].empty());
   EXPECT_FALSE(fs::exists(path("cache")));
+}
+
+/// A room of four small frames, and a cache of the test's own.
+class LearnedSecondsTest : public CliTest {
+ protected:
+  LearnedSecondsTest() {
+    const fs::path root = VGGT_SOURCE_DIR;
+    fs::create_directory(dir_ / "room");
+    for (const char* name : {"00.jpg", "02.jpg", "04.jpg", "06.jpg"})
+      fs::copy_file(root / "examples/room" / name, dir_ / "room" / name);
+    weights_ = (root / "weights/vggt-small.ts").string();
+  }
+  Outcome in_room(const std::string& command, const std::string& more) {
+    return run(command + " --device cpu --weights '" + weights_ + "' --frames room --width 112 " + more,
+               "XDG_CACHE_HOME='" + path("cache") + "'");
+  }
+  /// Runs, and gives the report.
+  json report_of(const std::string& more = "") {
+    const Outcome outcome = in_room("", "--out out/ " + more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse_strictly(path("out/scene.report.json"));
+  }
+  std::string learned() const { return text_of(path("cache/vggt-recon/stages.json")); }
+
+  std::string weights_;
+};
+
+// Wide limits: the machine may be busy in one run and idle in the next.
+TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
+  constexpr double kBusy = 50;
+  const Outcome fresh = in_room("plan", "--json plan.json");
+  ASSERT_EQ(fresh.code, 0) << fresh.err;
+  EXPECT_EQ(fresh.out.find("beside:"), std::string::npos) << fresh.out;
+  EXPECT_TRUE(parse_strictly(path("plan.json"))["beside_seconds"].is_null());
+  const json first = report_of()["predicted_seconds"];
+  EXPECT_TRUE(first.contains("aggregator"));
+  EXPECT_FALSE(first.contains("frames"));
+  EXPECT_FALSE(first.contains("total"));
+
+  const json report = report_of(), &predicted = report["predicted_seconds"], &measured = report["seconds"];
+  for (const char* stage : {"frames", "weights", "scene", "adjustment", "health", "write", "total"}) {
+    ASSERT_TRUE(predicted.contains(stage)) << stage << predicted;
+    EXPECT_GT(predicted[stage], 0) << stage;
+    EXPECT_LT(predicted[stage], kBusy * std::max(0.01, measured[stage].get<double>())) << stage;
+    EXPECT_GT(kBusy * predicted[stage].get<double>(), measured[stage].get<double>() - 0.1) << stage;
+  }
+  for (const auto& [stage, seconds] : measured.items()) EXPECT_TRUE(predicted.contains(stage)) << stage;
+
+  for (const Outcome& plan : {in_room("plan", "--json plan.json"), in_room("", "--out out/ --dry-run")}) {
+    EXPECT_NE(plan.out.find("\nbeside:    frames "), std::string::npos) << plan.out;
+    EXPECT_NE(plan.out.find("\nthe run:   exact "), std::string::npos) << plan.out;
+  }
+  const json plans = parse_strictly(path("plan.json"));
+  double beside = 0;
+  for (const auto& [stage, seconds] : plans["beside_seconds"].items()) beside += seconds.get<double>();
+  beside -= std::min(plans["beside_seconds"]["frames"], plans["beside_seconds"]["weights"]).get<double>();
+  for (const char* one : {"plan", "other"})
+    EXPECT_NEAR(plans[one]["run_seconds"], plans[one]["total_seconds"].get<double>() + beside, 1e-6) << one;
+  // What was never run is not known.
+  EXPECT_FALSE(report_of("--voxel 0.1")["predicted_seconds"].contains("total"));
+}
+
+TEST_F(LearnedSecondsTest, NothingIsKeptWhereThatIsNotWanted) {
+  report_of("--no-autotune");
+  EXPECT_FALSE(fs::exists(path("cache")));
+  report_of();
+  const std::string one_run = learned();
+  EXPECT_NE(one_run.find("\"units\""), std::string::npos) << one_run;
+  EXPECT_TRUE(report_of("--no-autotune")["predicted_seconds"].empty());
+  EXPECT_TRUE(report_of("--resume --scratch .")["predicted_seconds"].empty());
+  // Scenes of a batch share a model, and the time of each other's stages.
+  const Outcome batch =
+      run("batch --scenes . --out results --device cpu --width 56 --weights '" + kNano + "'",
+          "XDG_CACHE_HOME='" + path("cache") + "'");
+  ASSERT_EQ(batch.code, 0) << batch.err;
+  EXPECT_EQ(learned(), one_run);
+}
+
+TEST_F(LearnedSecondsTest, ADamagedFileIsReplaced) {
+  report_of();
+  write(path("cache/vggt-recon/stages.json"), learned().substr(0, 200));
+  EXPECT_TRUE(report_of()["predicted_seconds"].empty());
+  EXPECT_TRUE(json::accept(learned()));
+  EXPECT_TRUE(report_of()["predicted_seconds"].contains("frames"));
+  fs::remove_all(path("cache"));
+  write(path("cache"), "not a folder");
+  report_of();
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ function timeCard() {
       seconds(value) + (name in predicted ? ` (${seconds(predicted[name])})` : "")));
   }
   const note = Object.keys(predicted).length ? "In brackets, and as a stroke: what was predicted." : "";
-  return card("Time", bars, el("p", { className: "soft" }, `In all ${seconds(report.seconds.total)}. ${note}`));
+  return card("Time", bars, el("p", { className: "soft" }, `In all ${seconds(report.seconds.total)}${"total" in predicted ? ` (${seconds(predicted.total)})` : ""}. ${note}`));
 }
 
 function memoryCard() {

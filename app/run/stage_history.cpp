@@ -1,0 +1,148 @@
+#include "app/run/stage_history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/run/device.h"
+#include "app/run/user_cache.h"
+
+namespace vggt {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr std::size_t kMostRuns = 9, kMostKeys = 200;
+constexpr double kMostSeconds = 1e7, kMostUnits = 1e18;
+constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
+const char* const kFile = "stages.json";
+const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
+
+/// The key that was learned last is the last.
+struct Learned {
+  std::string key;
+  std::vector<StageRun> runs;
+};
+
+bool possible(const StageRun& run) {
+  return run.units > 0 && run.units <= kMostUnits && run.seconds >= 0 && run.seconds <= kMostSeconds;
+}
+
+/// Empty where the text is not a cache as this program writes it.
+std::vector<Learned> learned_in(const std::string& cache) try {
+  const Json json = Json::parse(cache);
+  if (json.at("format") != kFormat) return {};
+  std::vector<Learned> all;
+  for (const Json& entry : json.at("stages")) {
+    Learned learned{entry.at("key").get<std::string>(), {}};
+    for (const Json& run : entry.at("runs")) {
+      learned.runs.push_back({run.at("units").get<double>(), run.at("seconds").get<double>()});
+      if (!possible(learned.runs.back())) return {};
+    }
+    all.push_back(std::move(learned));
+  }
+  return all;
+} catch (const Json::exception&) {
+  return {};
+}
+
+/// Keeps the last of them.
+template <class T>
+void keep_last(std::vector<T>& values, std::size_t most) {
+  if (values.size() > most) values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>(most));
+}
+
+bool keeps(const RunPlan& plan) {
+  return plan.model.autotune && !plan.checkpoint_seconds;
+}
+
+std::string key_of(const RunPlan& plan, const StageWork& work) {
+  return kProgram + processor_name(at::kCPU) + (plan.limits.host ? "; limited memory" : "") +
+         (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") + "; " +
+         work.stage + ": " + work.kind;
+}
+
+}  // namespace
+
+double seconds_by(std::span<const StageRun> runs, double units) {
+  const auto distance = [&](const StageRun& run) { return std::abs(std::log(run.units / units)); };
+  const double nearest = distance(*std::ranges::min_element(runs, {}, distance));
+  std::vector<double> rates;
+  for (const StageRun& run : runs) {
+    if (distance(run) <= nearest + std::log(kAlike)) rates.push_back(run.seconds / run.units);
+  }
+  // Of two in the middle the smaller: it is a busy machine that makes a run odd.
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>((rates.size() - 1) / 2);
+  std::ranges::nth_element(rates, middle);
+  return units * *middle;
+}
+
+std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key) {
+  std::vector<Learned> all = learned_in(cache);
+  const auto found = std::ranges::find(all, key, &Learned::key);
+  return found == all.end() ? std::vector<StageRun>() : std::move(found->runs);
+}
+
+std::string cache_with_runs(const std::string& cache,
+                            const std::vector<std::pair<std::string, StageRun>>& runs) {
+  std::vector<Learned> all = learned_in(cache);
+  std::erase_if(all, [](const Learned& learned) { return !learned.key.starts_with(kProgram); });
+  for (const auto& [key, run] : runs) {
+    if (!possible(run)) continue;
+    const auto known = std::ranges::find(all, key, &Learned::key);
+    Learned learned = known == all.end() ? Learned{key, {}} : std::move(*known);
+    if (known != all.end()) all.erase(known);
+    learned.runs.push_back(run);
+    keep_last(learned.runs, kMostRuns);
+    all.push_back(std::move(learned));
+  }
+  keep_last(all, kMostKeys);
+  Json stages = Json::array();
+  for (const Learned& learned : all) {
+    Json entries = Json::array();
+    for (const StageRun& run : learned.runs)
+      entries.push_back({{"units", run.units}, {"seconds", run.seconds}});
+    stages.push_back({{"key", learned.key}, {"runs", entries}});
+  }
+  // Names of processors and files may hold any bytes.
+  return Json{{"format", kFormat}, {"stages", stages}}.dump(1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
+double BesideSeconds::total() const {
+  double total = 0, frames = 0, weights = 0;
+  for (const auto& [stage, seconds] : stages) {
+    total += seconds;
+    if (stage == "frames") frames = seconds;
+    if (stage == "weights") weights = seconds;
+  }
+  return total - std::min(frames, weights);
+}
+
+BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works) {
+  BesideSeconds beside;
+  const auto path = user_cache_path(kFile);
+  if (!path || !keeps(plan)) return beside;
+  const std::string cache = read_cache(*path);
+  for (const StageWork& work : works) {
+    const std::vector<StageRun> runs = runs_in_cache(cache, key_of(plan, work));
+    if (!runs.empty() && work.units > 0) beside.stages.emplace_back(work.stage, seconds_by(runs, work.units));
+  }
+  beside.all = !works.empty() && beside.stages.size() == works.size();
+  return beside;
+}
+
+void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
+                  const std::vector<std::pair<std::string, double>>& seconds) {
+  const auto path = user_cache_path(kFile);
+  if (!path || !keeps(plan) || works.empty()) return;
+  std::vector<std::pair<std::string, StageRun>> runs;
+  for (const StageWork& work : works) {
+    const auto found = std::ranges::find(seconds, work.stage, &std::pair<std::string, double>::first);
+    if (found != seconds.end()) runs.emplace_back(key_of(plan, work), StageRun{work.units, found->second});
+  }
+  write_cache(*path, cache_with_runs(read_cache(*path), runs));
+}
+
+}  // namespace vggt

@@ -1,0 +1,48 @@
+#pragma once
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/run/run_plan.h"
+#include "app/run/stage_work.h"
+
+// stages.json, beside the measured plans of attention and rates: how long the stages beside the network took
+// in earlier runs, and by that how long they will take.
+namespace vggt {
+
+/// What a stage did in a run, and how long it took.
+struct StageRun {
+  double units = 0, seconds = 0;
+};
+
+/// How long so many units take: by the middle rate of those runs whose number of units is the nearest, as
+/// what is fixed has another share of small runs. An odd run among three counts for nothing. runs: at least
+/// one.
+double seconds_by(std::span<const StageRun> runs, double units);
+
+/// The runs that a cache's text has for this key, oldest first; none where the text is no cache of this form.
+std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key);
+/// The cache's text with these runs added. Of each key the last nine stay, of the keys the last two hundred;
+/// those of other versions of the program go.
+std::string cache_with_runs(const std::string& cache,
+                            const std::vector<std::pair<std::string, StageRun>>& runs);
+
+/// Predicted seconds of the stages beside the network.
+struct BesideSeconds {
+  std::vector<std::pair<std::string, double>> stages;  // that are known
+  bool all = false;                                    // they all are
+
+  /// With the weights loading while frames are decoded.
+  double total() const;
+};
+
+/// By the user's cache; nothing where the run keeps nothing there: with --no-autotune, and with --resume,
+/// where files and earlier runs take a part.
+BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works);
+
+/// Adds a run that ended well to the user's cache, where predict_beside() reads it. seconds: of its stages.
+void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
+                  const std::vector<std::pair<std::string, double>>& seconds);
+
+}  // namespace vggt

@@ -1,0 +1,194 @@
+#include "app/run/stage_work.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
+#include "app/adjust/adjust_scene.h"
+#include "app/run/device.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is not proportional, in units of what is, as measured on two cores: a frame however small, in pixels
+// that are decoded, or assessed; a pixel of a picture, in points that are written; a page, in pixels of all
+// frames.
+constexpr double kFramePixels = 250'000, kHealthPixels = 90'000, kPicturePoints = 6, kPagePixels = 4e6;
+
+/// Of the pixels, by the share that the options drop; less where a filter drops others.
+double points_of(const RunPlan& plan, double pixels) {
+  const SceneOptions& chosen = plan.scene.builder;
+  return chosen.conf_threshold ? pixels : std::max(1.0, pixels * (1 - chosen.conf_percentile / 100));
+}
+
+/// Words that tell runs apart whose times cannot be compared.
+class Kind {
+ public:
+  explicit Kind(std::string first) : text_(std::move(first)) {}
+  Kind& with(bool is_so, const std::string& word) {
+    if (is_so) text_ += ", " + word;
+    return *this;
+  }
+  operator std::string() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string extension_of(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (extension == ".jpeg") return "jpg";
+  const std::string word = extension.empty() ? extension : extension.substr(1);
+  const bool is_word = !word.empty() && word.size() < 20 &&
+                       std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) != 0; });
+  return is_word ? word : "other";
+}
+
+StageWork frames_work(const RunPlan& plan, const MemoryRequest& request, double pixels,
+                      const FrameSource& source) {
+  const FrameOptions& frames = plan.frames;
+  return {"frames",
+          Kind(source.kind).with(frames.gray_side > 0, "gray copies").with(!frames.masks.empty(), "masks"),
+          source.pixels + pixels + kFramePixels * static_cast<double>(request.frames)};
+}
+
+StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
+  const ModelOptions& options = plan.model.options;
+  return {"weights",
+          Kind(extension_of(plan.model.weights.path()))
+              .with(true, processor_name(options.device))
+              .with(true, precision_name(options.precision))
+              .with(options.heads_in_bf16, "heads bf16")
+              .with(request.weights_on_host, "on the host"),
+          static_cast<double>(weight_bytes(request))};
+}
+
+StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
+  const AdjustOptions& options = plan.adjust.options;
+  return {"adjustment",
+          Kind("matches")
+              .with(options.model || options.intrinsics != Known::no, "known lens")
+              .with(options.poses != Known::no, "known poses"),
+          adjustment_work(request.frames, source.gray)};
+}
+
+StageWork scene_work(const RunPlan& plan, double pixels) {
+  const CloudSource source = plan.scene.source;
+  const SceneOptions& chosen = plan.scene.builder;
+  const at::Device device = plan.model.options.device;
+  return {"scene",
+          Kind(source == CloudSource::none    ? "none"
+               : source == CloudSource::depth ? "depth"
+                                              : "points")
+              .with(device.is_cuda(), processor_name(device))
+              .with(plan.model.options.heads.depth && plan.model.options.heads.points, "both heads")
+              .with(chosen.conf_threshold.has_value(), "threshold")
+              .with(chosen.depth_edge > 0, "edges")
+              .with(chosen.consistent > 0, "consistent " + std::to_string(chosen.consistent))
+              .with(!plan.frames.masks.empty(), "masks"),
+          pixels};
+}
+
+StageWork filters_work(const RunPlan& plan, double points) {
+  const CloudFilters& filters = plan.scene.filters;
+  const bool thinned = filters.thin_to > 0 && points > static_cast<double>(filters.thin_to);
+  return {"filters",
+          Kind("points")
+              .with(filters.voxel > 0, "voxels")
+              .with(filters.outliers.has_value(), "outliers")
+              .with(filters.max_points > 0, "chosen")
+              .with(thinned, "thinned")
+              .with(plan.outputs.paths.picture.has_value() || plan.keep_points, "in memory"),
+          points};
+}
+
+StageWork write_work(const RunPlan& plan, double points) {
+  const CloudFilters& filters = plan.scene.filters;
+  const OutputPaths& paths = plan.outputs.paths;
+  for (const int64_t most : {filters.max_points, filters.thin_to}) {
+    if (most > 0) points = std::min(points, static_cast<double>(most));
+  }
+  if (paths.picture)
+    points += kPicturePoints * plan.outputs.picture_width * static_cast<double>(plan.outputs.picture_height);
+  return {"write",
+          Kind(plan.scene.source == CloudSource::none ? "no points" : "points")
+              .with(plan.scene.builder.normals, "normals")
+              .with(plan.scene.builder.consistent > 0, "consistent")
+              .with(filters.voxel > 0, "voxels")
+              .with(paths.picture.has_value(), "picture")
+              .with(paths.predictions.has_value(), "predictions"),
+          points};
+}
+
+StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& source) {
+  const ExportPlan& exports = plan.outputs.exports;
+  const bool makes_images = exports.images == ExportedAs::copies ||
+                            exports.images == ExportedAs::undistorted ||
+                            (exports.needs_depth() && !exports.network_size);
+  std::string names;
+  for (const std::string& name : plan.given.exports) names += (names.empty() ? "" : " ") + name;
+  return {"export",
+          Kind(source.kind)
+              .with(true, names)
+              .with(exports.images != ExportedAs::automatic, plan.given.export_images)
+              .with(exports.needs_depth(), plan.given.depth_format)
+              .with(exports.network_size, "network's size"),
+          pixels + (makes_images ? source.pixels : 0)};
+}
+
+}  // namespace
+
+FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
+  FrameSource source;
+  for (const Frame& frame : frames.frames) {
+    const double pixels = static_cast<double>(frame.original_width) * frame.original_height;
+    const int longer = std::max({1, frame.original_width, frame.original_height});
+    source.pixels += pixels;
+    source.gray += pixels * std::pow(std::min(1.0, static_cast<double>(options.gray_side) / longer), 2);
+  }
+  source.gray = std::min(source.gray, static_cast<double>(options.gray_bytes));
+  const std::string file = frames.frames.front().file, own = options.source.filename().string() + "#";
+  if (!options.images.empty()) {
+    source.kind = "memory";
+  } else if (!options.source.empty() && file.starts_with(own)) {
+    // Of a video all frames are decoded up to the last that is wanted, and again where they are counted.
+    source.kind = extension_of(options.source);
+    const Frame& last = frames.frames.back();
+    const double passed = 1 + std::strtod(last.file.c_str() + own.size(), nullptr);
+    if (source.kind != "safetensors")
+      source.pixels = passed * (options.max_frames ? 2 : 1) * last.original_width *
+                      static_cast<double>(last.original_height);
+  } else {
+    source.kind = extension_of(file);
+  }
+  return source;
+}
+
+std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& request,
+                                   const FrameSource& source) {
+  const double pixels =
+      static_cast<double>(request.frames) * static_cast<double>(request.height * request.width);
+  const double points = points_of(plan, pixels), frames = static_cast<double>(request.frames);
+  const bool has_scene = plan.scene.source != CloudSource::none;
+  const Heads& heads = plan.model.options.heads;
+  const ExportPlan& exports = plan.outputs.exports;
+  std::vector<StageWork> works = {frames_work(plan, request, pixels, source), weights_work(plan, request)};
+  if (has_scene || heads.camera || heads.depth || heads.points) works.push_back(scene_work(plan, pixels));
+  if (plan.adjust.wanted && request.frames > 1) works.push_back(adjust_work(plan, request, source));
+  if (has_scene) works.push_back(filters_work(plan, points));
+  if (has_scene || plan.outputs.paths.report)
+    works.push_back({"health", "frames", pixels + kHealthPixels * frames});
+  works.push_back(write_work(plan, points));
+  if (!exports.files().empty() || !exports.folders().empty())
+    works.push_back(export_work(plan, pixels, source));
+  if (plan.outputs.paths.page)
+    works.push_back({"page", has_scene ? "points" : "no points", kPagePixels + pixels});
+  return works;
+}
+
+}  // namespace vggt

@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/run/run_plan.h"
+#include "io/frames/frames.h"
+#include "model/memory_plan.h"
+
+// What a run has to do beside its network, as far as a plan tells: no more, so that a plan's prediction and
+// what a run learns count alike.
+namespace vggt {
+
+/// One stage of a report: its time is proportional to `units`, for runs whose `kind` is the same.
+struct StageWork {
+  std::string stage;
+  std::string kind;
+  double units = 0;
+};
+
+/// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, and those of the
+/// gray copies, where there are any.
+struct FrameSource {
+  std::string kind;
+  double pixels = 0, gray = 0;
+};
+
+/// Of frames that were loaded or sized with these options.
+FrameSource source_of(const FrameOptions& options, const FrameSet& frames);
+
+/// The stages that a run's report names, but for the network's. request: with the frames' number and size.
+std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& request,
+                                   const FrameSource& source);
+
+}  // namespace vggt

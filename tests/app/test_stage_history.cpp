@@ -1,0 +1,236 @@
+// What runs took beside their network, and what a plan says of them: units, and that nothing about the file
+// can go wrong for the run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/adjust/adjust_scene.h"
+#include "app/run/plan_table.h"
+#include "app/run/stage_history.h"
+#include "app/run/stage_work.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kKey = "vggt-recon " VGGT_VERSION "; here", kOther = "vggt-recon " VGGT_VERSION "; there";
+
+std::vector<double> seconds_in(const std::string& cache, const std::string& key) {
+  std::vector<double> seconds;
+  for (const StageRun& run : runs_in_cache(cache, key)) seconds.push_back(run.seconds);
+  return seconds;
+}
+
+TEST(StageHistory, ReadsBackTheLastRuns) {
+  std::string cache = cache_with_runs("", {{kKey, {2e6, 0.125}}, {kOther, {3, 4}}});
+  cache = cache_with_runs(cache, {{kKey, {2e6, 0.25}}});
+  EXPECT_EQ(seconds_in(cache, kKey), (std::vector<double>{0.125, 0.25}));
+  EXPECT_EQ(runs_in_cache(cache, kKey)[0].units, 2e6);
+  EXPECT_EQ(seconds_in(cache, kOther), std::vector<double>{4});
+  EXPECT_TRUE(runs_in_cache(cache, "vggt-recon " VGGT_VERSION "; nowhere").empty());
+  for (int i = 0; i < 20; ++i) cache = cache_with_runs(cache, {{kKey, {1, static_cast<double>(i)}}});
+  EXPECT_EQ(seconds_in(cache, kKey), (std::vector<double>{11, 12, 13, 14, 15, 16, 17, 18, 19}));
+  EXPECT_EQ(seconds_in(cache, kOther), std::vector<double>{4});
+}
+
+TEST(StageHistory, KeepsTheKeysThatWereLearnedLast) {
+  std::string cache;
+  for (int i = 0; i < 300; ++i)
+    cache = cache_with_runs(cache, {{kOther, {1, 1}}, {kKey + std::to_string(i), {1, 1}}});
+  EXPECT_EQ(seconds_in(cache, kOther).size(), 9u);
+  EXPECT_TRUE(runs_in_cache(cache, kKey + "0").empty());
+  EXPECT_FALSE(runs_in_cache(cache, kKey + "299").empty());
+  EXPECT_LT(cache.size(), 400'000u);
+}
+
+TEST(StageHistory, RunsOfOtherVersionsGo) {
+  const std::string old = cache_with_runs("", {{"vggt-recon 0.0.0; here", {1, 1}}});
+  ASSERT_FALSE(runs_in_cache(old, "vggt-recon 0.0.0; here").empty());
+  const std::string cache = cache_with_runs(old, {{kKey, {1, 1}}});
+  EXPECT_TRUE(runs_in_cache(cache, "vggt-recon 0.0.0; here").empty());
+  EXPECT_FALSE(runs_in_cache(cache, kKey).empty());
+}
+
+TEST(StageHistory, AnotherTextIsNoCache) {
+  const std::string good = cache_with_runs("", {{kKey, {2, 0.5}}});
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  for (const std::string& text :
+       {std::string(), std::string("{}"), std::string("[]"), std::string("\xff"),
+        good.substr(0, good.size() / 2), changed("\"format\": 1", "\"format\": 2"), changed("0.5", "-0.5"),
+        changed("0.5", "1e300"), changed("0.5", "null"), changed("2.0", "0"), changed("2.0", "\"2\""),
+        changed("\"units\"", "\"number\""), changed("\"stages\"", "\"rates\"")}) {
+    EXPECT_TRUE(runs_in_cache(text, kKey).empty()) << text;
+    EXPECT_EQ(seconds_in(cache_with_runs(text, {{kKey, {2, 0.25}}}), kKey), std::vector<double>{0.25});
+  }
+  // A clock that went wrong teaches nothing.
+  for (const StageRun run : {StageRun{0, 1}, {1, -1}, {1, std::nan("")}, {std::nan(""), 1}})
+    EXPECT_TRUE(runs_in_cache(cache_with_runs("", {{kKey, run}}), kKey).empty());
+}
+
+TEST(StageHistory, PredictsByTheRunsOfTheNearestSize) {
+  const std::vector<StageRun> one{StageRun{10, 2}};
+  EXPECT_DOUBLE_EQ(seconds_by(one, 40), 8);
+  const std::vector<StageRun> sizes{StageRun{10, 2}, {1000, 100}, {1100, 110}, {12, 2.4}};
+  EXPECT_DOUBLE_EQ(seconds_by(sizes, 11), 2.2);
+  EXPECT_DOUBLE_EQ(seconds_by(sizes, 1), 0.2);
+  EXPECT_DOUBLE_EQ(seconds_by(sizes, 5000), 500);
+}
+
+TEST(StageHistory, AnOddRunCountsForNothing) {
+  const std::vector<StageRun> two{StageRun{10, 50}, {10, 1}};
+  EXPECT_DOUBLE_EQ(seconds_by(two, 10), 1);
+  const std::vector<StageRun> three{StageRun{10, 1}, {10, 50}, {10, 1.1}};
+  EXPECT_DOUBLE_EQ(seconds_by(three, 10), 1.1);
+}
+
+TEST(BesideSeconds, WeightsLoadWhileFramesAreDecoded) {
+  BesideSeconds beside{{{"frames", 2}, {"weights", 5}, {"write", 1}}, true};
+  EXPECT_DOUBLE_EQ(beside.total(), 6);
+  NetworkPlan network;
+  network.seconds = {{"aggregator", 3, 0, 3}};
+  EXPECT_DOUBLE_EQ(run_seconds(network, beside).value(), 9);
+  network.seconds.clear();
+  EXPECT_FALSE(run_seconds(network, beside));
+  network.seconds = {{"aggregator", 3, 0, 3}};
+  beside.all = false;
+  EXPECT_FALSE(run_seconds(network, beside));
+}
+
+Options valid() {
+  Options options;
+  options.frames = VGGT_SOURCE_DIR "/examples/room";
+  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+  options.device = "cpu";
+  options.out = (fs::temp_directory_path() / "vggt_stage_work/").string();
+  return options;
+}
+
+std::vector<StageWork> works_of(const Options& options, int64_t frames = 4) {
+  const RunPlan plan = plan_run(options);
+  MemoryRequest request = plan.memory;
+  request.frames = frames;
+  request.height = 28;
+  request.width = 42;
+  return stage_works(plan, request, {"jpg", 1000.0 * static_cast<double>(frames)});
+}
+
+std::vector<std::string> names_of(const std::vector<StageWork>& works) {
+  std::vector<std::string> names;
+  for (const StageWork& work : works) names.push_back(work.stage);
+  return names;
+}
+
+TEST(StageWork, NamesTheStagesOfARun) {
+  using Names = std::vector<std::string>;
+  Options options = valid();
+  EXPECT_EQ(names_of(works_of(options)),
+            (Names{"frames", "weights", "scene", "adjustment", "filters", "health", "write"}));
+  EXPECT_EQ(names_of(works_of(options, 1)),
+            (Names{"frames", "weights", "scene", "filters", "health", "write"}));
+  options.report = true;
+  options.exports = {"glb"};
+  options.bundle_adjust = "off";
+  EXPECT_EQ(names_of(works_of(options)),
+            (Names{"frames", "weights", "scene", "filters", "health", "write", "export", "page"}));
+  options = valid();
+  options.heads = {"camera"};
+  EXPECT_EQ(names_of(works_of(options)), (Names{"frames", "weights", "scene", "health", "write"}));
+}
+
+TEST(StageWork, GrowsWithTheFrames) {
+  const std::vector<StageWork> few = works_of(valid()), many = works_of(valid(), 8);
+  for (std::size_t i = 0; i < few.size(); ++i) {
+    EXPECT_GT(few[i].units, 0) << few[i].stage;
+    if (few[i].stage == "weights") {
+      EXPECT_EQ(many[i].units, few[i].units);
+    } else if (few[i].stage == "adjustment") {
+      EXPECT_GT(many[i].units / few[i].units, 4);  // pairs of frames
+    } else {
+      EXPECT_DOUBLE_EQ(many[i].units / few[i].units, 2) << few[i].stage;
+    }
+  }
+  Options options = valid();
+  options.conf_percentile = 100;  // no points are left
+  for (const StageWork& work : works_of(options)) EXPECT_GT(work.units, 0) << work.stage;
+  EXPECT_GT(adjustment_work(4, 1e8), 1.5 * adjustment_work(4, 1e6));
+}
+
+TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
+  const auto kind = [](const std::string& stage, const Options& options) {
+    const std::vector<StageWork> works = works_of(options);
+    return std::ranges::find(works, stage, &StageWork::stage)->kind;
+  };
+  const auto changes = [&](const std::string& stage, auto change) {
+    Options options = valid();
+    change(options);
+    return kind(stage, options) != kind(stage, valid());
+  };
+  EXPECT_TRUE(changes("frames", [](Options& o) { o.bundle_adjust = "off"; }));
+  EXPECT_TRUE(changes("scene", [](Options& o) { o.consistent = 2; }));
+  EXPECT_TRUE(changes("scene", [](Options& o) { o.points = "depth", o.conf_threshold = 2; }));
+  EXPECT_TRUE(changes("filters", [](Options& o) { o.voxel = 0.1; }));
+  EXPECT_TRUE(changes("write", [](Options& o) { o.picture = o.out + "p.png"; }));
+  EXPECT_TRUE(changes("adjustment", [](Options& o) { o.camera = "simple-pinhole"; }));
+  EXPECT_FALSE(changes("weights", [](Options& o) { o.voxel = 0.1; }));
+}
+
+TEST(FrameSource, CountsWhatIsDecoded) {
+  FrameSet frames;
+  const auto add = [&](const std::string& file) {
+    Frame frame;
+    frame.file = file;
+    frame.original_width = 20;
+    frame.original_height = 10;
+    frames.frames.push_back(frame);
+  };
+  const auto expect = [&](const FrameOptions& options, const std::string& kind, double pixels) {
+    const FrameSource source = source_of(options, frames);
+    EXPECT_EQ(source.kind, kind);
+    EXPECT_EQ(source.pixels, pixels);
+  };
+  FrameOptions options;
+  options.source = "walk.MP4";
+  add("walk.MP4#0");
+  add("walk.MP4#29");
+  expect(options, "mp4", 30 * 200);
+  options.max_frames = 2;  // the frames are counted first
+  expect(options, "mp4", 2 * 30 * 200);
+  EXPECT_EQ(source_of(options, frames).gray, 0);
+  options.gray_side = 40;
+  EXPECT_EQ(source_of(options, frames).gray, 400);
+  options.gray_side = 10;
+  EXPECT_EQ(source_of(options, frames).gray, 100);
+  frames.frames.clear();
+  options.source = "walk.safetensors";
+  add("walk.safetensors#7");
+  expect(options, "safetensors", 200);
+  frames.frames.clear();
+  options.source = "walk";
+  add("a/b.c/#1.JPEG");
+  add("2.png");
+  expect(options, "jpg", 400);
+  options.source.clear();
+  options.images.resize(2);
+  expect(options, "memory", 400);
+  frames.frames.clear();
+  options = {};
+  options.paths = {"a"};
+  add("a");
+  expect(options, "other", 200);
+  frames.frames.front().file = "a.j\xffg";  // which JSON cannot hold
+  expect(options, "other", 200);
+}
+
+}  // namespace
+}  // namespace vggt
