@@ -85,6 +85,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   request.merge = merging.merge;
   PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   plans.beside = predict_beside(plan, stage_works(plan, request, sources.all));
+  for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +

@@ -345,6 +345,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   options.budget = parts.group ? smallest_budget(*parts.group, plan.limits.network) : plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
   MemoryRequest request = request_for(plan.memory, frames);
+  const bool rates_are_known = rates_for(plan.model, /*measure=*/false, events).has_value();
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune && is_long(request), events);
   request.budget = options.budget;
   add_scratch_rates(request, rates);
@@ -355,12 +356,15 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   }
   if (!merging.note.empty()) events.info(merging.note);
   options.merge = request.merge = merging.merge;
-  const NetworkPlan network = plan_network(request, rates);
+  NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
   warn_of_memory(plan, network, ranks_here, events);
   // A run that is given its model or frames has a part of the time beside other runs.
+  const bool runs_alone = !parts.model && !parts.frames;
+  const std::vector<StageSeconds> by_rates = network.seconds;
   std::vector<StageWork> works;
-  if (!parts.model && !parts.frames) works = stage_works(plan, request, source_of(plan.frames, frames));
+  if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
+  if (runs_alone) add_more_than_rates(plan, request, network.seconds);
   report_plan(plan, frames, network, predict_beside(plan, works), result.report);
   if (parts.group)
     share_task(*parts.group,
@@ -415,6 +419,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   keep_seconds(plan, works, times.stages());
+  // Measuring the rates loads what a run would load.
+  if (runs_alone && rates_are_known) keep_more_than_rates(plan, request, by_rates, times.stages());
   return result;
 }
 
@@ -475,6 +481,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
   PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   plans.beside = predict_beside(plan, stage_works(plan, request, source_of(plan.frames, frames)));
+  for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
   check_fits(plan, plans.plan);
   warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;

@@ -133,6 +133,15 @@ BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& 
   return beside;
 }
 
+void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
+                         std::vector<StageSeconds>& stages) {
+  const BesideSeconds more = predict_beside(plan, more_than_rates(plan, request, stages));
+  for (StageSeconds& stage : stages) {
+    const auto found = std::ranges::find(more.stages, stage.stage, &std::pair<std::string, double>::first);
+    if (found != more.stages.end()) stage.seconds += found->second;
+  }
+}
+
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
                   const std::vector<std::pair<std::string, double>>& seconds) {
   const auto path = user_cache_path(kFile);
@@ -143,6 +152,17 @@ void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
     if (found != seconds.end()) runs.emplace_back(key_of(plan, work), StageRun{work.units, found->second});
   }
   write_cache(*path, cache_with_runs(read_cache(*path), runs));
+}
+
+void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
+                          const std::vector<StageSeconds>& by_rates,
+                          const std::vector<std::pair<std::string, double>>& seconds) {
+  std::vector<std::pair<std::string, double>> more;
+  for (const auto& [name, measured] : seconds) {
+    const auto stage = std::ranges::find(by_rates, name, &StageSeconds::stage);
+    if (stage != by_rates.end()) more.emplace_back(name, std::max(0.0, measured - stage->seconds));
+  }
+  keep_seconds(plan, more_than_rates(plan, request, by_rates), more);
 }
 
 }  // namespace vggt

@@ -41,8 +41,16 @@ struct BesideSeconds {
 /// where files and earlier runs take a part.
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works);
 
+/// Adds to the network's stages, whose seconds their rates tell, what earlier runs took more.
+void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
+                         std::vector<StageSeconds>& stages);
+
 /// Adds a run that ended well to the user's cache, where predict_beside() reads it. seconds: of its stages.
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
                   const std::vector<std::pair<std::string, double>>& seconds);
+/// The same of what the network's stages took more than by their rates.
+void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
+                          const std::vector<StageSeconds>& by_rates,
+                          const std::vector<std::pair<std::string, double>>& seconds);
 
 }  // namespace vggt

@@ -169,6 +169,22 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
   return source;
 }
 
+std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
+                                       const std::vector<StageSeconds>& stages) {
+  const ModelOptions& options = plan.model.options;
+  const double pixels =
+      static_cast<double>(request.frames) * static_cast<double>(request.height * request.width);
+  const std::string kind = Kind(processor_name(options.device))
+                               .with(true, precision_name(options.precision))
+                               .with(options.heads_in_bf16, "heads bf16")
+                               .with(request.weights_on_host, "weights on the host")
+                               .with(plan.limits.gpu_allocator.has_value(), "limited GPU");
+  std::vector<StageWork> works;
+  for (const StageSeconds& stage : stages)
+    works.push_back({stage.stage, kind, options.device.is_cuda() ? 1 : pixels});
+  return works;
+}
+
 std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& request,
                                    const FrameSource& source) {
   const double pixels =

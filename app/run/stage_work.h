@@ -4,6 +4,7 @@
 
 #include "app/run/run_plan.h"
 #include "io/frames/frames.h"
+#include "model/cost_plan.h"
 #include "model/memory_plan.h"
 
 // What a run has to do beside its network, as far as a plan tells: no more, so that a plan's prediction and
@@ -30,5 +31,10 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames);
 /// The stages that a run's report names, but for the network's. request: with the frames' number and size.
 std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& request,
                                    const FrameSource& source);
+
+/// What these stages of the network take more than their rates tell: on a GPU what a process does once, such
+/// as loading kernels, on a CPU a share of the whole.
+std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
+                                       const std::vector<StageSeconds>& stages);
 
 }  // namespace vggt

@@ -179,6 +179,13 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   }
   for (const auto& [stage, seconds] : measured.items()) EXPECT_TRUE(predicted.contains(stage)) << stage;
 
+  // What the network took more than by its rates is added to them.
+  const json third = report_of()["predicted_seconds"];
+  for (const char* stage : {"patch_embed", "aggregator", "camera_head", "depth_head"}) {
+    EXPECT_NE(learned().find(std::string("; ") + stage + ": "), std::string::npos) << stage;
+    EXPECT_GE(third[stage], first[stage]) << stage;
+  }
+
   for (const Outcome& plan : {in_room("plan", "--json plan.json"), in_room("", "--out out/ --dry-run")}) {
     EXPECT_NE(plan.out.find("\nbeside:    frames "), std::string::npos) << plan.out;
     EXPECT_NE(plan.out.find("\nthe run:   exact "), std::string::npos) << plan.out;
