@@ -25,6 +25,18 @@ at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::
                           process.userEnabledCuDNN(), tf32);
 }
 
+/// So many columns and zeros, as split products take them.
+int64_t padded_columns(int64_t columns) {
+  constexpr int64_t kUnit = 8;
+  return (columns + kUnit - 1) / kUnit * kUnit;
+}
+
+/// A layer of these on a GPU, if it multiplies parts.
+std::optional<Linear> split_product(const at::Tensor& weight, const at::Tensor& bias, bool tf32) {
+  const Linear layer(weight, bias, {weight.scalar_type(), bias.scalar_type(), tf32});
+  return layer.splits() ? std::optional(layer) : std::nullopt;
+}
+
 }  // namespace
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
@@ -86,6 +98,12 @@ void Conv2d::split() {
 #ifdef VGGT_CUDA
   if (!weight.is_cuda()) return;
   const bool fp32 = weight.scalar_type() == at::kFloat;
+  if (fp32 && kernel == 1 && stride == 1 && padding == 0) {
+    product = split_product(weight.flatten(1),
+                            bias.defined() ? bias : at::zeros({weight.size(0)}, weight.options()), tf32);
+    if (product) weight = at::Tensor();
+    return;
+  }
   if (!split_conv_pays(
           {weight.size(1), weight.size(0), kernel, stride, fp32, tf32, cuda_device(weight.device()).wgmma}))
     return;
@@ -105,6 +123,7 @@ at::Tensor Conv2d::operator()(const at::Tensor& x) const {
 Conv2d::Unbiased Conv2d::before_bias(const at::Tensor& x) const {
   // On a GPU LibTorch adds a bias in a pass of its own.
   if (!x.is_cuda()) return {with(x, bias.defined() ? bias.to(x.scalar_type()) : bias), {}};
+  if (product) return {(*product)(x.permute({0, 2, 3, 1})).permute({0, 3, 1, 2}), {}};
   if (parts.memory.defined()) return {convolve_split(x, parts, kernel, padding, kConvPieceBytes), bias};
   return {with(x, {}), bias};
 }
@@ -117,22 +136,6 @@ at::Tensor Conv2d::with(const at::Tensor& x, const at::Tensor& bias) const {
   check_tf32_setting(x, false);
   return convolve_as_product(x, weight, bias, stride, padding, kConvPieceBytes);
 }
-
-namespace {
-
-/// So many columns and zeros, as split products take them.
-int64_t padded_columns(int64_t columns) {
-  constexpr int64_t kUnit = 8;
-  return (columns + kUnit - 1) / kUnit * kUnit;
-}
-
-/// A layer of these on a GPU, if it multiplies parts.
-std::optional<Linear> split_product(const at::Tensor& weight, const at::Tensor& bias, bool tf32) {
-  const Linear layer(weight, bias, {weight.scalar_type(), bias.scalar_type(), tf32});
-  return layer.splits() ? std::optional(layer) : std::nullopt;
-}
-
-}  // namespace
 
 ConvTranspose2d::ConvTranspose2d(Binder& bind, const std::string& name, int64_t channels, int64_t scale)
     : weight(bind.operand(name + ".weight", {channels, channels, scale, scale})),

@@ -24,9 +24,10 @@ at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, co
 /// bf16, sums are made in fp32. Where fp32 split into fp16 pays, loading puts the parts of the weight in the
 /// place of its values.
 struct Conv2d {
-  at::Tensor weight;  // [out,in,k,k]; undefined where there are parts
-  SplitWeight parts;  // where their memory is defined
-  at::Tensor bias;    // [out], state type, or undefined
+  at::Tensor weight;              // [out,in,k,k]; undefined where there are parts or a product
+  SplitWeight parts;              // where their memory is defined
+  std::optional<Linear> product;  // with the bias: of single pixels
+  at::Tensor bias;                // [out], state type, or undefined
   int64_t kernel, stride, padding;
   bool tf32;  // whether fp32 may be computed in TF32
 
