@@ -58,6 +58,12 @@ Sources size_request(const PlanCommand& command, const RunPlan& plan, const Even
   return {longer, shorter, {"jpg", of_all(std::max(longer * shorter, width * int64_t{height})), gray}};
 }
 
+/// Whether a run of these options does what plan_measurement() leaves out.
+bool has_more(const Options& options) {
+  return !options.masks.empty() || !options.exports.empty() || !options.picture.empty() || options.report ||
+         !options.save_predictions.empty();
+}
+
 }  // namespace
 
 void run_plan_command(const PlanCommand& command, Console& console) {
@@ -86,6 +92,8 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   plans.beside = predict_beside(plan, stage_works(plan, request, sources.all));
   for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
+  if (has_more(command.options)) plans.beside.all = false;
+  plans.nccl_bytes = nccl_bytes(plan);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +

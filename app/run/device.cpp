@@ -164,7 +164,8 @@ std::string device_name(at::Device device) {
 }
 
 std::string processor_name(at::Device device) {
-  return device.is_cuda() ? gpu_at(device.index()).name : cpu_model() + ", " + device_name(device);
+  static const std::string cpu = cpu_model();  // the file has hundreds of lines
+  return device.is_cuda() ? gpu_at(device.index()).name : cpu + ", " + device_name(device);
 }
 
 TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {

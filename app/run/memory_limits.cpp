@@ -53,8 +53,8 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
     limits.network.device =
         static_cast<int64_t>((1 - kFragments) * static_cast<double>(*limits.gpu_allocator));
   } else if (device.is_cuda()) {
-    limits.network.device =
-        static_cast<int64_t>((1 - kFragments) * static_cast<double>(free_bytes(device) + loaded - nccl));
+    const int64_t free = std::max<int64_t>(0, free_bytes(device) + loaded - nccl);
+    limits.network.device = static_cast<int64_t>((1 - kFragments) * static_cast<double>(free));
   }
   if (!options.scratch.empty()) {
     if (!std::filesystem::is_directory(options.scratch))

@@ -218,7 +218,8 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_
   if (const MemoryRequest& request = plan.request; request.ranks > 1)
     rows.push_back("ranks:     frames " + shares_text(request.frames, request.ranks) + ", heads " +
                    shares_text(request.config.num_heads, request.ranks) +
-                   "; below is what the one with most takes");
+                   "; below is what the one with most takes" +
+                   print(", and NCCL %.2f GiB more of each GPU", gib(plans.nccl_bytes)));
   if (!plan.memory.stream.reason.empty()) rows.push_back("streamed:  " + plan.memory.stream.reason);
   rows.push_back("stage             peak   copy in  copy out     files  seconds     (GiB)");
   for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {
@@ -240,6 +241,7 @@ std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes) {
   return Json{{"plan", json_of(plans.plan, plans.beside)},
               {"other", json_of(plans.other, plans.beside)},
               {"beside_seconds", json_of(plans.beside)},
+              {"nccl_bytes", plans.nccl_bytes},
               {"process_host_bytes", process_host_bytes}}
              .dump(2) +
          "\n";

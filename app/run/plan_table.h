@@ -16,7 +16,7 @@ namespace vggt {
 struct NetworkPlan {
   MemoryRequest request;
   MemoryPlan memory;
-  std::vector<StageSeconds> seconds;  // none where the rates are not known
+  std::vector<StageSeconds> seconds;  // by the rates, if they are known; then more by earlier runs
 };
 NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates);
 
@@ -34,6 +34,7 @@ struct PlanComparison {
   NetworkPlan plan;
   NetworkPlan other;          // exact where `plan` merges, else merged
   BesideSeconds beside = {};  // of the stages beside the network
+  int64_t nccl_bytes = 0;     // of each GPU, where ranks share the run: nccl_device_bytes()
 };
 /// Of the whole run; nothing where some of its stages are not known.
 std::optional<double> run_seconds(const NetworkPlan& network, const BesideSeconds& beside);

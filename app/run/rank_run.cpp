@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -67,11 +66,9 @@ void share_among(RunPlan& plan, int64_t ranks) {
   plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
 }
 
-std::string nccl_text(const RunPlan& plan) {
-  const auto bytes = static_cast<double>(nccl_device_bytes(plan.memory.ranks, nccl_buffers(plan.given)));
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "at most %.2f GiB more of each GPU", bytes / (1 << 30));
-  return text.data();
+int64_t nccl_bytes(const RunPlan& plan) {
+  const int64_t ranks = plan.memory.ranks;
+  return ranks > 1 ? nccl_device_bytes(ranks, nccl_buffers(plan.given)) : 0;
 }
 
 int64_t agree(const RunPlan& plan, Group& group) {

@@ -13,8 +13,8 @@ namespace vggt {
 /// cannot do.
 void share_among(RunPlan& plan, int64_t ranks);
 
-/// What NCCL takes of each rank beside its plan, in words.
-std::string nccl_text(const RunPlan& plan);
+/// What NCCL takes of each rank's GPU beside the plan, in bytes; 0 of a single one.
+int64_t nccl_bytes(const RunPlan& plan);
 
 /// Checks that all ranks have the same options, weights and program, and a GPU each. Every rank calls it
 /// first. Returns how many of them are on this rank's machine. Throws std::invalid_argument on all of them.

@@ -482,12 +482,12 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   plans.beside = predict_beside(plan, stage_works(plan, request, source_of(plan.frames, frames)));
   for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
+  plans.nccl_bytes = nccl_bytes(plan);
   check_fits(plan, plans.plan);
   warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
-  if (plan.memory.ranks > 1) lines.push_back("NCCL:      " + nccl_text(plan));
   std::vector<std::filesystem::path> outputs = plan.outputs.files();
   for (const auto& folder : plan.outputs.folders()) outputs.push_back(folder);
   for (const auto& path : outputs) {

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr std::size_t kMostRuns = 9, kMostKeys = 200;
-constexpr double kMostSeconds = 1e7, kMostUnits = 1e18;
+constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
 constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
 const char* const kFile = "stages.json";
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
@@ -26,7 +26,8 @@ struct Learned {
 };
 
 bool possible(const StageRun& run) {
-  return run.units > 0 && run.units <= kMostUnits && run.seconds >= 0 && run.seconds <= kMostSeconds;
+  return run.units >= kLeastUnits && run.units <= kMostUnits && run.seconds >= 0 &&
+         run.seconds <= kMostSeconds;
 }
 
 /// Empty where the text is not a cache as this program writes it.
@@ -57,10 +58,19 @@ bool keeps(const RunPlan& plan) {
   return plan.model.autotune && !plan.checkpoint_seconds;
 }
 
+/// Of printable ASCII alone: names of processors may hold any bytes, which JSON would not give back.
 std::string key_of(const RunPlan& plan, const StageWork& work) {
-  return kProgram + processor_name(at::kCPU) + (plan.limits.host ? "; limited memory" : "") +
-         (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") + "; " +
-         work.stage + ": " + work.kind;
+  std::string key = kProgram + processor_name(at::kCPU) + (plan.limits.host ? "; limited memory" : "") +
+                    (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") +
+                    "; " + work.stage + ": " + work.kind;
+  std::ranges::replace_if(
+      key, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return key;
+}
+
+std::vector<StageRun> runs_of(const std::vector<Learned>& all, const std::string& key) {
+  const auto found = std::ranges::find(all, key, &Learned::key);
+  return found == all.end() ? std::vector<StageRun>() : found->runs;
 }
 
 }  // namespace
@@ -79,9 +89,7 @@ double seconds_by(std::span<const StageRun> runs, double units) {
 }
 
 std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key) {
-  std::vector<Learned> all = learned_in(cache);
-  const auto found = std::ranges::find(all, key, &Learned::key);
-  return found == all.end() ? std::vector<StageRun>() : std::move(found->runs);
+  return runs_of(learned_in(cache), key);
 }
 
 std::string cache_with_runs(const std::string& cache,
@@ -105,7 +113,6 @@ std::string cache_with_runs(const std::string& cache,
       entries.push_back({{"units", run.units}, {"seconds", run.seconds}});
     stages.push_back({{"key", learned.key}, {"runs", entries}});
   }
-  // Names of processors and files may hold any bytes.
   return Json{{"format", kFormat}, {"stages", stages}}.dump(1, ' ', false, Json::error_handler_t::replace) +
          "\n";
 }
@@ -123,13 +130,15 @@ double BesideSeconds::total() const {
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works) {
   BesideSeconds beside;
   const auto path = user_cache_path(kFile);
-  if (!path || !keeps(plan)) return beside;
-  const std::string cache = read_cache(*path);
+  if (!path || !keeps(plan) || works.empty()) return beside;
+  const std::vector<Learned> all = learned_in(read_cache(*path));
   for (const StageWork& work : works) {
-    const std::vector<StageRun> runs = runs_in_cache(cache, key_of(plan, work));
-    if (!runs.empty() && work.units > 0) beside.stages.emplace_back(work.stage, seconds_by(runs, work.units));
+    const std::vector<StageRun> runs = runs_of(all, key_of(plan, work));
+    if (runs.empty() || work.units < kLeastUnits) continue;
+    const double seconds = seconds_by(runs, work.units);
+    if (seconds <= kMostSeconds) beside.stages.emplace_back(work.stage, seconds);
   }
-  beside.all = !works.empty() && beside.stages.size() == works.size();
+  beside.all = beside.stages.size() == works.size();
   return beside;
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
+#include "app/run/rates_cache.h"
 
 namespace vggt {
 namespace {
@@ -172,16 +173,12 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages) {
   const ModelOptions& options = plan.model.options;
-  const double pixels =
-      static_cast<double>(request.frames) * static_cast<double>(request.height * request.width);
-  const std::string kind = Kind(processor_name(options.device))
-                               .with(true, precision_name(options.precision))
-                               .with(options.heads_in_bf16, "heads bf16")
+  const std::string kind = Kind(rates_key(plan.model.config, options))
                                .with(request.weights_on_host, "weights on the host")
                                .with(plan.limits.gpu_allocator.has_value(), "limited GPU");
   std::vector<StageWork> works;
   for (const StageSeconds& stage : stages)
-    works.push_back({stage.stage, kind, options.device.is_cuda() ? 1 : pixels});
+    works.push_back({stage.stage, kind, options.device.is_cuda() ? 1 : stage.seconds});
   return works;
 }
 

@@ -1,6 +1,7 @@
 #include "model/layers/block.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "attention/attention.h"
 #include "model/layers/row_passes.h"

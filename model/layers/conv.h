@@ -26,7 +26,7 @@ at::Tensor convolve_as_product(const at::Tensor& x, const at::Tensor& weight, co
 struct Conv2d {
   at::Tensor weight;              // [out,in,k,k]; undefined where there are parts or a product
   SplitWeight parts;              // where their memory is defined
-  std::optional<Linear> product;  // with the bias: of single pixels
+  std::optional<Linear> product;  // of single pixels; it adds the bias
   at::Tensor bias;                // [out], state type, or undefined
   int64_t kernel, stride, padding;
   bool tf32;  // whether fp32 may be computed in TF32

@@ -90,6 +90,13 @@ void Linear::write(at::Tensor& y, const ProductRows& rows) const {
   write(y, rows.values);
 }
 
+at::Tensor Linear::operator()(const ProductRows& rows) const {
+  if (!rows.split()) return (*this)(rows.values);
+  at::Tensor y = at::empty({rows.parts.rows, bias.size(0)}, bias.options());
+  linear_split_out(y, rows.parts, parts, bias);
+  return y;
+}
+
 ProductRows Linear::room(int64_t rows, const at::Tensor& like) const {
   if (splits()) return {{}, room_for_split(rows, parts.in, like)};
   return {at::empty({rows, weight.size(1)}, like.options().dtype(bias.scalar_type())), {}};

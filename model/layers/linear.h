@@ -43,6 +43,7 @@ struct Linear {
   /// The same of rows [M,in] into y [M,out], contiguous, of the weights' type.
   void write(at::Tensor& y, const at::Tensor& rows) const;
   void write(at::Tensor& y, const ProductRows& rows) const;
+  at::Tensor operator()(const ProductRows& rows) const;  // [M,in] -> [M,out]
   /// Whether it multiplies parts.
   bool splits() const { return parts.memory.defined(); }
   /// Memory for rows [M,in] in the form in which the layer multiplies them fastest, on the device of `like`.

@@ -19,9 +19,8 @@ struct Mlp {
   /// The same of rows [M,in], which may be freed, into y [M,out], contiguous, of the weights' type; y may be
   /// the rows' memory.
   void write(at::Tensor& y, ProductRows&& rows) const {
-    at::Tensor hidden = at::empty({y.size(0), fc1.bias.size(0)}, y.options());  // [M,hidden]
-    fc1.write(hidden, rows);
-    rows = {};  // its memory serves the second product
+    at::Tensor hidden = fc1(rows);  // [M,hidden]
+    rows = {};                      // its memory serves the second product
     fc2.write_of_gelu_(y, hidden);
   }
 };

@@ -162,7 +162,7 @@ void add_norm_rows(ProductRows& y, at::Tensor& sum, const at::Tensor& rows, cons
   if (!y.split()) return add_norm_rows(y.values, sum, rows, addition, norm);
   check_addition(sum, rows, addition);
 #ifdef VGGT_CUDA
-  if (kernels_take(rows, addition.values) && is_aligned(sum)) {
+  if (kernels_take(rows, addition.values) && addition.values.scalar_type() == at::kFloat && is_aligned(sum)) {
     RowPass pass = row_pass(rows);
     set_addition(pass, sum, addition);
     set_norm(pass, norm);

@@ -13,7 +13,7 @@ using namespace split;
 struct WriteRows {
   const SplitGemm& gemm;
 
-  /// Where a row's output lies; null for none.
+  /// Where a row's output lies; null for none. (A template, as code for other GPUs has no call of it.)
   template <class Gemm>
   __device__ __forceinline__ static float* out_of_row(const Gemm& gemm, int row) {
     const int64_t columns = gemm.weight.rows;

@@ -43,13 +43,20 @@ void keep_c10d_quiet() {
     ::setenv(name, "0", 1);
 }
 
-/// NCCL reads these when its first group is made. LL128 is a protocol of collective operations, of which
-/// there are none.
+/// NCCL reads these when its first group is made; a limit of memory goes before what the user has set. LL128
+/// is a protocol of collective operations, of which there are none.
 void keep_few_buffers() {
   const std::string channels = std::to_string(kFewChannels);
   ::setenv("NCCL_MAX_CTAS", channels.c_str(), 1);
   ::setenv("NCCL_MAX_P2P_NCHANNELS", channels.c_str(), 1);
   ::setenv("NCCL_LL128_BUFFSIZE", "65536", 1);
+}
+
+/// Before there are threads that may read the environment.
+const RankPlace& with_environment(const RankPlace& place, NcclBuffers buffers) {
+  keep_c10d_quiet();
+  if (buffers == NcclBuffers::few) keep_few_buffers();
+  return place;
 }
 
 /// Keeps what is sent and received until it is waited for.
@@ -83,9 +90,7 @@ struct NcclGroup::Nccl {
 
 NcclGroup::NcclGroup(const RankPlace& place, at::Device device, NcclBuffers buffers,
                      const std::function<void()>& each_time)
-    : meeting_(place, {}, each_time) {
-  keep_c10d_quiet();
-  if (buffers == NcclBuffers::few) keep_few_buffers();
+    : meeting_(with_environment(place, buffers), {}, each_time) {
   auto store = c10::intrusive_ptr<c10d::Store>::reclaim_copy(&meeting_.store());
   nccl_ = std::make_unique<Nccl>(
       Nccl{device, c10::make_intrusive<c10d::ProcessGroupNCCL>(

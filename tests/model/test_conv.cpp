@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include "model/layers/conv.h"
 #include "model/layers/split_conv.h"
@@ -153,6 +156,103 @@ TEST(Conv2d, ByPartsOfItsWeightIsTheSame) {
           .item<double>(),
       1e-6);
 }
+
+/// Convolutions whose windows do not overlap, which may be products of rows.
+class WindowLayers : public ::testing::TestWithParam<at::DeviceType> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == at::kCUDA && !at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+    at::manual_seed(4);
+    at::globalContext().setAllowTF32CuBLAS(false);
+  }
+
+  static at::Tensor normal(at::IntArrayRef sizes) {
+    return at::randn(sizes, at::device(GetParam()).dtype(at::kFloat));
+  }
+  static bool splits() {
+#ifdef VGGT_CUDA
+    return GetParam() == at::kCUDA && cuda_device(at::Device(at::kCUDA, 0)).wgmma;
+#else
+    return false;
+#endif
+  }
+  /// What make(binder) makes of this weight and bias.
+  template <class Make>
+  static auto made(const at::Tensor& weight, const at::Tensor& bias, bool tf32, const Make& make) {
+    TensorSource source;
+    source.load = [&](const std::string& name, at::ScalarType, at::Device) {
+      return name.ends_with("bias") ? bias : weight;
+    };
+    Binder bind(&source, {at::kFloat, at::kFloat, false, tf32}, at::Device(GetParam(), 0));
+    return make(bind);
+  }
+  static void expect_near(const at::Tensor& got, const at::Tensor& exact) {
+    ASSERT_EQ(got.sizes(), exact.sizes());
+    EXPECT_LE(((got.to(at::kDouble) - exact).norm() / exact.norm()).item<double>(), 1e-6);
+  }
+};
+
+TEST_P(WindowLayers, PatchesAreAConvolution) {
+  for (auto [in, out, size] : {std::tuple{3, 256, 14}, {3, 64, 14}, {5, 264, 7}}) {
+    SCOPED_TRACE(testing::Message() << in << " -> " << out << ", " << size);
+    const at::Tensor weight = normal({out, in, size, size}), bias = normal({out});
+    const auto make = [&, in = in, out = out, size = size](Binder& bind) {
+      return PatchConv(bind, "conv", in, out, size);
+    };
+    const PatchConv conv = made(weight, bias, false, make);
+    EXPECT_EQ(conv.product.has_value(), splits() && out >= 256);
+    at::Tensor x = normal({2, in, 3 * size + 5, 2 * size});
+    const auto exact = [&] {
+      return at::conv2d(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble), conv.size)
+          .flatten(2)
+          .transpose(1, 2);
+    };
+    expect_near(conv(x), exact());
+    x[1][2][0][size] = NAN;
+    EXPECT_TRUE(at::equal(conv(x).isfinite(), exact().isfinite()));
+    EXPECT_FALSE(made(weight, bias, true, make).product);
+    EXPECT_FALSE(made(weight / 0, bias, false, make).product);
+  }
+}
+
+TEST_P(WindowLayers, TransposedConvolutions) {
+  for (auto [channels, scale] : {std::pair{256, 4}, {512, 2}, {64, 2}}) {
+    SCOPED_TRACE(testing::Message() << channels << ", " << scale);
+    const at::Tensor weight = normal({channels, channels, scale, scale}), bias = normal({channels});
+    const auto make = [&, channels = channels, scale = scale](Binder& bind) {
+      return ConvTranspose2d(bind, "conv", channels, scale);
+    };
+    const ConvTranspose2d conv = made(weight, bias, false, make);
+    EXPECT_EQ(conv.product.has_value(), splits() && channels >= 256);
+    at::Tensor x = normal({3, channels, 5, 1}).contiguous(at::MemoryFormat::ChannelsLast);
+    const auto exact = [&] {
+      return at::conv_transpose2d(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble),
+                                  conv.scale);
+    };
+    const at::Tensor got = conv(x);
+    expect_near(got, exact());
+    EXPECT_TRUE(got.is_contiguous(at::MemoryFormat::ChannelsLast));
+    x[1][7][2][0] = NAN;
+    EXPECT_TRUE(at::equal(conv(x).isfinite(), exact().isfinite()));
+    EXPECT_FALSE(made(weight, bias, true, make).product);
+  }
+}
+
+TEST_P(WindowLayers, OfSinglePixels) {
+  const at::Tensor weight = normal({264, 256, 1, 1}), bias = normal({264});
+  const at::Tensor x = normal({2, 256, 7, 9}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const bool has_bias : {false, true}) {
+    const auto make = [&](Binder& bind) { return Conv2d(bind, "conv", 256, 264, 1, 1, 0, has_bias); };
+    const Conv2d conv = made(weight, bias, false, make);
+    EXPECT_EQ(conv.product.has_value(), splits());
+    expect_near(conv(x), at::conv2d(x.to(at::kDouble), weight.to(at::kDouble),
+                                    has_bias ? bias.to(at::kDouble) : at::Tensor()));
+    EXPECT_TRUE(conv(x).is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_FALSE(made(weight, bias, true, make).product);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, WindowLayers, ::testing::Values(at::kCPU, at::kCUDA));
 
 }  // namespace
 }  // namespace vggt
