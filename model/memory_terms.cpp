@@ -276,7 +276,10 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
                    narrow,
                    {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
                   {plan, values, merged, norm, sent},
-                  {plan, values, {"merged tokens and v of them", 2 * M * z.own * z.operand}},
+                  {plan,
+                   values,
+                   {"merged tokens and v of them", 2 * M * z.own * z.operand},
+                   {"their parts", product_part_bytes(r, z.operand, std::min(M, block_rows(z.C)), z.C)}},
                   {plan, values, merged, {"their means", in_place ? 0 : M * z.own * z.operand + 8 * (N + M)}},
                   {plan, merged, mixed,
                    streams ? MemoryTerm{"streamed attention", s.attention_bytes}

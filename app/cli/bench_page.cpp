@@ -5,8 +5,11 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <filesystem>
 #include <ostream>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -113,6 +116,9 @@ Bench settle(const BenchPageCommand& command) {
     check_apart({command.json}, {weights.path()});
     check_writable_file(command.json);
   }
+  // There the whole program is measured, last of all.
+  if (std::error_code error; std::filesystem::temp_directory_path(error).empty())
+    throw std::invalid_argument("TMPDIR: no folder for files that go again: " + error.message());
   const Config of_weights = config_of(weights);
   NetworkBench& network = bench.network;
   if (!gpu) {

@@ -20,11 +20,13 @@ constexpr double kFragments = 0.05;
 // And on the host: libraries, decoders, and what CUDA keeps there.
 constexpr int64_t kHostProgramBytes = 700'000'000, kHostCudaBytes = 2'300'000'000;
 
-int64_t left_of(const char* option, int64_t bytes, int64_t program) {
+/// nccl: bytes of what NCCL takes, among the program's.
+int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl) {
   if (bytes > program) return bytes - program;
-  throw std::invalid_argument(std::string(option) + ": the program itself takes " +
-                              std::to_string(program / 1'000'000) + " MB; expected more, got " +
-                              std::to_string(bytes) + " bytes");
+  const auto megabytes = [](int64_t some) { return std::to_string(some / 1'000'000) + " MB"; };
+  throw std::invalid_argument(std::string(option) + ": the program itself takes " + megabytes(program) +
+                              (nccl > 0 ? ", " + megabytes(nccl) + " of them NCCL" : "") +
+                              "; expected more, got " + std::to_string(bytes) + " bytes");
 }
 
 int64_t host_program_bytes(at::Device device, int64_t ranks) {
@@ -49,7 +51,7 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   const auto host = parse_bytes(options.host_memory, "host-memory");
   if (gpu && !device.is_cuda()) throw std::invalid_argument("gpu-memory: the run is on the CPU");
   if (gpu) {
-    limits.gpu_allocator = left_of("gpu-memory", *gpu, kGpuProgramBytes + nccl);
+    limits.gpu_allocator = left_of("gpu-memory", *gpu, kGpuProgramBytes + nccl, nccl);
     limits.network.device =
         static_cast<int64_t>((1 - kFragments) * static_cast<double>(*limits.gpu_allocator));
   } else if (device.is_cuda()) {
@@ -64,7 +66,8 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   }
   if (!host) return limits;
   limits.host = host;
-  const int64_t left = left_of("host-memory", *host, host_program_bytes(device, ranks));
+  const int64_t left =
+      left_of("host-memory", *host, host_program_bytes(device, ranks), ranks > 1 ? kHostNcclBytes : 0);
   limits.storage.bytes = stored_bytes(left);
   limits.network.host = limits.images = left - limits.storage.bytes;
   limits.images_share = .75;

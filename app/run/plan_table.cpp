@@ -219,7 +219,7 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_
     rows.push_back("ranks:     frames " + shares_text(request.frames, request.ranks) + ", heads " +
                    shares_text(request.config.num_heads, request.ranks) +
                    "; below is what the one with most takes" +
-                   print(", and NCCL %.2f GiB more of each GPU", gib(plans.nccl_bytes)));
+                   print(", beside about %.2f GiB of NCCL's", gib(plans.nccl_bytes)));
   if (!plan.memory.stream.reason.empty()) rows.push_back("streamed:  " + plan.memory.stream.reason);
   rows.push_back("stage             peak   copy in  copy out     files  seconds     (GiB)");
   for (std::size_t i = 0; i < plan.memory.stages.size(); ++i) {

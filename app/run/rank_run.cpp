@@ -48,6 +48,8 @@ std::string difference(const json& first, const json& other) {
     const json& theirs = other["options"].at(name);  // programs of one version have the same options
     if (theirs != value) return "--" + name + " " + theirs.get<std::string>() + " instead of " + value.dump();
   }
+  if (first["scratch"] != other["scratch"])
+    return other["scratch"] ? "--scratch, and rank 0 has none" : "no --scratch, and rank 0 has one";
   if (first["gpu"] != other["gpu"]) return "another GPU, " + other["gpu"].dump();
   return "";
 }
@@ -78,6 +80,7 @@ int64_t agree(const RunPlan& plan, Group& group) {
   own["weights"] = content_sum(plan.model.weights.path());
   own["config"] = config_to_json(plan.model.config, plan.model.options.heads);  // also of a file beside them
   const at::Device device = plan.model.options.device;
+  own["scratch"] = !plan.given.scratch.empty();  // plans depend on whether there is one
   own["gpu"] = device.is_cuda() ? tuned_gpu(device).name : device_name(device);
   own["identity"] = gpu_identity(device);
   own["machine"] = host_name();

@@ -236,6 +236,7 @@ void check_writable(const std::vector<fs::path>& paths, const std::vector<fs::pa
 void check_writable_file(const fs::path& path) {
   check_writable({path});
   if (!fs::exists(folder_of(path))) fail(ENOENT, folder_of(path));
+  if (fs::exists(path) && !fs::is_regular_file(path)) fail(EINVAL, path);
 }
 
 void check_replaceable(const fs::path& folder) {

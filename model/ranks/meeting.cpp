@@ -136,8 +136,9 @@ Place meet(const RankPlace& place, const MeetingTimes& times) {
     };
     const std::vector<std::string> here = keys_of(place, met.run + "here/");
     if (!wait_for(*met.store, here, agree_all, until)) {
-      int64_t missing = 0;
-      for (const std::string& one : here) missing += met.store->check({one}) ? 0 : 1;
+      int64_t missing = 0;  // those who gave up have come
+      for (const std::string& one : keys_of(place, met.run + "came/"))
+        missing += met.store->check({one}) ? 0 : 1;
       throw RankLost(std::to_string(missing) + " of " + ranks + " ranks did not come to " + where(place) +
                      " in time");
     }

@@ -22,8 +22,9 @@ constexpr int64_t kFewChannels = 8;
 }  // namespace
 
 int64_t nccl_device_bytes(int64_t ranks, NcclBuffers buffers) {
-  // Measured with NCCL 2.28 on two H100: its kernels and their stacks, and pieces of 2 MiB: three of a
-  // channel, and of a channel to another GPU of the machine its buffers and one for control.
+  // Measured with NCCL 2.28 on two H100 with NVLink: its kernels and their stacks, and pieces of 2 MiB: three
+  // of a channel, and of a channel to another GPU of the machine its buffers and one for control. More GPUs
+  // are by calculation; to other machines there are few channels.
   constexpr int64_t kKernels = 700'000'000, kPiece = int64_t{2} << 20, kMostOfMachine = 8;
   const bool few = buffers == NcclBuffers::few;
   const int64_t channels = few ? kFewChannels : kManyChannels, of_peer = few ? 4 : 6;  // pieces
@@ -43,18 +44,27 @@ void keep_c10d_quiet() {
     ::setenv(name, "0", 1);
 }
 
+/// Unless it is set to less.
+void set_at_most(const char* name, int64_t most) {
+  const char* given = std::getenv(name);
+  char* end = nullptr;
+  const int64_t value = given ? std::strtoll(given, &end, 10) : 0;
+  if (value > 0 && value <= most && *end == '\0') return;
+  ::setenv(name, std::to_string(most).c_str(), 1);
+}
+
 /// NCCL reads these when its first group is made; a limit of memory goes before what the user has set. LL128
 /// is a protocol of collective operations, of which there are none.
 void keep_few_buffers() {
-  const std::string channels = std::to_string(kFewChannels);
-  ::setenv("NCCL_MAX_CTAS", channels.c_str(), 1);
-  ::setenv("NCCL_MAX_P2P_NCHANNELS", channels.c_str(), 1);
-  ::setenv("NCCL_LL128_BUFFSIZE", "65536", 1);
+  set_at_most("NCCL_MAX_CTAS", kFewChannels);
+  set_at_most("NCCL_MAX_P2P_NCHANNELS", kFewChannels);
+  set_at_most("NCCL_LL128_BUFFSIZE", 65536);
 }
 
 /// Before there are threads that may read the environment.
 const RankPlace& with_environment(const RankPlace& place, NcclBuffers buffers) {
   keep_c10d_quiet();
+  ::setenv("NCCL_NVLS_ENABLE", "0", 0);  // memory of switches, for collective operations
   if (buffers == NcclBuffers::few) keep_few_buffers();
   return place;
 }

@@ -73,8 +73,17 @@ RankPlace place_in_slurm(const Get& get) {
 }  // namespace
 
 std::optional<RankPlace> rank_place(const Get& get) {
+  // A batch script may set WORLD_SIZE and MASTER_* for what srun starts, which then tells the ranks.
+  const bool in_step = text_of(get, "SLURM_STEP_NUM_TASKS") && text_of(get, "SLURM_PROCID");
   if (text_of(get, "WORLD_SIZE") || text_of(get, "RANK")) {
-    if (number_of(get, "WORLD_SIZE", 1, kMostRanks) == 1) return std::nullopt;
+    const int64_t ranks = number_of(get, "WORLD_SIZE", 1, kMostRanks);
+    if (ranks == 1) return std::nullopt;
+    if (in_step && !text_of(get, "RANK")) {
+      RankPlace place = place_in_slurm(get);
+      if (place.ranks == ranks) return place;
+      throw std::invalid_argument("WORLD_SIZE: is " + std::to_string(ranks) + ", and srun has started " +
+                                  std::to_string(place.ranks) + " tasks");
+    }
     RankPlace place = ranks_and_local(get, "RANK", "WORLD_SIZE", "LOCAL_RANK");
     const auto host = text_of(get, "MASTER_ADDR");
     if (!host) throw std::invalid_argument("MASTER_ADDR: not set, beside the other variables of a rank");
@@ -84,7 +93,7 @@ std::optional<RankPlace> rank_place(const Get& get) {
     return place;
   }
   // A batch script, which is one process of a job of many tasks, has no number of tasks of a step.
-  if (!text_of(get, "SLURM_STEP_NUM_TASKS") || !text_of(get, "SLURM_PROCID")) return std::nullopt;
+  if (!in_step) return std::nullopt;
   if (number_of(get, "SLURM_STEP_NUM_TASKS", 1, kMostRanks) == 1) return std::nullopt;
   return place_in_slurm(get);
 }

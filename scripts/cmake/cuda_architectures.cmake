@@ -4,7 +4,7 @@
 # for none, code for every GPU from compute capability 7.5 on: machine code for the chips of workstations (8.6, 8.9,
 # 12.0) and servers (8.0, 9.0), PTX of 7.5 and 8.0 for the others and of 12.0 for later ones. gpus: the compute capabilities of this machine's GPUs,
 # as nvidia-smi prints them ("9.0" in lines), which "native" stands for.
-# Hopper's matrix instructions exist in code for 90a alone, without which attention runs at 2/5 of its speed: 90 becomes
+# Hopper's matrix instructions exist in code for 90a alone, without which attention runs at .6 of its speed: 90 becomes
 # 90a, with 90-virtual for later GPUs where the list asked for that.
 function(vggt_cuda_architectures out wanted gpus)
   if(NOT wanted)

@@ -115,6 +115,8 @@ TEST_F(CliTest, BadOptionsOfThePageAreRefusedBeforeMeasuring) {
     EXPECT_EQ(outcome.out, "");
   };
   expect_nothing_measured(run(kPage + "--json nowhere/page.json"), "nowhere");
+  expect_nothing_measured(run(kPage + "--json /dev/null"), "/dev/null");
+  expect_nothing_measured(run(kPage, "TMPDIR=nowhere"), "TMPDIR");
   expect_nothing_measured(run(kPage + "--json '" + kNano + "'"), "weights.ts");
   expect_nothing_measured(run("bench --device gpu"), "gpu");
   expect_nothing_measured(run("bench --device cuda:99"), "cuda:99");

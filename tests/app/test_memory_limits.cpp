@@ -39,6 +39,27 @@ TEST(MemoryLimits, TheProgramItselfIsPaidFirst) {
   EXPECT_EQ(refusal_of(with_host_memory("701MB")), "(accepted)");
 }
 
+TEST(MemoryLimits, RanksPayForNccl) {
+  const at::Device gpu(at::kCUDA, 0);
+  Options options = with_host_memory("6GB");
+  options.gpu_memory = "4GB";
+  const MemoryLimits one = choose_limits(options, gpu);
+  for (int64_t ranks : {2, 3, 8}) {
+    const MemoryLimits limits = choose_limits(options, gpu, 0, ranks);
+    const int64_t nccl = nccl_device_bytes(ranks, NcclBuffers::few);
+    EXPECT_GT(nccl, 0);
+    EXPECT_LT(nccl, nccl_device_bytes(ranks, NcclBuffers::many));
+    EXPECT_EQ(*one.gpu_allocator - *limits.gpu_allocator, nccl);
+    EXPECT_LT(limits.network.device, *limits.gpu_allocator);
+    EXPECT_EQ(one.storage.bytes + one.network.host - limits.storage.bytes - limits.network.host,
+              kHostNcclBytes);
+  }
+  options.gpu_memory = "1.5GB";
+  choose_limits(options, gpu);
+  const std::string message = refusal([&] { choose_limits(options, gpu, 0, 2); });
+  EXPECT_NE(message.find("of them NCCL"), std::string::npos) << message;
+}
+
 TEST(MemoryLimits, NetworkAndFramesShareTheRest) {
   const int64_t given = 2'000'000'000;
   const MemoryLimits limits = choose_limits(with_host_memory("2GB"), at::kCPU);

@@ -131,6 +131,8 @@ TEST_F(RankRun, RanksThatFitAgreeAndAreCounted) {
 }
 
 TEST_F(RankRun, OtherOptionsAreRefusedOnEveryRank) {
+  for (const std::string& answer : refusals([this](Options& o) { o.scratch = dir_.string(); }))
+    EXPECT_NE(answer.find("rank 1 does not fit rank 0: it has --scratch"), std::string::npos) << answer;
   for (const std::string& answer : refusals([](Options& o) { o.merge = "on"; })) {
     EXPECT_NE(answer.find("rank 1 does not fit rank 0"), std::string::npos) << answer;
     EXPECT_NE(answer.find("--merge on instead of \"auto\""), std::string::npos) << answer;

@@ -22,7 +22,8 @@ namespace {
 /// Calls body(line) for what cuobjdump says of a library.
 void for_lines(const std::string& option, const std::string& library,
                const std::function<void(const std::string&)>& body) {
-  const std::string command = std::string("\"") + VGGT_CUOBJDUMP + "\" " + option + " \"" + library + "\" 2>&1";
+  const std::string command =
+      std::string("\"") + VGGT_CUOBJDUMP + "\" " + option + " \"" + library + "\" 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   char line[4096];
   while (pipe && std::fgets(line, sizeof line, pipe.get())) body(line);
@@ -65,7 +66,7 @@ std::map<std::string, Instructions> disassembled(const std::string& part) {
 }
 
 struct Resources {
-  std::string architecture, name;        // such as "sm_86"; demangled
+  std::string architecture, name;           // such as "sm_86"; demangled
   int registers = 0, stack = 0, local = 0;  // of a thread; bytes
 };
 
@@ -129,7 +130,8 @@ TEST(StrictSass, HoldsNoInstructionOfTheTensorCores) {
   }
 }
 
-// The kernels for 8.0 run on all later chips: each variant, element and tile has its products on tensor cores.
+// The kernels for 8.0 run on all later chips: each variant, element and tile has its products on tensor
+// cores.
 TEST(AmpereSass, HoldsProductsOfTheTensorCoresOnEveryArchitecture) {
   std::map<std::string, int> found;
   for (const auto& [name, count] : disassembled("mma_kernel")) {
@@ -160,8 +162,8 @@ TEST(HopperSass, HoldsWarpgroupProductsInCodeForSm90aAlone) {
   EXPECT_EQ(found, 8);  // bf16, fp16, turbo and split, each for D = 64 and 128
 }
 
-// Attention, and the products and matches of the model; the means of its merged tokens, which wait for memory,
-// keep sums there.
+// Attention, and the products and matches of the model; the means of its merged tokens, which wait for
+// memory, keep sums there.
 TEST(KernelResources, NothingIsInLocalMemory) {
   for (const char* library : {VGGT_ATTENTION_LIBRARY, VGGT_MODEL_LIBRARY}) {
     std::set<std::string> found;
@@ -180,7 +182,8 @@ TEST(KernelResources, NothingIsInLocalMemory) {
 TEST(KernelResources, RegistersLeaveRoomForTheBlocksThatPlansCountOn) {
   int ampere = 0, hopper = 0;
   for (const Resources& kernel : resources_of(VGGT_ATTENTION_LIBRARY)) {
-    if (const auto shape = numbers_in(kernel.name, R"(mma_kernel<.*Shape<\d+, (\d+), .*CudaTile\{(\d+), (\d+)\})");
+    if (const auto shape =
+            numbers_in(kernel.name, R"(mma_kernel<.*Shape<\d+, (\d+), .*CudaTile\{(\d+), (\d+)\})");
         !shape.empty()) {
       const vggt::CudaTile tile{shape[1], shape[2]};
       const int blocks = vggt::blocks80(tile, shape[0]);
@@ -192,7 +195,7 @@ TEST(KernelResources, RegistersLeaveRoomForTheBlocksThatPlansCountOn) {
     if (const auto shape = numbers_in(kernel.name, R"(hopper::Shape<\d+, \d+, (\d+), )"); !shape.empty()) {
       EXPECT_LE(block_registers(kernel, 128 * (shape[0] + 1)), kRegisters)
           << kernel.architecture << ' ' << kernel.name;
-      ++hopper;
+      if (kernel.architecture == "sm_90a") ++hopper;  // elsewhere they end where they begin
     }
   }
   const auto architectures = static_cast<int>(wanted_architectures().size());

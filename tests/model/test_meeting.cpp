@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <future>
 #include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -233,6 +234,22 @@ TEST(Meeting, RanksThatDoNotComeAreMissed) {
         << error.what();
   }
   EXPECT_LT(Clock::now() - begin, 2 * kShort.meeting);
+}
+
+TEST(Meeting, AllWhoCameMissTheSame) {
+  const uint16_t port = free_port();
+  const auto come = [port](int64_t rank) -> std::string {
+    try {
+      Meeting(place_of(rank, 3, port), kShort);
+      return "(met)";
+    } catch (const RankLost& error) {
+      return error.what();
+    }
+  };
+  std::future<std::string> first = std::async(std::launch::async, come, 0);
+  const std::string second = come(1);
+  for (const std::string& message : {first.get(), second})
+    EXPECT_NE(message.find("1 of 3 ranks did not come"), std::string::npos) << message;
 }
 
 TEST(Meeting, AWrongAddressIsSaid) {

@@ -70,6 +70,20 @@ TEST(RankPlace, IsReadFromSlurm) {
   EXPECT_EQ(given->port, 1234);
 }
 
+TEST(RankPlace, ABatchScriptMayNameTheMasterForSlurm) {
+  Variables variables = with(kSlurm, "WORLD_SIZE", "8");
+  variables["MASTER_ADDR"] = "node7";
+  variables["MASTER_PORT"] = "29500";
+  const std::optional<RankPlace> place = place_in(variables);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 5);
+  EXPECT_EQ(place->ranks, 8);
+  EXPECT_EQ(place->host, "node7");
+  EXPECT_EQ(place->port, 29500);
+  EXPECT_THROW(place_in(with(variables, "WORLD_SIZE", "4")), std::invalid_argument);
+  EXPECT_FALSE(place_in(with(variables, "WORLD_SIZE", "1")));
+}
+
 TEST(RankPlace, WhatIsIncompleteOrNoNumberIsRefused) {
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
     Variables variables = kTorchrun;
