@@ -9,6 +9,7 @@
 
 #include "app/run/device.h"
 #include "io/frames/frames.h"
+#include "model/ranks/nccl_group.h"
 
 namespace vggt {
 namespace {

@@ -9,9 +9,10 @@
 #include "app/options/options.h"
 #include "io/files/host_storage.h"
 #include "model/memory_plan.h"
-#include "model/ranks/nccl_group.h"
 
 namespace vggt {
+
+enum class NcclBuffers;
 
 /// What the parts of a run may take, so that the process keeps the limits that the options set.
 struct MemoryLimits {

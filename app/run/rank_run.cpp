@@ -15,6 +15,7 @@
 #include "app/run/loaded_model.h"
 #include "app/run/run_network.h"
 #include "io/files/content_sum.h"
+#include "model/ranks/nccl_group.h"
 #include "model/vggt.h"
 
 namespace vggt {

@@ -5,6 +5,7 @@
 
 #include "app/run/memory_limits.h"
 #include "app/run/run_plan.h"
+#include "model/ranks/nccl_group.h"
 #include "tests/support/refusal.h"
 
 namespace vggt {
