@@ -345,8 +345,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   options.budget = parts.group ? smallest_budget(*parts.group, plan.limits.network) : plan.limits.network;
   if (options.budget.scratch) options.budget.scratch = space->folder().path();
   MemoryRequest request = request_for(plan.memory, frames);
-  const bool rates_are_known = rates_for(plan.model, /*measure=*/false, events).has_value();
-  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune && is_long(request), events);
+  std::optional<Rates> rates = rates_for(plan.model, /*measure=*/false, events);
+  const bool rates_are_known = rates.has_value();
+  if (!rates && plan.model.autotune && is_long(request))
+    rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
   add_scratch_rates(request, rates);
   MergeChoice merging = choose_merging(request, plan.given.merge, rates);
