@@ -142,4 +142,27 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
 #endif
 }
 
+#ifdef VGGT_CUDA
+std::optional<QkParts> room_for_parts(at::IntArrayRef sizes, const at::TensorOptions& type,
+                                      const AttentionOptions& options) {
+  const bool fits = type.device().is_cuda() && type.dtype() == at::kFloat && !options.q_offsets.defined() &&
+                    sizes[2] > 0 && sizes[3] == kernel_dim(sizes[3]);
+  if (!fits) return std::nullopt;
+  const int64_t B = sizes[0], A = sizes[1], N = sizes[2], D = sizes[3];
+  const CudaDevice device = cuda_device(numbered(type.device()));
+  if (!variant_refusal(options.variant, CudaElement::fp32, D, device).empty()) return std::nullopt;
+  const CudaPlan plan = choose_cuda_plan(options.variant, CudaElement::fp32, {B * A, N, N, D}, device);
+  constexpr int64_t kNumberBytes = 3 * 2 * sizeof(at::Half);  // of q, k and v, in two parts
+  if (variant_of(plan.kernel) != AttentionVariant::split ||
+      part_group(B, A, kNumberBytes * N * D) != PartGroup{B, A})
+    return std::nullopt;
+  const auto room = [&] { return at::empty({2, B, A, N, D}, type.dtype(at::kHalf)); };
+  return QkParts{room(), room(), at::empty({2, B, A}, type), at::zeros({2, B, A}, type)};
+}
+#else
+std::optional<QkParts> room_for_parts(at::IntArrayRef, const at::TensorOptions&, const AttentionOptions&) {
+  return std::nullopt;
+}
+#endif
+
 }  // namespace vggt

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "attention/attention_types.h"
 
 namespace vggt {
@@ -9,5 +11,11 @@ namespace vggt {
 /// Throws c10::Error for shapes, types, devices or a variant that do not fit.
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionOptions& options = {});
+
+/// Room for q and k in parts, `largest` filled with zeros, for a call on q, k and v [B,A,N,D] (sizes) of this
+/// type and device. Nothing where attention() would not read them: by rule it computes without parts, or the
+/// call a few heads at a time.
+std::optional<QkParts> room_for_parts(at::IntArrayRef sizes, const at::TensorOptions& type,
+                                      const AttentionOptions& options);
 
 }  // namespace vggt

@@ -16,6 +16,14 @@ enum class AttentionWant {
   state,       // m, s, w: the un-normalised state, to be merged with states over other keys
 };
 
+/// q and k of a call of fp32 in fp16 parts, made before it (Note [Splitting] in
+/// attention/cuda/split_parts.h).
+struct QkParts {
+  at::Tensor q, k;     // fp16 [2,B,A,N,D], contiguous: high parts, then low ones
+  at::Tensor bounds;   // fp32 [2,B,A]: no |q| and no |k| of the head exceeds it; it gives the parts' exponent
+  at::Tensor largest;  // fp32 [2,B,A]: the largest |q| and |k| of the head; infinite where one is not finite
+};
+
 struct AttentionOptions {
   double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
   AttentionWant want = AttentionWant::output;
@@ -29,6 +37,8 @@ struct AttentionOptions {
   /// Packed sequences of different lengths: int64 CPU tensors [sequences + 1] of token offsets, with B = 1.
   /// Query i of sequence j attends to the keys of sequence j only. Undefined: one sequence per batch entry.
   at::Tensor q_offsets, k_offsets;
+  /// Of the call's q and k, in room_for_parts(); null: a kernel that computes by parts makes them.
+  const QkParts* parts = nullptr;
 };
 
 struct AttentionResult {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/cuda_problem.h"
@@ -58,6 +59,15 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   p.lse = data(result.lse);
   p.m = data(result.m);
   p.s = data(result.s);
+  if (const QkParts* parts = options.parts) {
+    const std::vector<int64_t> of_q{2, q.size(0), q.size(1), q.size(2), q.size(3)},
+        of_k{2, k.size(0), k.size(1), k.size(2), k.size(3)};
+    TORCH_CHECK(parts->q.sizes() == at::IntArrayRef(of_q) && parts->k.sizes() == at::IntArrayRef(of_k),
+                "attention: expected parts of q ", q.sizes(), " and k ", k.sizes(), ", got ",
+                parts->q.sizes(), " and ", parts->k.sizes());
+    p.ready = {parts->q.mutable_data_ptr(), parts->k.mutable_data_ptr(),
+               parts->bounds.const_data_ptr<float>(), parts->largest.const_data_ptr<float>()};
+  }
   return p;
 }
 

@@ -14,9 +14,11 @@ namespace {
 /// kernels are started, and each leaves out the other's heads.
 template <class Launch>
 cudaError_t launch_in_parts(const CudaProblem& p, int count, Launch launch, cudaStream_t stream) {
-  const at::Tensor memory = at::empty({split_bytes(p, count)}, at::device(at::kCUDA).dtype(at::kByte));
-  const SplitParts parts = split_parts(p, count, memory.mutable_data_ptr());
-  cudaError_t error = prepare_split(p, parts, stream);
+  CudaProblem call = p;
+  if (count != 2) call.ready = {};
+  const at::Tensor memory = at::empty({split_bytes(call, count)}, at::device(at::kCUDA).dtype(at::kByte));
+  const SplitParts parts = split_parts(call, count, memory.mutable_data_ptr());
+  cudaError_t error = prepare_split(call, parts, stream);
   if (error == cudaSuccess) error = launch(of_parts(p, parts), stream);
   if (error != cudaSuccess) return error;
   const CudaSizes sizes{static_cast<int64_t>(p.sequences) * p.heads, p.longest_queries, p.longest_keys,
@@ -83,6 +85,7 @@ CudaProblem group_of(const CudaProblem& p, int sequence, int sequences, int head
   if (p.q_offsets == nullptr) g.sequences = sequences;
   g.batch = sequences;
   g.heads = heads;
+  if (sequences < p.batch || heads < p.heads) g.ready = {};
   return g;
 }
 

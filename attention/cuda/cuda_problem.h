@@ -10,6 +10,12 @@
 
 namespace vggt {
 
+/// QkParts (attention_types.h) of a call; null where they are to be made.
+struct ReadyParts {
+  void *q = nullptr, *k = nullptr;
+  const float *bounds = nullptr, *largest = nullptr;
+};
+
 /// One call. Rows of q, k, v, out and w start at multiples of 16 bytes and hold `dim` elements, 64 or 128;
 /// narrower heads are padded by the caller. With offsets: batch = 1, queries and keys are totals.
 struct CudaProblem {
@@ -23,8 +29,10 @@ struct CudaProblem {
   int sequences = 0;                                     // batch where there are no offsets
   int longest_queries = 0, longest_keys = 0;             // of a sequence
 
+  ReadyParts ready;  // of the whole call in fp32
+
   // Where not null, q, k and v are the parts of Note [Splitting] in split_parts.h: fp16, with an fp32 out.
-  const float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, on the device
+  const float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, or bounds of them; on the device
 
   // A head is computed where its mark is `mark`; null: all are.
   const int* marks = nullptr;  // [B·A], on the device

@@ -5,6 +5,11 @@
 
 namespace vggt {
 
+/// The exponent e of Note [Splitting] (split_parts.h) for a head with this largest number, or bound of it.
+__device__ __forceinline__ int split_exponent(float largest) {
+  return largest == 0 ? 0 : 14 - ilogbf(largest);
+}
+
 /// Two scaled numbers: the pair of their high parts, and the pair of their low parts.
 struct SplitPair {
   __half2 high, low;

@@ -32,6 +32,8 @@ struct Operand {
 };
 struct Operands {
   Operand of[3];
+  int first;                     // of those to be split: 0, or 2 where q and k are ready
+  const float* seen[2];          // [B·A]: the largest |q| and |k|; infinite where one is not finite
   int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
   int keys;                      // of the longest sequence
   float scale;
@@ -55,7 +57,7 @@ __device__ __forceinline__ void visit_units(const Operands& o, const Operand& x,
 }
 
 __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant__ Operands o) {
-  const Operand& x = o.of[blockIdx.y];
+  const Operand& x = o.of[o.first + blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
   float most = 0;
   bool finite = true;
@@ -71,19 +73,20 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
 }
 
 __device__ __forceinline__ bool logits_too_large(const Operands& o, int row, int most) {
-  const float q = o.of[0].largest[row], k = o.of[1].largest[row];
+  const float q = o.seen[0][row], k = o.seen[1][row];
+  if (isinf(q) || isinf(k)) return true;
   return q > 0 && k > 0 && ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > most;
 }
 
 template <int kParts>
 __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
-  const Operand& x = o.of[blockIdx.y];
+  const Operand& x = o.of[o.first + blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
   const float largest = x.largest[row];
   const int exponent = split_exponent(largest);
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
-  const bool values = blockIdx.y == 2;
+  const bool values = o.first + blockIdx.y == 2;
   const float smallest = largest * fmaxf(Limits<kParts>::kSmallest,
                                          Limits<kParts>::kSmallestPerKey * static_cast<float>(o.keys));
   if (threadIdx.x == 0 && logits_too_large(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
@@ -116,7 +119,8 @@ int64_t aligned(int64_t bytes) {
 int64_t split_bytes(const CudaProblem& p, int count) {
   const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
   const int64_t numbers = count * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
-  return aligned(numbers * p.queries) + 2 * aligned(numbers * p.keys) + 4 * rows * 4;
+  const int64_t of_qk = p.ready.q ? 0 : aligned(numbers * p.queries) + aligned(numbers * p.keys);
+  return of_qk + aligned(numbers * p.keys) + 4 * rows * 4;
 }
 
 SplitParts split_parts(const CudaProblem& p, int count, void* memory) {
@@ -125,9 +129,14 @@ SplitParts split_parts(const CudaProblem& p, int count, void* memory) {
   char* base = static_cast<char*>(memory);
   SplitParts parts;
   parts.count = count;
-  parts.q = base;
-  parts.k = base += aligned(numbers * p.queries);
-  parts.v = base += aligned(numbers * p.keys);
+  parts.q = p.ready.q;
+  parts.k = p.ready.k;
+  if (!p.ready.q) {
+    parts.q = base;
+    parts.k = base += aligned(numbers * p.queries);
+    base += aligned(numbers * p.keys);
+  }
+  parts.v = base;
   parts.largest = reinterpret_cast<float*>(base += aligned(numbers * p.keys));
   parts.refused = reinterpret_cast<int*>(parts.largest + 3 * rows);
   return parts;
@@ -159,14 +168,18 @@ CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts) {
 
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream) {
   const int rows = p.batch * p.heads;
-  const int chunks = (std::max(p.queries, p.keys) + kMostTokens - 1) / kMostTokens;
+  const bool ready = p.ready.q != nullptr;
+  const int chunks = ((ready ? p.keys : std::max(p.queries, p.keys)) + kMostTokens - 1) / kMostTokens;
   auto operand = [&](const void* data, const AttentionStrides& strides, int tokens, void* to, int which) {
     return Operand{static_cast<const float*>(data), strides, tokens, static_cast<__half*>(to),
                    parts.largest + which * rows};
   };
+  const float* seen = ready ? p.ready.largest : parts.largest;
   const Operands o{
       {operand(p.q, p.q_strides, p.queries, parts.q, 0), operand(p.k, p.k_strides, p.keys, parts.k, 1),
        operand(p.v, p.v_strides, p.keys, parts.v, 2)},
+      ready ? 2 : 0,
+      {seen, seen + rows},
       p.heads,
       rows,
       p.dim,
@@ -176,9 +189,12 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
       parts.refused};
   const int64_t blocks = static_cast<int64_t>(rows) * chunks;
   if (blocks > INT_MAX) return cudaErrorInvalidValue;
-  const cudaError_t error = cudaMemsetAsync(parts.largest, 0, 4 * rows * sizeof(float), stream);
+  cudaError_t error = cudaMemsetAsync(parts.largest, 0, 4 * rows * sizeof(float), stream);
+  if (error == cudaSuccess && ready)
+    error = cudaMemcpyAsync(parts.largest, p.ready.bounds, 2 * rows * sizeof(float), cudaMemcpyDeviceToDevice,
+                            stream);
   if (error != cudaSuccess) return error;
-  const dim3 grid(static_cast<unsigned>(blocks), 3);
+  const dim3 grid(static_cast<unsigned>(blocks), ready ? 1 : 3);
   largest_kernel<<<grid, kThreads, 0, stream>>>(o);
   (parts.count == 2 ? split_kernel<2> : split_kernel<1>)<<<grid, kThreads, 0, stream>>>(o);
   return cudaGetLastError();

@@ -8,8 +8,9 @@
 
 namespace vggt {
 
-// Note [Splitting]: x·2^e = high + low, where e takes a head's largest |x| to [2^14, 2^15). high has the
-// first 11 bits of x, low the next 11. The error is 2^-22 of x, or 2^-40 of the head's largest where that is
+// Note [Splitting]: x·2^e = high + low, where e takes a head's largest |x| to [2^14, 2^15), or a bound of it,
+// where parts are made before the largest is known (model/layers/rope.h). high has the
+// first 11 bits of x, low the next 11. The error is 2^-22 of x, or 2^-39 of the head's largest where that is
 // more. Beside fp32's own rounding this error shows in two cases, and a head with such numbers is refused:
 // - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8.
 // - Small rows of v. Weights are pairs of fp16 too, with errors up to 2^-41, which show where all weight lies
@@ -17,20 +18,21 @@ namespace vggt {
 //   errors of N keys may add up, below N·2^-23 of it. The error is then at most 2^-18.
 //
 // Turbo takes high alone. high has the 11 bits of TF32 down to 2^-28 of the head's largest. A smaller number
-// has an error of 2^-40 of the largest, where TF32 would still have 2^-11 of the number itself. Such errors
+// has an error of 2^-39 of the largest, where TF32 would still have 2^-11 of the number itself. Such errors
 // show in logits from 2^25 on, where a head is refused. The errors of turbo's weights, fp16 too (see Note
 // [Lift]), show in the output earlier than those of v: a head is refused where a row of v is below 2^-16 or
 // N·2^-23 of the head's largest.
 
-/// The memory of the parts. q, k, v: [count,B·A,N,D], high before low.
+/// The memory of the parts. q, k, v: [count,B·A,N,D], high before low; q and k may be the call's own.
 struct SplitParts {
   int count = 2;  // or 1
   void *q = nullptr, *k = nullptr, *v = nullptr;
-  float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, of finite numbers
+  float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, of finite numbers, or bounds of them
   int* refused = nullptr;    // [B·A]; 1 where a head is refused, see Note [Splitting]
 };
 
-/// Bytes of memory for the parts of this call, and the parts in that memory.
+/// Bytes of memory for the parts of this call that are not ready, and all parts, these in that memory. count:
+/// 2 where some are ready.
 int64_t split_bytes(const CudaProblem& p, int count);
 SplitParts split_parts(const CudaProblem& p, int count, void* memory);
 
@@ -38,7 +40,7 @@ SplitParts split_parts(const CudaProblem& p, int count, void* memory);
 CudaProblem of_parts(const CudaProblem& p, const SplitParts& parts);
 CudaProblem of_refused(const CudaProblem& p, const SplitParts& parts);
 
-/// Computes the parts and decides which heads are refused. p: fp32.
+/// Computes the parts that are not ready and decides which heads are refused. p: fp32.
 cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStream_t stream);
 
 }  // namespace vggt

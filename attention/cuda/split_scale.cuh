@@ -8,11 +8,6 @@
 
 namespace vggt {
 
-/// The exponent e of Note [Splitting] for a head with this largest number.
-__device__ __forceinline__ int split_exponent(float largest) {
-  return largest == 0 ? 0 : 14 - ilogbf(largest);
-}
-
 /// The factor, without its sign, that turns q·k of p's numbers (parts or not) into a logit in base 2.
 __device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockWork& work) {
   const float scale = fabsf(p.scale) * kLog2E;

@@ -76,7 +76,9 @@ std::optional<CudaPlan> fastest_on(const CudaSizes& part, const at::Tensor& q, c
                                    const std::vector<CudaPlan>& plans, double least_ms) {
   const at::Tensor queries = first_of(q, part.rows, part.queries);
   const at::Tensor keys = first_of(k, part.rows, part.keys), values = first_of(v, part.rows, part.keys);
-  auto time = [&](const CudaPlan& one) { return time_of(queries, keys, values, options, one); };
+  AttentionOptions of_part = options;
+  of_part.parts = nullptr;  // they are the whole call's
+  auto time = [&](const CudaPlan& one) { return time_of(queries, keys, values, of_part, one); };
   return fastest_plan(plans, time, least_ms);
 }
 

@@ -53,19 +53,33 @@ void Block::check_rope(const Rope* rope, int64_t tokens) const {
               rope->tokens_per_frame, " tokens each, got ", tokens);
 }
 
-void Block::norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const {
+/// x: some of q or k (part 0 or 1).
+void Block::norm_rope_part_(const at::Tensor& x, int64_t part, const Rope* rope, const QkParts* parts,
+                            int64_t first) const {
   check_rope(rope, x.size(0));
-  norm_rope_(x, norm.weight, norm.bias, norm.eps, *rope);
+  const LayerNorm& norm = part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm;
+  std::optional<PartsPlace> place;
+  if (parts) place.emplace(PartsPlace{*parts, part, first});
+  norm_rope_(x, norm.weight, norm.bias, norm.eps, *rope, place);
 }
 
-void Block::project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope) const {
+std::optional<QkParts> Block::room_for_parts(int64_t sequences, int64_t tokens, const Rope* rope) const {
+  if (!qk_norm_ || !rope) return std::nullopt;
+  for (const LayerNorm* norm : {&qk_norm_->q_norm, &qk_norm_->k_norm}) {
+    if (!writes_parts(norm->weight, norm->bias, *rope)) return std::nullopt;
+  }
+  return vggt::room_for_parts({sequences, spec_.heads, tokens, spec_.dim / spec_.heads}, qkv_.bias.options(),
+                              spec_.attention);
+}
+
+void Block::project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope, const QkParts* parts,
+                         int64_t first) const {
   const int64_t R = rows.size(0), A = spec_.heads, D = spec_.dim / A;
   TORCH_CHECK(qkv.sizes() == at::IntArrayRef({R, 3, A, D}) && qkv.is_contiguous(),
               "Block: expected contiguous room for ", at::IntArrayRef({R, 3, A, D}), ", got ", qkv.sizes());
   project_rows(qkv, qkv_, rows);
   if (!qk_norm_) return;
-  norm_rope_part_(qkv.select(1, 0), qk_norm_->q_norm, rope);
-  norm_rope_part_(qkv.select(1, 1), qk_norm_->k_norm, rope);
+  for (const int64_t part : {0, 1}) norm_rope_part_(qkv.select(1, part), part, rope, parts, first);
 }
 
 void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& rows) const {
@@ -93,8 +107,7 @@ void Block::project_heads_into(const std::vector<HeadsPlace>& places, const at::
   });
   if (!rope || !qk_norm_) return;
   for (const HeadsPlace& place : places) {
-    if (place.part < 2)
-      norm_rope_part_(place.out, place.part == 0 ? qk_norm_->q_norm : qk_norm_->k_norm, rope);
+    if (place.part < 2) norm_rope_part_(place.out, place.part, rope);
   }
 }
 
@@ -128,25 +141,31 @@ at::Tensor Block::project_values(const at::Tensor& normed) const {
   return out.view({-1, spec_.heads, spec_.dim / spec_.heads});
 }
 
+at::Tensor Block::empty_qkv(const at::Tensor& rows) const {
+  return at::empty({rows.size(0), 3, spec_.heads, spec_.dim / spec_.heads},
+                   rows.options().dtype(operand_type()));
+}
+
 at::Tensor Block::project(const at::Tensor& rows, const Rope* rope) const {
-  at::Tensor qkv = at::empty({rows.size(0), 3, spec_.heads, spec_.dim / spec_.heads},
-                             rows.options().dtype(qkv_.bias.scalar_type()));
+  at::Tensor qkv = empty_qkv(rows);
   project_into(qkv, rows, rope);
   return qkv;
 }
 
-at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences) const {
-  return attend(qkv.select(1, 0), qkv.select(1, 1), qkv.select(1, 2), sequences);
+at::Tensor Block::attend(const at::Tensor& qkv, int64_t sequences, const QkParts* parts) const {
+  return attend(qkv.select(1, 0), qkv.select(1, 1), qkv.select(1, 2), sequences, parts);
 }
 
-at::Tensor Block::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         int64_t sequences) const {
+at::Tensor Block::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t sequences,
+                         const QkParts* parts) const {
   const int64_t R = q.size(0), B = sequences;
   const auto heads = [&](const at::Tensor& x) {
     return x.unflatten(0, {B, R / B}).transpose(1, 2);  // [B,A,N,D]
   };
-  const at::Tensor out = attention(heads(q), heads(k), heads(v), spec_.attention).out;  // [B,A,N,D]
-  return out.transpose(1, 2).reshape({R, q.size(1) * q.size(2)});                       // [B·N,C]
+  AttentionOptions options = spec_.attention;
+  options.parts = parts;
+  const at::Tensor out = attention(heads(q), heads(k), heads(v), options).out;  // [B,A,N,D]
+  return out.transpose(1, 2).reshape({R, q.size(1) * q.size(2)});               // [B·N,C]
 }
 
 template <class Work>
@@ -222,9 +241,15 @@ void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, con
 
 void Block::forward_(at::Tensor& x, const Rope* rope) const {
   at::Tensor rows = x.view({-1, spec_.dim});  // [B·N,C]
-  // The projections are gone before the rest begins: the temporary ends with this statement.
-  const at::Tensor mixed = attend(project(rows, rope), x.size(0));
-  finish_(rows, mixed);
+  // The projections are gone before the rest begins: they end with this function.
+  const auto mix = [&] {
+    const std::optional<QkParts> room = room_for_parts(x.size(0), x.size(1), rope);
+    const QkParts* parts = room ? &*room : nullptr;
+    at::Tensor qkv = empty_qkv(rows);
+    project_into(qkv, rows, rope, parts);
+    return attend(qkv, x.size(0), parts);
+  };
+  finish_(rows, mix());
 }
 
 }  // namespace vggt

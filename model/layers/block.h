@@ -39,8 +39,12 @@ class Block {
   /// q, k and v of tokens, normalised and rotated with qk_norm: rows [R,C] -> [R,3,A,D], operand
   /// type. With a rope the rows are those of whole frames.
   at::Tensor project(const at::Tensor& rows, const Rope* rope = nullptr) const;
-  /// The same into qkv [R,3,A,D], contiguous.
-  void project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope) const;
+  /// The same into qkv [R,3,A,D], contiguous. parts: where not null, q and k go there too, from token `first`
+  /// of all B·N tokens on.
+  void project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope, const QkParts* parts = nullptr,
+                    int64_t first = 0) const;
+  /// Room for the parts of q and k of B sequences of N tokens; nothing where attend() would not read them.
+  std::optional<QkParts> room_for_parts(int64_t sequences, int64_t tokens, const Rope* rope) const;
 
   /// q, k or v (part 0, 1 or 2) alone, into out [R,A,D], contiguous, operand type: neither normalised nor
   /// rotated yet.
@@ -65,10 +69,12 @@ class Block {
   /// v of normed tokens [M,C] -> [M,A,D]. Of a mean it is the mean of v.
   at::Tensor project_values(const at::Tensor& normed) const;
 
-  /// Mixes the tokens of each of B sequences: qkv [B·N,3,A,D] -> [B·N,C], operand type.
-  at::Tensor attend(const at::Tensor& qkv, int64_t sequences) const;
+  /// Mixes the tokens of each of B sequences: qkv [B·N,3,A,D] -> [B·N,C], operand type. parts: of its q and
+  /// k, or null.
+  at::Tensor attend(const at::Tensor& qkv, int64_t sequences, const QkParts* parts = nullptr) const;
   /// The same of q, k and v [B·N,A',D] apart, of any number of heads -> [B·N,A'·D].
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t sequences) const;
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t sequences,
+                    const QkParts* parts = nullptr) const;
 
   /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].
   void finish_(at::Tensor& rows, const at::Tensor& mixed) const;
@@ -95,6 +101,7 @@ class Block {
     LayerNorm q_norm, k_norm;
   };
 
+  at::Tensor empty_qkv(const at::Tensor& rows) const;
   void project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const;
   /// finish_() from the projection on. memory [R,C], operand type: may be the projection's; sum [R,C], state
   /// type.
@@ -103,7 +110,8 @@ class Block {
   template <class Work>
   void update_(at::Tensor& rows, const Work& work) const;
   void check_rope(const Rope* rope, int64_t tokens) const;
-  void norm_rope_part_(const at::Tensor& x, const LayerNorm& norm, const Rope* rope) const;
+  void norm_rope_part_(const at::Tensor& x, int64_t part, const Rope* rope, const QkParts* parts = nullptr,
+                       int64_t first = 0) const;
 
   BlockSpec spec_;
   LayerNorm norm1_, norm2_;

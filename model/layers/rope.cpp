@@ -92,12 +92,44 @@ Rope::Rope(int64_t rows, int64_t columns, int64_t special_tokens, int64_t head_d
   sine = angles.sin().to(options.device());
 }
 
+namespace {
+
+bool is_aligned(const at::Tensor& x) {
+  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
+#ifdef VGGT_CUDA
+NormRopeParts parts_at(const at::Tensor& x, const PartsPlace& place) {
+  const at::Tensor& room = place.which == 0 ? place.parts.q : place.parts.k;  // [2,B,A,N,D]
+  TORCH_CHECK(x.scalar_type() == at::kFloat && room.size(2) == x.size(1) && room.size(4) == x.size(2) &&
+                  place.first + x.size(0) <= room.size(1) * room.size(3),
+              "norm_rope_: expected room for the parts of ", x.sizes(), " in fp32 from token ", place.first,
+              " on, got ", room.sizes());
+  NormRopeParts to;
+  to.high = room.mutable_data_ptr();
+  to.low = room.stride(0);
+  to.bound = place.parts.bounds[place.which].mutable_data_ptr<float>();
+  to.largest = place.parts.largest[place.which].mutable_data_ptr<float>();
+  to.sequence = room.size(3);
+  to.first = place.first;
+  return to;
+}
+#endif
+
+}  // namespace
+
+bool writes_parts(const at::Tensor& weight, const at::Tensor& bias, const Rope& rope) {
+  return norm_rope_splits(weight.size(0)) && weight.scalar_type() == at::kFloat && is_aligned(weight) &&
+         is_aligned(bias) && is_aligned(rope.cosine) && is_aligned(rope.sine);
+}
+
 void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
-                const Rope& rope) {
+                const Rope& rope, const std::optional<PartsPlace>& place) {
   TORCH_CHECK(x.dim() == 3 && x.stride(2) == 1 && x.stride(1) == x.size(2),
               "norm_rope_: expected x [T,A,D] with contiguous heads, got ", x.sizes(), " with strides ",
               x.strides());
   TORCH_CHECK(x.size(2) % 4 == 0, "norm_rope_: head dim must be a multiple of 4, got ", x.size(2));
+  TORCH_CHECK(!place || x.is_cuda(), "norm_rope_: parts are written on a GPU");
   const bool is_double = x.scalar_type() == at::kDouble;
   if (x.is_cpu()) {
     if (is_double)
@@ -111,10 +143,12 @@ void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   const c10::cuda::CUDAGuard guard(x.device());
   void* stream = c10::cuda::getCurrentCUDAStream().stream();
   if (is_double) {
+    TORCH_CHECK(!place, "norm_rope_: parts are of fp32");
     norm_rope_cuda(x.mutable_data_ptr(), make_params<double>(x, weight, bias, eps, rope), stream);
   } else {
     norm_rope_cuda(operand_type(x.scalar_type()), x.mutable_data_ptr(),
-                   make_params<float>(x, weight, bias, eps, rope), stream);
+                   make_params<float>(x, weight, bias, eps, rope), stream,
+                   place ? parts_at(x, *place) : NormRopeParts());
   }
 #else
   TORCH_CHECK(false, "norm_rope_: this build has no CUDA");
@@ -123,10 +157,6 @@ void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 
 #ifdef VGGT_CUDA
 namespace {
-
-bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
 
 bool kernel_takes(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                   const at::Tensor& bias, const Rope& rope) {

@@ -1,6 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
+
+#include "attention/attention_types.h"
+
 namespace vggt {
 
 /// 2-D rotary position embedding of a grid of patches: the first half of a head turns with the row, the
@@ -16,12 +20,25 @@ struct Rope {
        const at::TensorOptions& options);
 };
 
+/// Whether norm_rope_() writes parts with this norm of D numbers and these angles: they are aligned, and D is
+/// 64 or 128.
+bool writes_parts(const at::Tensor& weight, const at::Tensor& bias, const Rope& rope);
+
+/// Where norm_rope_() puts parts.
+struct PartsPlace {
+  const QkParts& parts;
+  int64_t which = 0;  // 0, 1: x is q, k
+  int64_t first = 0;  // the token of B·N that x begins with
+};
+
 /// Normalises q or k per head (LayerNorm over D) and rotates it, in place.
 /// x [T,A,D], contiguous but for its tokens, which may lie apart as in [T,3,A,D]; token t stands at place
 /// t mod P of its frame. weight and bias [D] in the state type. Computes in fp32 (fp64 for fp64) and rounds
-/// once. D a multiple of 4.
+/// once. D a multiple of 4. place: where x goes in parts besides, where writes_parts() and x is fp32 on a
+/// GPU, with heads that are aligned to 16 bytes. The parts' exponent is that of a bound by the norm's
+/// weights, so that they need no pass for the largest number.
 void norm_rope_(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
-                const Rope& rope);
+                const Rope& rope, const std::optional<PartsPlace>& place = std::nullopt);
 
 /// Row r of out [M,A,D] = the mean of what norm_rope_() makes of rows members[offsets[r]], ...,
 /// members[offsets[r + 1] - 1] of x [T,A,D], contiguous, which may be overwritten. out: of the type of x, its

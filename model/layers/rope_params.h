@@ -17,6 +17,22 @@ struct NormRopeParams {
   State eps;
 };
 
+/// Where a head that was normalised and rotated is written in parts too, as attention takes it (QkParts):
+/// token t of x, of head a, as row ((first + t) / sequence·A + a, (first + t) % sequence) of them.
+struct NormRopeParts {
+  void* high = nullptr;      // fp16 [B·A,sequence,D], 16-byte aligned; null: no parts
+  int64_t low = 0;           // the low parts lie so many numbers behind the high ones
+  float* bound = nullptr;    // [B·A]: written with a sequence's first token
+  float* largest = nullptr;  // [B·A]: raised to the largest number; infinite where one is not finite
+  int64_t sequence = 0, first = 0;
+};
+
+/// Whether norm_rope_cuda() writes parts of heads of so many fp32 numbers, where x, the norm's weights and
+/// the angles are aligned to 16 bytes.
+constexpr bool norm_rope_splits(int64_t dim) {
+  return dim == 64 || dim == 128;
+}
+
 /// Row r of `out` is the mean of what normalising and rotating makes of the rows members[offsets[r]], ...,
 /// members[offsets[r + 1] - 1] of x, or zeros. Rows of T, OperandType; pointers are aligned to 16 bytes, the
 /// strides fill them.
@@ -39,9 +55,10 @@ constexpr bool norm_rope_mean_takes(int64_t dim) {
 /// run. Throws std::runtime_error on launch failure.
 void norm_rope_mean_cuda(OperandType type, const NormRopeMean& means, void* stream);
 
-/// x [T,A,D] on the current CUDA device, contiguous but for its tokens; stream is a cudaStream_t. Throws
-/// std::runtime_error on launch failure.
-void norm_rope_cuda(OperandType type, void* x, const NormRopeParams<float>& params, void* stream);
+/// x [T,A,D] on the current CUDA device, contiguous but for its tokens; stream is a cudaStream_t. parts: of
+/// fp32 alone, where norm_rope_splits(). Throws std::runtime_error on launch failure.
+void norm_rope_cuda(OperandType type, void* x, const NormRopeParams<float>& params, void* stream,
+                    const NormRopeParts& parts = {});
 void norm_rope_cuda(void* x, const NormRopeParams<double>& params, void* stream);
 
 }  // namespace vggt

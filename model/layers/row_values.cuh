@@ -39,6 +39,14 @@ __device__ __forceinline__ State sum_of_lanes(State x) {
   return x;
 }
 
+/// The largest number over kLanes neighbouring lanes.
+template <int kLanes, typename T>
+__device__ __forceinline__ T largest_of_lanes(T x) {
+#pragma unroll
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) x = max(x, __shfl_xor_sync(kAllLanes, x, lanes));
+  return x;
+}
+
 inline void check_launch(const char* what) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));

@@ -220,11 +220,13 @@ void TrunkRun::attend(const Block& block) {
 
 void TrunkRun::exact_attention(const Block& block) {
   at::Tensor qkv = at::empty({S_ * P_, 3, A_, C_ / A_}, options_.dtype(block.operand_type()));
+  const std::optional<QkParts> room = block.room_for_parts(1, S_ * P_, &rope_);
+  const QkParts* parts = room ? &*room : nullptr;
   pass([&](int64_t first, const at::Tensor& x) {
     at::Tensor place = qkv.narrow(0, first * P_, x.size(0) * P_);
-    block.project_into(place, rows_of(x), &rope_);
+    block.project_into(place, rows_of(x), &rope_, parts, first * P_);
   });
-  mixed_ = block.attend(qkv, 1);  // [N,C]
+  mixed_ = block.attend(qkv, 1, parts);  // [N,C]
 }
 
 /// The same with q, k, v and the output outside the device.

@@ -330,6 +330,64 @@ TEST_P(RefusedHeads, AreComputedInFp32BesideTheOthers) {
   }
 }
 
+/// Of x [B,A,N,D] with this bound for each head, as norm_rope_() leaves them.
+at::Tensor in_parts(const at::Tensor& x, const at::Tensor& bounds) {
+  const at::Tensor factor = (14 - bounds.log2().floor()).exp2().unsqueeze(-1).unsqueeze(-1);
+  const at::Tensor high = (x * factor).to(at::kHalf);
+  return at::stack({high, (x * factor - high).to(at::kHalf)});
+}
+
+TEST_P(RefusedHeads, AreThoseOfPartsThatWereMadeBefore) {
+  for (int64_t dim : {64, 128}) {
+    const Qkv x = inputs(2, dim);
+    vggt::QkParts parts;
+    const auto largest_of = [](const at::Tensor& t) { return t.abs().amax({2, 3}); };
+    parts.largest = at::stack({largest_of(x.q), largest_of(x.k)});
+    parts.bounds = 9 * parts.largest;
+    parts.q = in_parts(x.q, parts.bounds[0]);
+    parts.k = in_parts(x.k, parts.bounds[1]);
+    AttentionOptions asked = ask_scaled(x), states = ask_scaled(x, AttentionWant::state);
+    for (const CudaPlan& plan : every_plan(x, asked)) {
+      asked.parts = states.parts = &parts;
+      const std::string what = shape(150, 777, dim) + ", partitions " + std::to_string(plan.partitions);
+      check_heads(attention_cuda(x.q, x.k, x.v, asked, plan).out, x, what);
+      check_heads(finalise_state(attention_cuda(x.q, x.k, x.v, states, plan), at::kFloat).out, x,
+                  what + ", as a state");
+      // A head with a number that is not finite comes from q, k and v themselves.
+      parts.largest[0][0][0] = INFINITY;
+      check_heads(attention_cuda(x.q, x.k, x.v, asked, plan).out, x, what + ", head 0.0 refused too");
+      parts.largest[0][0][0] = x.q[0][0].abs().max();
+    }
+    // What parts say is computed, not q and k: of zeros every key weighs the same.
+    parts.q.zero_();
+    const at::Tensor mean = x.v[0][0].mean(0), got = attention(x.q, x.k, x.v, asked).out[0][0];
+    const bool reads = GetParam().variant == AttentionVariant::split;
+    EXPECT_EQ(norm_error_of(got, mean.expand_as(got)) < 1e-5, reads);
+    parts.k = parts.k.narrow(3, 0, 776).contiguous();
+    EXPECT_THROW(attention(x.q, x.k, x.v, asked), c10::Error);
+  }
+}
+
+TEST(PartsRoom, IsForCallsThatReadParts) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no GPU";
+  const vggt::CudaDevice device = vggt::cuda_device(at::Device("cuda:0"));
+  if (!variant_refusal(AttentionVariant::split, vggt::CudaElement::fp32, 64, device).empty())
+    GTEST_SKIP() << "no split here";
+  AttentionOptions split;
+  split.variant = AttentionVariant::split;
+  const at::TensorOptions fp32 = on(at::kFloat, "cuda:0");
+  const auto room = vggt::room_for_parts({2, 3, 100, 64}, fp32, split);
+  ASSERT_TRUE(room);
+  EXPECT_EQ(room->q.sizes(), at::IntArrayRef({2, 2, 3, 100, 64}));
+  EXPECT_EQ(room->largest.abs().max().item<float>(), 0);
+  EXPECT_FALSE(vggt::room_for_parts({2, 3, 100, 40}, fp32, split));
+  EXPECT_FALSE(vggt::room_for_parts({2, 3, 100, 64}, fp32.dtype(at::kHalf), split));
+  EXPECT_FALSE(vggt::room_for_parts({2, 3, 100, 64}, on(at::kFloat, "cpu"), split));
+  EXPECT_FALSE(vggt::room_for_parts({1, 16, 208200, 64}, fp32, split));  // a few heads at a time
+  split.variant = AttentionVariant::strict;
+  EXPECT_FALSE(vggt::room_for_parts({2, 3, 100, 64}, fp32, split));
+}
+
 TEST_P(RefusedHeads, WhereAllWeightIsOnAKeyWithoutAValue) {
   for (int64_t key : {0, 400, 776}) {
     for (double logit : {21.0, 30.0}) {

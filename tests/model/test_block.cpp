@@ -101,6 +101,47 @@ TEST_P(BlockPieces, GoOnlyIntoRoomOfTheirShape) {
   EXPECT_THROW(block.project_part_into(apart, 0, rows), c10::Error);
 }
 
+// Of heads of 64 numbers q and k go to attention in parts.
+TEST(Block, InFp32OnAGpuIsThatInFloat64) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  at::manual_seed(6);
+  const BlockSpec spec{.dim = 256, .heads = 4, .norm_eps = 1e-5, .qk_norm = true};
+  Binder names(nullptr, {at::kDouble, at::kDouble}, at::kCPU);
+  Block(names, "block", spec);
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& [name, shape] : names.taken())
+    tensors[name] = shape.size() == 2 ? at::randn(shape) / 16 : 1 + 0.2 * at::randn(shape);
+  TensorSource source;
+  source.load = [&](const std::string& name, at::ScalarType type, at::Device device) {
+    return tensors.at(name).to(device, type);
+  };
+  Binder for_gpu(&source, {at::kFloat, at::kFloat}, at::Device("cuda:0")),
+      for_exact(&source, {at::kDouble, at::kDouble}, at::kCPU);
+  const Block block(for_gpu, "block", spec), exact(for_exact, "block", spec);
+  const Rope rope(20, 30, kSpecial, 64, 100, at::device(at::Device("cuda:0")).dtype(at::kFloat)),
+      exact_rope(20, 30, kSpecial, 64, 100, at::kDouble);
+  const int64_t P = rope.tokens_per_frame;
+  for (const int64_t sequences : {int64_t{1}, kFrames}) {
+    const at::Tensor x = at::randn({sequences, kFrames * P / sequences, 256});
+    at::Tensor expected = x.to(at::kDouble), got = x.cuda();
+    exact.forward_(expected, &exact_rope);
+    block.forward_(got, &rope);
+    EXPECT_LE(testing::relative_error(got.cpu(), expected), 1e-5) << sequences;
+    // In pieces of frames, whose attention is over all.
+    const at::Tensor rows = x.cuda().view({-1, 256});
+    const std::optional<QkParts> parts = block.room_for_parts(sequences, rows.size(0) / sequences, &rope);
+    at::Tensor qkv = at::empty({rows.size(0), 3, 4, 64}, rows.options());
+    for (int64_t first = 0; first < rows.size(0); first += P) {
+      at::Tensor piece = qkv.narrow(0, first, P);
+      block.project_into(piece, rows.narrow(0, first, P), &rope, parts ? &*parts : nullptr, first);
+    }
+    const at::Tensor plain = block.attend(qkv, sequences);
+    EXPECT_LE(
+        testing::relative_error(block.attend(qkv, sequences, parts ? &*parts : nullptr).cpu(), plain.cpu()),
+        2e-6);
+  }
+}
+
 TEST(Block, RefusesPartsOfFramesWhereTokensAreRotated) {
   const Block block = make_block(true);
   const Rope rope(kRows, kColumns, kSpecial, kDim / kHeads, 100, at::kDouble);

@@ -265,6 +265,74 @@ TEST_P(NormRopeCuda, IsTheCpusInFloat64) {
   }
 }
 
+/// The numbers that parts [2,B,A,N,D] with these bounds [B,A] stand for, in fp64 on the CPU.
+at::Tensor joined(const at::Tensor& parts, const at::Tensor& bounds) {
+  const at::Tensor exponents = 14 - bounds.cpu().to(at::kDouble).log2().floor();  // [B,A]
+  return parts.cpu().to(at::kDouble).sum(0) / exponents.exp2().unsqueeze(-1).unsqueeze(-1);
+}
+
+TEST(NormRopeParts, AreItsResults) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  at::manual_seed(14);
+  const int64_t rows = 3, columns = 5, special = 5, P = special + rows * columns, A = 6, B = 3, N = 2 * P;
+  const at::TensorOptions gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  for (const int64_t D : {64, 128}) {
+    const Rope rope(rows, columns, special, D, 100, gpu);
+    const at::Tensor weight = 0.3 * at::randn({D}, gpu), bias = 0.5 * at::randn({D}, gpu);
+    ASSERT_TRUE(writes_parts(weight, bias, rope));
+    EXPECT_FALSE(writes_parts(weight.narrow(0, 0, D / 2), bias.narrow(0, 0, D / 2), rope) && D == 64);
+    for (const float size : {1e-30f, 1.0f, 1e20f}) {  // of what the norm makes
+      const at::Tensor before = at::randn({B * N, 3, A, D}, gpu);
+      const auto room = [&] { return at::full({2, B, A, N, D}, std::nan(""), gpu.dtype(at::kHalf)); };
+      const QkParts parts{room(), room(), at::full({2, B, A}, -1, gpu), at::zeros({2, B, A}, gpu)};
+      for (const int64_t which : {0, 1}) {
+        const at::Tensor expected = before.select(1, which).clone(), x = before.clone().select(1, which);
+        norm_rope_(expected, weight * size, bias * size, 1e-5, rope);
+        for (int64_t first = 0; first < B * N; first += 3 * P) {  // pieces that end within a sequence
+          const int64_t count = std::min(3 * P, B * N - first);
+          norm_rope_(x.narrow(0, first, count), weight * size, bias * size, 1e-5, rope,
+                     PartsPlace{parts, which, first});
+        }
+        EXPECT_TRUE(at::equal(x, expected));
+        const at::Tensor heads =
+            expected.cpu().to(at::kDouble).view({B, N, A, D}).transpose(1, 2);  // [B,A,N,D]
+        const at::Tensor bounds = parts.bounds[which].cpu().to(at::kDouble),
+                         largest = parts.largest[which].cpu().to(at::kDouble);
+        EXPECT_TRUE(at::equal(largest, heads.abs().amax({2, 3}))) << D << ", " << size;
+        EXPECT_TRUE((largest <= bounds).all().item<bool>());
+        EXPECT_TRUE((bounds <= 40 * largest + 1e-29).all().item<bool>());
+        const at::Tensor off = (joined(which == 0 ? parts.q : parts.k, bounds) - heads).abs();
+        const at::Tensor may =
+            at::maximum(0x1p-22 * heads.abs(), 0x1p-39 * bounds.unsqueeze(-1).unsqueeze(-1));
+        EXPECT_TRUE((off <= may).all().item<bool>()) << D << ", " << size;
+      }
+    }
+  }
+}
+
+TEST(NormRopeParts, OfNumbersThatAreNotFiniteHaveAnInfiniteLargest) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  const int64_t A = 4, N = 9, D = 64;
+  const at::TensorOptions gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  const Rope rope(2, 2, 5, D, 100, gpu);
+  for (const double bad : {std::nan(""), double{INFINITY}}) {
+    const at::Tensor x = at::randn({N, A, D}, gpu);
+    x[3][2][7] = bad;
+    const auto room = [&] { return at::empty({2, 1, A, N, D}, gpu.dtype(at::kHalf)); };
+    const QkParts parts{room(), room(), at::empty({2, 1, A}, gpu), at::zeros({2, 1, A}, gpu)};
+    norm_rope_(x, at::ones({D}, gpu), at::zeros({D}, gpu), 1e-5, rope, PartsPlace{parts, 1, 0});
+    for (int64_t head = 0; head < A; ++head)
+      EXPECT_EQ(std::isinf(parts.largest[1][0][head].item<float>()), head == 2) << bad << ", " << head;
+  }
+}
+
+TEST(NormRopeParts, AreRefusedOnACpu) {
+  const Rope rope(2, 2, 5, 64, 100, at::kFloat);
+  const at::Tensor room = at::empty({2, 1, 4, 9, 64}, at::kHalf), one = at::ones({64});
+  const QkParts parts{room, room, at::empty({2, 1, 4}), at::zeros({2, 1, 4})};
+  EXPECT_THROW(norm_rope_(at::randn({9, 4, 64}), one, one, 1e-5, rope, PartsPlace{parts, 0, 0}), c10::Error);
+}
+
 /// Rows of 0, 1, 2, ... members, and some that all warps of a block share.
 std::vector<int64_t> lengths_of_rows() {
   std::vector<int64_t> lengths{0, 1, 1, 2, 3, 0, 5, 31, 32, 33, 63, 64, 65, 66, 128, 1};
