@@ -11,10 +11,11 @@ struct AttentionStrides {
   int64_t batch = 0, head = 0, token = 0;
 };
 
-/// One attention call in fp32. With offsets (packed sequences of different lengths): batch = 1, queries and
-/// keys are totals, and sequence j covers the tokens offsets[j] .. offsets[j+1].
+/// One attention call in fp32 or bf16. With offsets (packed sequences of different lengths): batch = 1,
+/// queries and keys are totals, and sequence j covers the tokens offsets[j] .. offsets[j+1].
 struct AttentionParams {
-  const float *q = nullptr, *k = nullptr, *v = nullptr;  // [B,A,Nq,D], [B,A,Nk,D], [B,A,Nk,D]
+  const void *q = nullptr, *k = nullptr, *v = nullptr;  // [B,A,Nq,D], [B,A,Nk,D], [B,A,Nk,D]
+  int64_t element_bytes = 4;                            // of q, k, v and out
   AttentionStrides q_strides, k_strides, v_strides;
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, dim = 0;
   float scale = 1;
@@ -24,7 +25,8 @@ struct AttentionParams {
   int64_t longest = 0;                                       // queries of the longest sequence
 
   // What is written; null: not wanted. Rows of lse, m and s are [B,A,Nq] contiguous.
-  float *out = nullptr, *w = nullptr;  // [B,A,Nq,D] with out_strides
+  void* out = nullptr;  // [B,A,Nq,D] with out_strides
+  float* w = nullptr;   // the same in fp32
   AttentionStrides out_strides;
   float *lse = nullptr, *m = nullptr, *s = nullptr;
 };

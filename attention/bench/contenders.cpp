@@ -25,9 +25,10 @@ AttentionOptions options_for(const AttentionInputs& x, AttentionWant want) {
   return options;
 }
 
-OurKernel on_cpu(const char* name, CpuIsa isa) {
+OurKernel on_cpu(const char* name, CpuIsa isa, at::ScalarType type) {
   OurKernel kernel;
   kernel.name = name;
+  if (isa == CpuIsa::avx512_bf16 && type != at::kBFloat16) kernel.refusal = "takes bf16";
   if (isa > best_cpu_isa()) kernel.refusal = "this machine or this build lacks the instruction set";
   kernel.attend = [isa](const AttentionInputs& x, AttentionWant want) {
     return attention_cpu(x.q, x.k, x.v, options_for(x, want), isa);
@@ -65,8 +66,7 @@ OurKernel on_gpu(const char* name, AttentionVariant variant, at::Device device, 
 }
 #endif
 
-std::vector<OurKernel> all_kernels(at::Device device, [[maybe_unused]] at::ScalarType type,
-                                   [[maybe_unused]] int64_t dim) {
+std::vector<OurKernel> all_kernels(at::Device device, at::ScalarType type, [[maybe_unused]] int64_t dim) {
 #ifdef VGGT_CUDA
   if (device.is_cuda()) {
     return {on_gpu("strict", AttentionVariant::strict, device, type, dim),
@@ -76,14 +76,16 @@ std::vector<OurKernel> all_kernels(at::Device device, [[maybe_unused]] at::Scala
   }
 #endif
   TORCH_CHECK(device.is_cpu(), "bench: this build has no CUDA");
-  return {on_cpu("baseline", CpuIsa::baseline), on_cpu("avx2", CpuIsa::avx2),
-          on_cpu("avx512", CpuIsa::avx512)};
+  return {on_cpu("baseline", CpuIsa::baseline, type), on_cpu("avx2", CpuIsa::avx2, type),
+          on_cpu("avx512", CpuIsa::avx512, type), on_cpu("avx512_bf16", CpuIsa::avx512_bf16, type)};
 }
 
 std::string taken_on_cpu(const AttentionInputs& x) {
-  constexpr std::array kNames = {"baseline", "avx2", "avx512"};
+  constexpr std::array kNames = {"baseline", "avx2", "avx512", "avx512_bf16"};
   if (flash_pays_on_cpu(x.q, x.k, options_for(x, AttentionWant::output))) return "flash (LibTorch)";
-  return kNames.at(static_cast<std::size_t>(best_cpu_isa()));
+  const CpuIsa best = best_cpu_isa();
+  const bool widens = best == CpuIsa::avx512_bf16 && x.q.scalar_type() != at::kBFloat16;
+  return kNames.at(static_cast<std::size_t>(widens ? CpuIsa::avx512 : best));
 }
 
 using Run = std::function<at::Tensor(const AttentionInputs&)>;

@@ -60,7 +60,7 @@ AttentionBenchOptions read_bench_options(const std::map<std::string, std::vector
   check_names("groups", options.groups, {"lengths", "one-head", "packed", "lean", "scan"});
   check_names("type", options.types, {"fp32", "bf16", "fp16"});
   check_names("variants", options.variants,
-              {"strict", "split", "turbo", "half", "baseline", "avx2", "avx512"});
+              {"strict", "split", "turbo", "half", "baseline", "avx2", "avx512", "avx512_bf16"});
   if (options.verify && !options.groups.empty())
     throw std::invalid_argument("--groups: cannot be combined with --verify");
   if (options.verify && !options.lengths.empty() && options.lengths.size() != 3)

@@ -23,9 +23,10 @@ AttentionStrides strides_of(const at::Tensor& x) {
 AttentionParams params_for(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const AttentionOptions& options, const AttentionResult& result) {
   AttentionParams p;
-  p.q = q.const_data_ptr<float>();
-  p.k = k.const_data_ptr<float>();
-  p.v = v.const_data_ptr<float>();
+  p.q = q.const_data_ptr();
+  p.k = k.const_data_ptr();
+  p.v = v.const_data_ptr();
+  p.element_bytes = q.element_size();
   p.q_strides = strides_of(q);
   p.k_strides = strides_of(k);
   p.v_strides = strides_of(v);
@@ -46,7 +47,7 @@ AttentionParams params_for(const at::Tensor& q, const at::Tensor& k, const at::T
   const at::Tensor& wide = result.out.defined() ? result.out : result.w;
   p.out_strides = strides_of(wide);
   auto data = [](const at::Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; };
-  p.out = data(result.out);
+  p.out = result.out.defined() ? result.out.mutable_data_ptr() : nullptr;
   p.w = data(result.w);
   p.lse = data(result.lse);
   p.m = data(result.m);
@@ -67,8 +68,11 @@ CpuTask task_at(const AttentionParams& p, const CpuPolicy& policy, int64_t index
     k_end = p.k_offsets[sequence + 1];
   }
   q_first += block * policy.block;
-  auto at_token = [&](auto* base, const AttentionStrides& s, int64_t token) {
-    return base ? base + batch * s.batch + head * s.head + token * s.token : nullptr;
+  auto offset = [&](const AttentionStrides& s, int64_t token) {
+    return batch * s.batch + head * s.head + token * s.token;
+  };
+  auto at_token = [&](const void* base, const AttentionStrides& s, int64_t token) {
+    return base ? static_cast<const char*>(base) + p.element_bytes * offset(s, token) : nullptr;
   };
   const int64_t line = (batch * p.heads + head) * p.queries + q_first;
   auto at_line = [&](float* base) { return base ? base + line : nullptr; };
@@ -78,8 +82,8 @@ CpuTask task_at(const AttentionParams& p, const CpuPolicy& policy, int64_t index
   task.q = at_token(p.q, p.q_strides, q_first);
   task.k = at_token(p.k, p.k_strides, k_first);
   task.v = at_token(p.v, p.v_strides, k_first);
-  task.out = at_token(p.out, p.out_strides, q_first);
-  task.w = at_token(p.w, p.out_strides, q_first);
+  if (p.out) task.out = static_cast<char*>(p.out) + p.element_bytes * offset(p.out_strides, q_first);
+  if (p.w) task.w = p.w + offset(p.out_strides, q_first);
   task.lse = at_line(p.lse);
   task.m = at_line(p.m);
   task.s = at_line(p.s);
@@ -135,9 +139,16 @@ AttentionResult attention_flash_cpu(const at::Tensor& q, const at::Tensor& k, co
   return result;
 }
 
-CpuKernel cpu_kernel(CpuIsa isa) {
+bool takes_bf16(CpuIsa isa) {
+  return isa == CpuIsa::avx512_bf16;
+}
+
+CpuKernel cpu_kernel(CpuIsa isa, at::ScalarType type) {
+  TORCH_CHECK(type == at::kFloat || (type == at::kBFloat16 && takes_bf16(isa)),
+              "attention: the instruction set asked for has no kernel of ", type);
 #if defined(__x86_64__)
-  if (isa == CpuIsa::avx512) return attend_avx512;
+  if (type == at::kBFloat16) return attend_avx512_bf16;
+  if (isa >= CpuIsa::avx512) return attend_avx512;
   if (isa == CpuIsa::avx2) return attend_avx2;
 #endif
   TORCH_CHECK(isa == CpuIsa::baseline,
@@ -147,10 +158,13 @@ CpuKernel cpu_kernel(CpuIsa isa) {
 
 CpuIsa best_cpu_isa() {
 #if defined(__x86_64__)
+  static const bool fma = __builtin_cpu_supports("fma"), avx512 = fma && __builtin_cpu_supports("avx512f");
   static const CpuIsa best =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma") ? CpuIsa::avx512
-      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")  ? CpuIsa::avx2
-                                                                         : CpuIsa::baseline;
+      avx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512bf16")
+          ? CpuIsa::avx512_bf16
+      : avx512                                ? CpuIsa::avx512
+      : fma && __builtin_cpu_supports("avx2") ? CpuIsa::avx2
+                                              : CpuIsa::baseline;
   return best;
 #else
   return CpuIsa::baseline;
@@ -159,18 +173,19 @@ CpuIsa best_cpu_isa() {
 
 AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttentionOptions& options, CpuIsa isa) {
-  if (q.scalar_type() != at::kFloat) {
+  const at::ScalarType type = q.scalar_type();
+  if (type == at::kHalf || (type == at::kBFloat16 && !takes_bf16(isa))) {
     auto widened = [](const at::Tensor& x) {
       return x.to(x.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/false,
                   at::MemoryFormat::Contiguous);
     };
     AttentionResult result = attention_cpu(widened(q), widened(k), widened(v), options, isa);
-    if (result.out.defined()) result.out = result.out.to(q.scalar_type());
+    if (result.out.defined()) result.out = result.out.to(type);
     return result;
   }
   AttentionResult result = empty_result(q, options.want);
   const AttentionParams p = params_for(q, k, v, options, result);
-  if (q.numel() > 0) run_tasks(p, choose_cpu_policy(p, isa, at::get_num_threads()), cpu_kernel(isa));
+  if (q.numel() > 0) run_tasks(p, choose_cpu_policy(p, isa, at::get_num_threads()), cpu_kernel(isa, type));
   return result;
 }
 

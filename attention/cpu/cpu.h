@@ -11,19 +11,24 @@ bool cpu_can(const char* name);
 /// The widest instruction set that both this build and this machine have.
 CpuIsa best_cpu_isa();
 
-/// The kernel for this instruction set. Throws c10::Error where this build has none.
-CpuKernel cpu_kernel(CpuIsa isa);
+/// Whether this instruction set has a kernel of bf16. The others compute on copies in fp32.
+bool takes_bf16(CpuIsa isa);
 
-/// Whether LibTorch's flash attention is faster for these tensors than ours, and as exact: for outputs in bf16
-/// on matrix units, which ours do not use. Ours is faster everywhere else (attention/README.md).
+/// The kernel for this instruction set and type, fp32, or bf16 where takes_bf16(). Throws c10::Error where
+/// there is none.
+CpuKernel cpu_kernel(CpuIsa isa, at::ScalarType type);
+
+/// Whether LibTorch's flash attention is faster for these tensors than ours, and as exact: for outputs in
+/// bf16 on matrix units, which ours do not use. Ours is faster everywhere else (attention/README.md).
 bool flash_pays_on_cpu(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options);
 
 /// attention() by LibTorch's flash attention on a CPU, where flash_pays_on_cpu().
 AttentionResult attention_flash_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                     const AttentionOptions& options);
 
-/// attention() on checked CPU tensors of type fp32, bf16 or fp16, with options.scale set: fp32 over tiles of
-/// keys, without an N×N buffer. The instruction set must be one the machine has; tests choose it.
+/// attention() on checked CPU tensors of type fp32, bf16 or fp16, with options.scale set: over tiles of
+/// keys, without an N×N buffer, in fp32, or with products of bf16 where takes_bf16(isa). The instruction set
+/// must be one the machine has; tests choose it.
 AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttentionOptions& options, CpuIsa isa);
 

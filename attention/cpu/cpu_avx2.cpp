@@ -7,7 +7,7 @@
 namespace vggt {
 namespace {
 
-struct Vector {
+struct Vector : tile::Fp32Operands {
   struct Reg {
     __m256 r;
   };

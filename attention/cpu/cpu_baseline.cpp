@@ -4,7 +4,7 @@
 namespace vggt {
 namespace {
 
-struct Vector {
+struct Vector : tile::Fp32Operands {
   typedef float Reg __attribute__((vector_size(16)));
   typedef unsigned Bits __attribute__((vector_size(16)));
   static constexpr int kLanes = 4, kRows = 6;

@@ -1,6 +1,9 @@
 #pragma once
 // The inner loops of the CPU kernel: the two products and the exponential, templated on the vector operations
 // V of one instruction set (see cpu_tile.h).
+//
+// Operands of the products lie in words of 32 bits: a number in fp32, or a pair of numbers in bf16 that
+// follow each other in the sum, the first in the lower half. Words are held in floats, and only ever moved.
 
 #include <utility>
 
@@ -12,25 +15,48 @@ namespace vggt::tile {
 template <class V>
 constexpr int64_t kWidth = 2 * V::kLanes;  // columns of a micro-tile
 
+/// What V multiplies where it takes fp32.
+struct Fp32Operands {
+  using Element = float;
+  static constexpr int kPerWord = 1;  // numbers of a word
+};
+
 /// Rounds n up to whole micro-tiles.
 template <class V>
 constexpr int64_t padded(int64_t n) {
   return (n + kWidth<V> - 1) / kWidth<V> * kWidth<V>;
 }
 
-/// Scores of R queries and one panel of keys. q [D,R] interleaved, panel [D,kWidth], scores [R,kKeyTile].
+/// Words of n numbers.
+template <class V>
+constexpr int64_t words_of(int64_t n) {
+  return (n + V::kPerWord - 1) / V::kPerWord;
+}
+
+/// c plus the products of the numbers in words a and b.
+template <class V>
+typename V::Reg dot(typename V::Reg a, typename V::Reg b, typename V::Reg c) {
+  if constexpr (V::kPerWord == 1) {
+    return V::mul_add(a, b, c);
+  } else {
+    return V::dot_pairs(a, b, c);
+  }
+}
+
+/// Scores of R queries and one panel of keys. q [words,R] interleaved, panel [words,kWidth], scores
+/// [R,kKeyTile].
 template <class V, int R>
-void score_tile(const float* q, const float* panel, int64_t dim, float* scores) {
+void score_tile(const float* q, const float* panel, int64_t words, float* scores) {
   typename V::Reg acc[R][2];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = V::set(0);
-  for (int64_t d = 0; d < dim; ++d, q += R, panel += kWidth<V>) {
+  for (int64_t d = 0; d < words; ++d, q += R, panel += kWidth<V>) {
     const auto k0 = V::load(panel), k1 = V::load(panel + V::kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const auto a = V::set(q[r]);
-      acc[r][0] = V::mul_add(a, k0, acc[r][0]);
-      acc[r][1] = V::mul_add(a, k1, acc[r][1]);
+      acc[r][0] = dot<V>(a, k0, acc[r][0]);
+      acc[r][1] = dot<V>(a, k1, acc[r][1]);
     }
   }
 #pragma GCC unroll 16
@@ -40,15 +66,15 @@ void score_tile(const float* q, const float* panel, int64_t dim, float* scores) 
   }
 }
 
-/// w = alpha·w + p·v for R queries and kWidth columns. p [R,kKeyTile], v [keys, step v_step], w [R, step
-/// w_step]. Sums start afresh every kSumRun keys: their rounding errors then grow with the square root of the
-/// run, which costs 1 % of the time and halves the error of the output.
+/// w = alpha·w + p·v for R queries and kWidth columns. p [R,kKeyTile], v [words, step v_step], w [R, step
+/// w_step]. Sums start afresh every kSumRun words: their rounding errors then grow with the square root of
+/// the run, which costs 1 % of the time and halves the error of the output.
 template <class V, int R>
-void value_tile(const float* p, const float* v, int64_t v_step, int64_t keys, const float* alpha, float* w,
+void value_tile(const float* p, const float* v, int64_t v_step, int64_t words, const float* alpha, float* w,
                 int64_t w_step) {
   constexpr int64_t kSumRun = 64;
-  for (int64_t first = 0; first < keys; first += kSumRun) {
-    const int64_t count = keys - first < kSumRun ? keys - first : kSumRun;
+  for (int64_t first = 0; first < words; first += kSumRun) {
+    const int64_t count = words - first < kSumRun ? words - first : kSumRun;
     typename V::Reg acc[R][2];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = V::set(0);
@@ -57,8 +83,8 @@ void value_tile(const float* p, const float* v, int64_t v_step, int64_t keys, co
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const auto a = V::set(p[r * kKeyTile]);
-        acc[r][0] = V::mul_add(a, v0, acc[r][0]);
-        acc[r][1] = V::mul_add(a, v1, acc[r][1]);
+        acc[r][0] = dot<V>(a, v0, acc[r][0]);
+        acc[r][1] = dot<V>(a, v1, acc[r][1]);
       }
     }
 #pragma GCC unroll 16
@@ -118,8 +144,8 @@ struct Exponential {
   }
 };
 
-/// Turns the scores of one query [keys], padded, into weights relative to the new maximum; brings m (of
-/// unscaled scores) and s up to date. Returns the factor for the state's earlier sums.
+/// Turns the scores of one query [keys], padded, into weights relative to the new maximum, in words; brings m
+/// (of unscaled scores) and s up to date. Returns the factor for the state's earlier sums.
 template <class V>
 float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, float scale, float& m,
                 float& s) {
@@ -137,8 +163,12 @@ float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, 
   for (int64_t j = 0; j < width; j += 2 * kLanes) {
     const auto p0 = exponential(V::sub(V::load(scores + j), base));
     const auto p1 = exponential(V::sub(V::load(scores + j + kLanes), base));
-    V::store(scores + j, p0);
-    V::store(scores + j + kLanes, p1);
+    if constexpr (V::kPerWord == 1) {
+      V::store(scores + j, p0);
+      V::store(scores + j + kLanes, p1);
+    } else {
+      V::store(scores + j / 2, V::pairs(p0, p1));  // over scores that are read already
+    }
     sum0 = V::add(sum0, p0);
     sum1 = V::add(sum1, p1);
   }

@@ -5,7 +5,8 @@
 
 namespace vggt {
 
-enum class CpuIsa { baseline, avx2, avx512 };
+/// Each with those before it. avx512_bf16: what bf16 needs without conversions.
+enum class CpuIsa { baseline, avx2, avx512, avx512_bf16 };
 
 /// How a call is divided into tasks. It changes speed only.
 struct CpuPolicy {

@@ -7,12 +7,15 @@
 
 namespace vggt {
 
-/// Eight rows of eight floats to columns. static: each kernel has its own copy, in its own instruction set.
-static inline void transpose_8x8(const float* from, int64_t from_step, float* to, int64_t to_step) {
+/// Eight rows of eight words of 32 bits to columns. from_step: in elements of T. static: each kernel has its
+/// own copy, in its own instruction set.
+template <class T>
+static inline void transpose_8x8(const T* from, int64_t from_step, float* to, int64_t to_step) {
   __m256 r[8], t[8];
   for (int i = 0; i < 4; ++i) {
     // Lower and upper half: columns 0-3 of rows i and i + 4, then columns 4-7.
-    const float *low = from + i * from_step, *high = from + (i + 4) * from_step;
+    const auto* low = reinterpret_cast<const float*>(from + i * from_step);
+    const auto* high = reinterpret_cast<const float*>(from + (i + 4) * from_step);
     r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
     r[i + 4] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low + 4)), _mm_loadu_ps(high + 4), 1);
   }

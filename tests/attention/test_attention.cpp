@@ -339,7 +339,7 @@ TEST_P(AttentionCpu, WritesNothingBesidesItsResults) {
       task.lse = &lse[kMargin];
       task.m = &m[kMargin];
       task.s = &s[kMargin];
-      vggt::cpu_kernel(GetParam())(p, task, &scratch[kMargin]);
+      vggt::cpu_kernel(GetParam(), at::kFloat)(p, task, &scratch[kMargin]);
       auto expect_margins = [&](const std::vector<float>& all, int64_t size) {
         for (int64_t i = 0; i < kMargin; ++i) {
           ASSERT_EQ(all[i], kSentinel) << "before, " << shape(nq, kKeys, d);
