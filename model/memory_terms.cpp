@@ -104,7 +104,10 @@ Terms joined(Terms a, const Terms& b) {
 
 /// Bytes of the parts that attention makes of one element each of q, k and v. operand: bytes of an element.
 int64_t attention_part_bytes(const MemoryRequest& r, int64_t operand) {
-  if (!r.gpu) return operand == 2 ? 4 * 4 : 0;  // q, k, v and the output in fp32
+  if (!r.gpu) {
+    const bool widens = operand == 2 && !(r.precision == Precision::bf16 && r.bf16_attention);
+    return widens ? 4 * 4 : 0;  // q, k, v and the output in fp32
+  }
   if (operand != 4) return 0;
   const bool automatic = r.attention == AttentionVariant::automatic && r.gpu->mma;
   const bool tf32 = r.precision == Precision::tf32;

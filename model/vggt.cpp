@@ -11,6 +11,7 @@
 
 #include "attention/cuda/cuda.h"
 #endif
+#include "attention/cpu/cpu.h"
 #include "attention/stream/out_of_memory.h"
 #include "model/network.h"
 #include "model/network_run.h"
@@ -137,6 +138,7 @@ MemoryRequest memory_request(const Config& config, const ModelOptions& options) 
   request.heads = options.heads;
   request.tensors = expected_tensors(config, options.heads);
   request.precision = options.precision;
+  request.bf16_attention = takes_bf16(best_cpu_isa());
   request.heads_in_bf16 = options.heads_in_bf16;
   request.attention = options.attention;
   request.frames_per_chunk = options.frames_per_chunk;

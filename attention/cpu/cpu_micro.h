@@ -145,7 +145,9 @@ struct Exponential {
 };
 
 /// Turns the scores of one query [keys], padded, into weights relative to the new maximum, in words; brings m
-/// (of unscaled scores) and s up to date. Returns the factor for the state's earlier sums.
+/// (of unscaled scores) and s up to date. Returns the factor for the state's earlier sums. In bf16 s sums the
+/// weights before they are rounded: the output's error is the same with either, but that of log s is 1e-6
+/// instead of 1e-4 to 1e-3.
 template <class V>
 float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, float scale, float& m,
                 float& s) {

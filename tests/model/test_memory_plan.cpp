@@ -224,6 +224,24 @@ TEST(MemoryPlan, PartsOfAttentionAreMadeOfAFewHeadsAtATime) {
   EXPECT_LT(plan_memory(request(Precision::fp32, 400)).peak_bytes(), static_cast<int64_t>(20 * kGiB));
 }
 
+TEST(MemoryPlan, ACpuWithoutBf16AttendsOnCopiesInFp32) {
+  const auto cpu = [](Precision precision, bool bf16_attention) {
+    MemoryRequest r = request(precision, 10);
+    r.gpu.reset();
+    r.bf16_attention = bf16_attention;
+    return plan_memory(r);
+  };
+  const auto copies = [](const MemoryPlan& plan) {
+    return term(plan, "global_block", "parts of q, k, v").bytes;
+  };
+  constexpr int64_t kTokens = 10 * (28 * 37 + 5);
+  EXPECT_EQ(copies(cpu(Precision::bf16, false)), kTokens * 1024 * 4 * 4);
+  EXPECT_EQ(copies(cpu(Precision::fp16, true)), kTokens * 1024 * 4 * 4);
+  // Without them another step of the block takes most.
+  EXPECT_LT(cpu(Precision::bf16, true).peak_bytes("global_block"),
+            cpu(Precision::bf16, false).peak_bytes("global_block"));
+}
+
 // The tracker's operands are fp32 beside an aggregator in bf16 too.
 TEST(MemoryPlan, TheTrackersProductsAreSplitInEveryPrecisionButTf32AndFp64) {
   const auto parts = [](Precision precision, int64_t frames, bool wgmma) {
