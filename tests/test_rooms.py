@@ -38,7 +38,7 @@ ROOMS = {
     "model/heads": "model:floor model/state model/layers attention",
     "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
              "attention/cpu attention/cuda attention/stream",
-    "model/bench": "model:floor model/state model/layers model attention:floor attention/bench",
+    "model/bench": "model:floor model/state model/layers model/heads model attention:floor attention/bench",
     "app/events": "",
     "app/options": "io/files",
     "app/scene": "io/files io/scene io/frames",

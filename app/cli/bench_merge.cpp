@@ -74,7 +74,7 @@ Side run_side(const ModelPlan& plan, const FrameSet& frames, int64_t repeat, Att
   for (int64_t run = 0; run < repeat; ++run) {
     side.predictions = {};
     StageTimes times;
-    run_network(model, plan, {plan.options.merge, plan.options.budget}, frames,
+    run_network(call_of(model), plan, {plan.options.merge, plan.options.budget}, frames,
                 sink_into(side.predictions, frames, times), times, events);
     const double seconds = sum(times.stages());
     if (seconds < fastest) side.stage_seconds = times.stages();

@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <ostream>
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "app/cli/bench_program.h"
-#include "app/cli/bench_table.h"
+#include "app/cli/bench_sheet.h"
 #include "app/cli/process.h"
 #include "app/report/report.h"
 #include "app/run/attention_cache.h"
@@ -22,6 +23,7 @@
 #include "app/run/memory_limits.h"
 #include "app/run/model_loader.h"
 #include "app/run/weights_path.h"
+#include "attention/bench/kinds.h"
 #include "attention/bench/machine.h"
 #include "attention/bench/print.h"
 #include "io/files/atomic_file.h"
@@ -74,12 +76,17 @@ std::vector<BenchColumn> block_columns(bool gpu) {
 
 const std::vector<BenchColumn> kNetworkColumns = {{"frames", "frames", 6},
                                                   {"tokens", "tokens", 6},
-                                                  {"attention", "attention", -9},
+                                                  {"attention", "ours", -6},
                                                   {"seconds", "seconds", 7, 3},
                                                   {"frames_per_second", "frames/s", 8, 3},
-                                                  {"peak_bytes", "peak GB", 7, 3, 1e-9}};
-const std::vector<BenchColumn> kProgramColumns = {
-    {"stage", "stage", -14}, {"seconds", "seconds", 7, 3}, {"share", "%", 5, 3, 100}};
+                                                  {"peak_bytes", "peak GB", 7, 3, 1e-9},
+                                                  {"libtorch_seconds", "LibTorch", 8, 3},
+                                                  {"speedup", "ratio", 5, 3}};
+const std::vector<BenchColumn> kProgramColumns = {{"stage", "stage", -14},
+                                                  {"seconds", "seconds", 7, 3},
+                                                  {"share", "%", 5, 3, 100},
+                                                  {"libtorch_seconds", "LibTorch", 8, 3},
+                                                  {"speedup", "ratio", 5, 3}};
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -154,118 +161,113 @@ std::string memory_text(const ordered_json& bytes) {
   return formatted("%.1f GB", 1e-9 * bytes.get<double>());
 }
 
-/// The page: what is printed, and what the JSON holds.
-class Page {
- public:
-  Page(const Bench& bench, Console& console)
-      : json(machine_of(bench)), console_(console), events_(console.events()) {
-    const auto text = [&](const char* name) { return json[name].get<std::string>(); };
-    line("# vggt-recon bench");
-    line("");
-    ordered_json& versions = json["versions"];
-    line("vggt-recon " + versions["vggt-recon"].get<std::string>() + ", LibTorch " +
-         versions["torch"].get<std::string>() +
-         (versions.contains("cuda") ? ", CUDA " + versions["cuda"].get<std::string>() : "") + ", " +
-         text("precision") + "  ");
-    if (json.contains("device_memory_bytes"))
-      line(text("device") + ", " + memory_text(json["device_memory_bytes"]) + "  ");
-    line(text("processor") + ", " + json["threads"].dump() + " threads, " +
-         memory_text(json["host_memory_bytes"]) +
-         (json.contains("load_average") ? formatted(", load %.1f", json["load_average"].get<double>()) : ""));
-    line("");
-    line("Load: of the minute before. ms: medians of turns in one run. ratio: LibTorch's");
-    line("time over ours.");
-  }
-
-  void begin(const char* name, const std::string& title, std::vector<BenchColumn> columns) {
-    name_ = name;
-    columns_ = std::move(columns);
-    json[name_] = ordered_json::array();
-    line("");
-    line("## " + title);
-    line("");
-    for (const std::string& part : table_head(columns_)) line(part);
-    events_.progress(name_, "rows", 0, 0);
-  }
-
-  /// Takes the rows of what has begun.
-  ShowRow rows() {
-    return [this](const ordered_json& row) {
-      json[name_].push_back(row);
-      line(table_row(columns_, row));
-      if (row.contains("failure")) line("<!-- " + row["failure"].get<std::string>().substr(0, 60) + " -->");
-      events_.check_stop();
-      events_.progress(name_, "rows", std::ssize(json[name_]), 0);
-    };
-  }
-
-  void line(const std::string& text) { console_.result(text); }
-
-  ordered_json json;
-
- private:
-  Console& console_;
-  Events events_;
-  std::string name_;
-  std::vector<BenchColumn> columns_;
-};
+/// The head of the page.
+void print_machine(BenchSheet& sheet) {
+  const ordered_json &json = sheet.json, &versions = json["versions"];
+  const auto text = [&](const char* name) { return json[name].get<std::string>(); };
+  sheet.line("# vggt-recon bench");
+  sheet.line("");
+  sheet.line("vggt-recon " + versions["vggt-recon"].get<std::string>() + ", LibTorch " +
+             versions["torch"].get<std::string>() +
+             (versions.contains("cuda") ? ", CUDA " + versions["cuda"].get<std::string>() : "") + ", " +
+             text("precision") + "  ");
+  if (json.contains("device_memory_bytes"))
+    sheet.line(text("device") + ", " + memory_text(json["device_memory_bytes"]) + "  ");
+  sheet.line(
+      text("processor") + ", " + json["threads"].dump() + " threads, " +
+      memory_text(json["host_memory_bytes"]) +
+      (json.contains("load_average") ? formatted(", load %.1f", json["load_average"].get<double>()) : ""));
+  sheet.line("");
+  sheet.line("Load: of the minute before. ms: medians of turns in one run. ratio: LibTorch's");
+  sheet.line("time over ours.");
+}
 
 std::string size_text(int64_t width, int64_t height) {
   return std::to_string(width) + "x" + std::to_string(height);
 }
 
+/// What the network may take; on a CPU no more than is free, as LibTorch's would be ended for taking more.
+MemoryBudget network_budget(at::Device device) {
+  MemoryBudget budget = choose_limits({}, device).network;
+  if (device.is_cpu()) budget.host = std::min(budget.host, free_host_bytes().value_or(budget.host));
+  return budget;
+}
+
 /// Sections take what others leave; `share`s are of the time that is left then.
-void measure(Bench& bench, Page& page, const Events& events) {
+void measure(Bench& bench, BenchSheet& sheet, const Events& events) {
   const c10::OptionalDeviceGuard guard(bench.device.is_cuda() ? std::optional(bench.device) : std::nullopt);
   const Pace pace(bench.seconds, [&] { events.check_stop(); });
   const bool gpu = bench.device.is_cuda(),
              has_bf16 = gpu ? bench.precision == Precision::bf16 : cpu_has_bf16();
-  page.begin("attention", "Attention: 16 heads of 64", attention_columns(gpu));
-  attention_kinds(bench.device, pace.part(0.15), page.rows());
-  page.begin("linear", "Linear layers of VGGT-1B", linear_columns(gpu));
-  linear_rows(bench.device, has_bf16, pace.part(0.15), page.rows());
+  sheet.begin("attention", "Attention: 16 heads of 64", {}, attention_columns(gpu));
+  attention_kinds(bench.device, pace.part(0.15), sheet.rows());
+  sheet.end();
+  sheet.begin("linear", "Linear layers of VGGT-1B", {}, linear_columns(gpu));
+  linear_rows(bench.device, has_bf16, pace.part(0.15), sheet.rows());
+  sheet.end();
 
   NetworkBench& network = bench.network;
   TunedAttention tuned(bench.device, true);  // what it measures is not kept
   network.options.tuner = tuned.tuner();
-  network.options.budget = choose_limits({}, bench.device).network;
-  const std::string what = bench.architecture + ", " + page.json["precision"].get<std::string>() +
+  network.options.budget = network_budget(bench.device);
+  const std::string what = bench.architecture + ", " + sheet.json["precision"].get<std::string>() +
                            ", frames of " + size_text(network.width, network.height);
-  page.begin("blocks", "Blocks of " + what, block_columns(gpu));
-  block_rows(network, pace.part(0.15), page.rows());
-  page.begin("network", "Network of " + what, kNetworkColumns);
-  network_rows(network, pace.part(0.7), page.rows());
+  sheet.begin("blocks", "Blocks of " + what, {}, block_columns(gpu));
+  block_rows(network, pace.part(0.15), sheet.rows());
+  sheet.end();
+  sheet.begin("network", "Network of " + what,
+              {"LibTorch: seconds of the same network, weights and frames with exact attention,",
+               "of LibTorch's operations alone."},
+              kNetworkColumns);
+  network_rows(network, pace.part(0.7), sheet.rows());
+  sheet.end();
 }
 
-void measure_program(const Bench& bench, const BenchPageCommand& command, Page& page, const Events& events,
-                     double seconds) {
-  page.begin("program", "Program: generated frames to scene.ply", kProgramColumns);
+void measure_program(const Bench& bench, const BenchPageCommand& command, BenchSheet& sheet,
+                     const Events& events, double seconds) {
+  sheet.begin("program", "Program: generated frames to scene.ply",
+              {"LibTorch: seconds of the same program with a network of LibTorch's operations",
+               "alone in place of ours."},
+              kProgramColumns);
   const ordered_json run =
-      bench_program(command.device, bench.weights, Pace(seconds, {}), events, page.rows());
+      bench_program(command.device, bench.weights, Pace(seconds, {}), events, sheet.rows());
+  sheet.end();
   ordered_json program = run;
-  program["stages"] = std::move(page.json["program"]);
-  page.json["program"] = std::move(program);
-  page.line("");
-  page.line(run["frames"].dump() + " frames of " + size_text(run["frame_width"], run["frame_height"]) +
-            ", as the network sees them " + size_text(run["network_width"], run["network_height"]) + ", " +
-            run["weights"].get<std::string>() + ", " + run["precision"].get<std::string>());
+  program["stages"] = std::move(sheet.json["program"]);
+  sheet.json["program"] = std::move(program);
+  sheet.line("");
+  if (run.contains("libtorch_failure"))
+    sheet.line("LibTorch's: " + run["libtorch_failure"].get<std::string>().substr(0, 60) + "  ");
+  sheet.line(run["frames"].dump() + " frames of " + size_text(run["frame_width"], run["frame_height"]) +
+             ", as the network sees them " + size_text(run["network_width"], run["network_height"]) + ", " +
+             run["weights"].get<std::string>() + ", " + run["precision"].get<std::string>());
+}
+
+/// The same events; they also stop where nobody takes what is printed.
+Events watching_output(Events events, const Console& console) {
+  events.stop = [stop = events.stop, &console] { return stop() || console.output_is_lost(); };
+  return events;
 }
 
 }  // namespace
 
-void run_bench_page(const BenchPageCommand& command, Console& console) {
+void run_bench_page(const BenchPageCommand& command, Console& console) try {
   const double begin = now();
-  const Events events = console.events();
+  const Events events = watching_output(console.events(), console);
   Bench bench = settle(command);
   set_process_precision(bench.precision);
-  Page page(bench, console);
-  measure(bench, page, events);
-  measure_program(bench, command, page, events, begin + bench.seconds - now());
-  page.json["seconds"] = now() - begin;
-  page.line(formatted("Measured in %.0f s.", now() - begin));
+  BenchSheet sheet(machine_of(bench), console, events);
+  print_machine(sheet);
+  measure(bench, sheet, events);
+  measure_program(bench, command, sheet, events, begin + bench.seconds - now());
+  sheet.json["seconds"] = now() - begin;
+  sheet.line(formatted("Measured in %.0f s.", now() - begin));
   if (command.json.empty()) return;
-  const std::string text = page.json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const std::string text = sheet.json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   write_atomically(command.json, [&](std::ostream& out) { out << text; });
+} catch (const Stopped&) {
+  console.check_output();  // which may be why
+  throw;
 }
 
 }  // namespace vggt

@@ -1,10 +1,13 @@
 #include "app/cli/console.h"
 
+#include <poll.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <system_error>
 
 #include "app/cli/stop.h"
 #include "io/files/text.h"
@@ -16,6 +19,11 @@ constexpr double kTerminalInterval_s = 0.1, kPlainInterval_s = 5;
 
 double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::steady_clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
+}
+
+bool reader_is_gone() {
+  struct pollfd out = {STDOUT_FILENO, 0, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
 std::string short_time(double seconds) {
@@ -75,8 +83,19 @@ void Console::error(const std::string& text) {
 void Console::result(const std::string& text) {
   clear_line();
   if (verbosity_ == Verbosity::quiet) return;
-  std::fputs((one_line(text) + "\n").c_str(), stdout);
-  std::fflush(stdout);
+  errno = 0;
+  if (std::fputs((one_line(text) + "\n").c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return;
+  output_error_ = errno != 0 ? errno : EIO;
+}
+
+bool Console::output_is_lost() const {
+  return output_error_ != 0 || reader_is_gone();
+}
+
+void Console::check_output() const {
+  if (!output_is_lost()) return;
+  throw std::system_error(output_error_ != 0 ? output_error_.load() : EPIPE, std::generic_category(),
+                          "cannot write standard output");
 }
 
 Events Console::events() {

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,12 @@ class Console {
   void error(const std::string& text);
   void result(const std::string& text);  // standard output; not if quiet
 
+  /// Whether nobody takes what goes to the standard output: a result could not be written, or the reader of
+  /// the pipe is gone. From any thread.
+  bool output_is_lost() const;
+  /// Throws std::system_error where it is lost.
+  void check_output() const;
+
   /// Progress of a stage, `done` from 0 to `total` (0: not known), with rate and time left: one line that
   /// renews itself on a terminal, else a plain line every 5 s at most. `unit` is what is counted, such as
   /// "frames".
@@ -41,6 +48,7 @@ class Console {
 
   std::shared_ptr<spdlog::logger> logger_;
   Verbosity verbosity_;
+  std::atomic<int> output_error_ = 0;  // errno of a result that could not be written
   bool is_terminal_;
   bool line_shown_ = false;
   std::string stage_;

@@ -325,7 +325,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 
   const int64_t ranks_here = parts.group ? agree(plan, *parts.group) : 1;
   std::optional<LoadedModel> own;
-  if (!parts.model) own.emplace(plan.model);
+  if (!parts.model && !parts.network) own.emplace(plan.model);
   const LoadedFrames loaded =
       parts.frames ? std::move(*parts.frames) : load_frames_into(storage_of(plan, resume), plan, events);
   const FrameSet& frames = loaded.frames;
@@ -339,7 +339,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     own->wait(events);
     times.add("weights", own->seconds());
   }
-  const LoadedModel& model = own ? *own : *parts.model;
+  const LoadedModel* const model = own ? &*own : parts.model;
   RunOptions options;
   options.group = parts.group;
   options.budget = parts.group ? smallest_budget(*parts.group, plan.limits.network) : plan.limits.network;
@@ -362,7 +362,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   check_fits(plan, network);
   warn_of_memory(plan, network, ranks_here, events);
   // A run that is given its model or frames has a part of the time beside other runs.
-  const bool runs_alone = !parts.model && !parts.frames;
+  const bool runs_alone = !parts.model && !parts.network && !parts.frames;
   const std::vector<StageSeconds> by_rates = network.seconds;
   std::vector<StageWork> works;
   if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
@@ -374,10 +374,12 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
-  report_run(run_network(model.model(), plan.model, options, frames, sink.sink(), times, events),
-             result.report);
-  model.save_tuning();
-  result.report.attention = model.attention_kernels();
+  const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
+  report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), result.report);
+  if (model) {
+    model->save_tuning();
+    result.report.attention = model->attention_kernels();
+  }
   for (const std::string& kernel : result.report.attention) events.detail("attention: " + kernel);
   if (parts.group) result.report.rank_peak_bytes = device_peaks(*parts.group, plan.model.options.device);
   if (plan.model.options.heads.camera) result.report.poses = "camera head";

@@ -39,8 +39,9 @@ struct Reconstruction {
   SceneArrays arrays;
 };
 
-class Group;        // model/ranks/group.h
-class LoadedModel;  // app/run/loaded_model.h
+class Group;         // model/ranks/group.h
+class LoadedModel;   // app/run/loaded_model.h
+struct NetworkCall;  // app/run/run_network.h
 
 /// A run's frames, and what their pixels lie in.
 struct LoadedFrames {
@@ -55,9 +56,10 @@ LoadedFrames load_run_frames(const RunPlan& plan, const Events& events);
 
 /// What a run is given instead of making it.
 struct RunParts {
-  const LoadedModel* model = nullptr;  // which serves the plan
-  LoadedFrames* frames = nullptr;      // of load_run_frames() with the same plan; used up
-  Group* group = nullptr;              // the ranks that make the run together, of a plan after share_among()
+  const LoadedModel* model = nullptr;    // which serves the plan
+  LoadedFrames* frames = nullptr;        // of load_run_frames() with the same plan; used up
+  const NetworkCall* network = nullptr;  // runs in the model's place, which then is not loaded
+  Group* group = nullptr;  // the ranks that make the run together, of a plan after share_among()
 };
 
 /// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs

@@ -27,7 +27,14 @@ at::Tensor query_tensor(const ModelPlan& plan) {
   return queries;
 }
 
-RunReport run_network(const Vggt& model, const ModelPlan& plan, const RunOptions& options,
+NetworkCall call_of(const Vggt& model) {
+  return {[&model](const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
+                   const Observer& observer, const RunOptions& options) {
+    return model.run(frames, query_points, sink, observer, options);
+  }};
+}
+
+RunReport run_network(const NetworkCall& network, const ModelPlan& plan, const RunOptions& options,
                       const FrameSet& frames, const Sink& sink, StageTimes& times, const Events& events) {
   const at::Device device = plan.options.device;
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
@@ -40,7 +47,7 @@ RunReport run_network(const Vggt& model, const ModelPlan& plan, const RunOptions
     if (report.done > 0) times.count(report.stage);
     events.progress(report.stage, unit_of(report.stage), report.done, report.total);
   };
-  return model.run(provide_frames(frames), query_tensor(plan), sink, observe, options);
+  return network.run(provide_frames(frames), query_tensor(plan), sink, observe, options);
 }
 
 }  // namespace vggt

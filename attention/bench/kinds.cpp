@@ -126,7 +126,10 @@ void attention_kinds(at::Device device, Pace pace, const ShowRow& show) {
     for (const int64_t tokens : lengths) {
       const double operations =
           4.0 * kHeads * kDim * static_cast<double>(tokens) * static_cast<double>(tokens);
-      if (!of_type.fits(operations)) break;
+      if (!of_type.fits(operations)) {
+        leave_out(show, {{"tokens", tokens}, {"type", types[i]}}, of_type.why_not());
+        continue;
+      }
       measure(device, types[i], tokens, operations, of_type, show);
     }
   }

@@ -44,6 +44,10 @@ bool Pace::fits(double operations) const {
   return kLeastRounds * operations * seconds_per_operation_ <= left() || seconds_per_operation_ == 0;
 }
 
+std::string Pace::why_not() const {
+  return std::isinf(seconds_per_operation_) ? "a shorter one could not run" : kBeyondTime;
+}
+
 void Pace::took(double operations, const std::vector<std::vector<double>>& seconds) {
   double round = 0;
   for (const std::vector<double>& of_one : seconds) {

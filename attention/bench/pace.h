@@ -1,8 +1,13 @@
 #pragma once
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace vggt {
+
+/// Why something is not measured.
+inline constexpr const char* kBeyondTime = "beyond the time";
+inline constexpr const char* kBeyondMemory = "beyond the memory";
 
 /// The time that a part of a benchmark may still take. Its cases come from short to long: the first one
 /// always runs, a later one where the speed of the one before lets it expect to end in time.
@@ -20,6 +25,8 @@ class Pace {
 
   /// Whether a case fits of which one round, in which all take a turn, has so many operations.
   bool fits(double operations) const;
+  /// Why one does not.
+  std::string why_not() const;
   /// What those that took turns in a case of so many operations needed, as Turns::time() tells it.
   void took(double operations, const std::vector<std::vector<double>>& seconds);
 

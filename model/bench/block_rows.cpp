@@ -44,8 +44,9 @@ class Blocks {
     attention.variant = bench.options.attention;
     attention.tuner = bench.options.tuner;
     Binder for_ours(&source, kind, device_), for_theirs(&source, kind, device_);
-    ours_.emplace(for_ours, kBlock, BlockSpec{config_.embed_dim, config_.num_heads, 1e-5, true, attention});
-    theirs_.emplace(for_theirs, kBlock, config_.embed_dim, config_.num_heads);
+    const BlockSpec spec{config_.embed_dim, config_.num_heads, 1e-5, true, attention};
+    ours_.emplace(for_ours, kBlock, spec);
+    theirs_.emplace(for_theirs, kBlock, spec);
   }
 
   double operations(int64_t frames, bool global) const {
@@ -59,11 +60,9 @@ class Blocks {
     const std::string failure = attempt([&] {
       at::Tensor x = at::randn({global ? 1 : frames, global ? frames * P : P, config_.embed_dim},
                                at::TensorOptions().device(device_));  // [B,N,C]
-      const int64_t turned = global ? frames : 1;
-      const at::Tensor cosine = TorchBlock::angles(rope_, rope_.cosine, turned),
-                       sine = TorchBlock::angles(rope_, rope_.sine, turned);
+      const TorchBlock::Angles angles = TorchBlock::angles(rope_, global ? frames : 1);
       const auto ours = pace_.checked([&] { ours_->forward_(x, &rope_); });
-      const auto theirs = pace_.checked([&] { theirs_->forward(x, cosine, sine); });
+      const auto theirs = pace_.checked([&] { theirs_->forward(x, &angles); });
       ours();
       theirs();
       const auto seconds = Turns{device_, 7, pace_.left() / 4}.time(
@@ -95,7 +94,10 @@ void block_rows(const NetworkBench& bench, Pace pace, const ShowRow& show) {
   const c10::InferenceMode guard;
   Blocks blocks(bench, pace);
   for (const int64_t frames : bench.lengths) {
-    if (!pace.fits(blocks.operations(frames, false) + blocks.operations(frames, true))) break;
+    if (!pace.fits(blocks.operations(frames, false) + blocks.operations(frames, true))) {
+      leave_out(show, {{"frames", frames}}, pace.why_not());
+      continue;
+    }
     for (const bool global : {false, true}) show(blocks.measure(frames, global));
   }
 }

@@ -97,7 +97,10 @@ void linear_rows(at::Device device, bool has_bf16, Pace pace, const ShowRow& sho
     for (const int64_t rows : sizes) {
       double operations = 0;
       for (const Case& c : kCases) operations += c.operations(rows);
-      if (!of_type.fits(operations)) break;
+      if (!of_type.fits(operations)) {
+        leave_out(show, {{"rows", rows}, {"type", half ? "bf16" : "fp32"}}, of_type.why_not());
+        continue;
+      }
       for (const Case& c : kCases) {
         ordered_json row = measure(c, at::TensorOptions().device(device).dtype(type), rows, of_type);
         row["type"] = half ? "bf16" : "fp32";

@@ -1,10 +1,12 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 
+#include "model/bench/torch_layers.h"
+#include "model/layers/block.h"
 #include "model/layers/rope.h"
-#include "model/state/binder.h"
 
 namespace vggt {
 
@@ -12,32 +14,27 @@ namespace vggt {
 /// With operands in bf16 or fp16 it does what autocast does: norms, rotation and residual stay in fp32.
 class TorchBlock {
  public:
-  /// Binds the tensors of Block with q/k norm; each is loaded anew.
-  TorchBlock(Binder& bind, const std::string& name, int64_t dim, int64_t heads);
+  /// Binds the tensors of Block; each is loaded anew. The options of attention are not used.
+  TorchBlock(Binder& bind, const std::string& name, const BlockSpec& spec);
 
-  /// Cosines or sines [S·P,D] of the tokens of so many frames, from a table of Rope.
-  static at::Tensor angles(const Rope& rope, const at::Tensor& table, int64_t frames);
+  /// What q and k turn by, [N,D] each.
+  struct Angles {
+    at::Tensor cosine, sine;
+  };
+  /// Of the tokens of so many frames one after another, N = frames·P.
+  static Angles angles(const Rope& rope, int64_t frames);
 
-  /// x [B,N,C], state type -> the same; cosine and sine [N,D] of angles().
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) const;
+  /// x [B,N,C], state type -> the same. angles: needed exactly with q/k norm.
+  at::Tensor forward(const at::Tensor& x, const Angles* angles = nullptr) const;
 
  private:
-  struct Layer {
-    at::Tensor weight, bias;
-    Layer(Binder& bind, const std::string& name, int64_t in, int64_t out);
-    at::Tensor operator()(const at::Tensor& x) const;
-  };
-  struct Norm {
-    at::Tensor weight, bias;
-    Norm(Binder& bind, const std::string& name, int64_t channels);
-    at::Tensor operator()(const at::Tensor& x) const;  // in the state type
-  };
-
-  at::Tensor attend(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) const;
+  at::Tensor attend(const at::Tensor& x, const Angles* angles) const;
 
   int64_t heads_;
-  Norm norm1_, norm2_, q_norm_, k_norm_;
-  Layer qkv_, proj_, fc1_, fc2_;
+  TorchNorm norm1_, norm2_;
+  std::optional<TorchNorm> q_norm_, k_norm_;
+  TorchLinear qkv_, proj_;
+  TorchMlp mlp_;
   at::Tensor ls1_, ls2_;  // [C]
 };
 

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "tests/support/cli.h"
 
@@ -28,7 +30,7 @@ void expect_positive(const json& rows, const std::vector<std::string>& names) {
 
 TEST_F(CliTest, ThePageOfAMachineHasAllSections) {
   fs::create_directory(path("tmp"));
-  const Outcome outcome = run(kPage + "--seconds 2 --json page.json", "TMPDIR='" + path("tmp") + "'");
+  const Outcome outcome = run(kPage + "--seconds 10 --json page.json", "TMPDIR='" + path("tmp") + "'");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(names_in("tmp").empty());
   EXPECT_EQ(names_in("."), (std::vector<std::string>{"frames", "page.json", "tmp"}));
@@ -44,6 +46,7 @@ TEST_F(CliTest, ThePageOfAMachineHasAllSections) {
   expect_positive(page["attention"], {"relative_error", "libtorch_relative_error"});
   for (const json& row : page["attention"]) EXPECT_LT(row["relative_error"], 1e-6);
   expect_positive(page["network"], {"frames", "tokens", "seconds", "frames_per_second", "rounds"});
+  expect_positive(json::array({page["network"][0]}), {"libtorch_seconds", "speedup"});
   const json& program = page["program"];
   EXPECT_EQ(program["frames"], 12);
   EXPECT_TRUE(program.contains("points"));
@@ -52,6 +55,7 @@ TEST_F(CliTest, ThePageOfAMachineHasAllSections) {
     if (stage["stage"] != "total") seconds += stage["seconds"].get<double>();
   }
   EXPECT_EQ(program["stages"].back()["stage"], "total");
+  expect_positive(json::array({program["stages"].back()}), {"libtorch_seconds", "speedup"});
   EXPECT_GT(seconds, 0);
   EXPECT_LE(seconds, 2 * program["stages"].back()["seconds"].get<double>());  // stages overlap
 }
@@ -77,6 +81,52 @@ TEST_F(CliTest, ThePageFitsAForum) {
   EXPECT_EQ(tables, 5);
   for (const char* words : {"LibTorch", "2.", "threads", "fp32", "Measured in"})
     EXPECT_NE(outcome.out.find(words), std::string::npos) << words;
+}
+
+TEST_F(CliTest, ThePageSaysWhatItLeavesOut) {
+  const Outcome outcome = run(kPage + "--seconds 1e-3 --json page.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json skipped = parse_strictly(path("page.json"))["skipped"];
+  const auto expect_skipped = [&](const char* section, const json& row) {
+    const json expected = {{"section", section}, {"row", row}, {"why", "beyond the time"}};
+    EXPECT_EQ(std::ranges::count(skipped, expected), 1) << expected << " in " << skipped;
+  };
+  expect_skipped("attention", {{"tokens", 4164}, {"type", "fp32"}});
+  expect_skipped("linear", {{"rows", 4164}, {"type", "fp32"}});
+  expect_skipped("blocks", {{"frames", 64}});
+  expect_skipped("network", {{"frames", 64}});
+  expect_skipped("network", {{"frames", 1}, {"side", "LibTorch"}});
+  expect_skipped("program", {{"side", "LibTorch"}});
+  for (const char* line :
+       {"- left out: tokens 4164, type fp32: beyond the time\n",
+        "- left out: rows 4164, type fp32: beyond the time\n", "- left out: frames 64: beyond the time\n",
+        "- left out: frames 1, side LibTorch: beyond the time\n",
+        "- left out: side LibTorch: beyond the time\n"})
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
+}
+
+TEST_F(CliTest, APageThatNobodyTakesEndsInItsSection) {
+  const std::string log = path("log"), code = path("code");
+  const auto page = [&](int seconds) {
+    return "'" VGGT_PROGRAM "' " + kPage + "--seconds " + std::to_string(seconds) + " --json '" +
+           path("page.json") + "' 2>'" + log + "'";
+  };
+  const auto expect_end = [&](int got, int expected, const std::string& why) {
+    EXPECT_EQ(got, expected) << text_of(log);
+    expect_one_error({got, "", text_of(log)}, "cannot write standard output: " + why);
+    EXPECT_FALSE(fs::exists(path("page.json")));
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  expect_end(WEXITSTATUS(std::system((page(600) + " >/dev/full").c_str())), 3, "No space left on device");
+  for (const auto& [seconds, reader] : {std::pair(600, "true"),
+                                        {600, "head -n 3"},
+                                        {60, "sed '/^## Linear/q'"},
+                                        {2, "sed '/^## Program/q'"}}) {
+    const std::string piped = "{ " + page(seconds) + "; echo $? >'" + code + "'; } | " + reader;
+    ASSERT_EQ(std::system((piped + " >/dev/null").c_str()), 0);
+    expect_end(std::stoi(text_of(code)), 1, "Broken pipe");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(100));
 }
 
 TEST_F(CliTest, ThePageStopsCleanly) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "attention/bench/rows.h"
 #include "model/bench/block_rows.h"
 #include "model/bench/torch_block.h"
 #include "model/layers/block.h"
@@ -27,15 +28,15 @@ TEST(TorchBlock, IsOurBlock) {
     };
     Binder for_ours(&source, {operand, state}, at::kCPU), for_theirs(&source, {operand, state}, at::kCPU);
     const Block ours(for_ours, "block", spec);
-    const TorchBlock theirs(for_theirs, "block", kDim, kHeads);
+    const TorchBlock theirs(for_theirs, "block", spec);
     EXPECT_EQ(for_ours.taken(), for_theirs.taken());
     const Rope rope(2, 3, kSpecial, kDim / kHeads, 100, state);
     const int64_t P = rope.tokens_per_frame;
     for (const bool global : {false, true}) {
       const at::Tensor x = at::randn({global ? 1 : kFrames, global ? kFrames * P : P, kDim}, state);
       const int64_t turned = global ? kFrames : 1;
-      const at::Tensor expected = theirs.forward(x, TorchBlock::angles(rope, rope.cosine, turned),
-                                                 TorchBlock::angles(rope, rope.sine, turned));
+      const TorchBlock::Angles angles = TorchBlock::angles(rope, turned);
+      const at::Tensor expected = theirs.forward(x, &angles);
       at::Tensor got = x.clone();
       ours.forward_(got, &rope);
       EXPECT_LE(((got - expected).norm() / expected.norm()).item<double>(), most) << operand << global;
@@ -67,10 +68,11 @@ TEST(BlockRows, HaveBothSidesOfEveryLength) {
   EXPECT_EQ(rows[3]["block"], "global");
 }
 
-TEST(BlockRows, WithoutTimeTheFirstLengthAloneIsMeasured) {
+TEST(BlockRows, WithoutTimeTheFirstLengthAloneIsMeasuredAndTheOthersAreNamed) {
   std::vector<nlohmann::ordered_json> rows;
   block_rows(small_network(), Pace(0, {}), [&](const auto& row) { rows.push_back(row); });
-  EXPECT_EQ(rows.size(), 2u);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[2], (nlohmann::ordered_json{{"frames", 2}, {"left_out", kBeyondTime}}));
 }
 
 TEST(BlockRows, EndWhereTheyAreStopped) {
