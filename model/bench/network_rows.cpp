@@ -97,7 +97,7 @@ class Bench {
     if (!networks_.theirs_fits(provider.frames)) return kBeyondMemory;
     const auto has_time = [&] { return (kRounds + 1) * round * (1 + ratio_) <= pace_.left(); };
     // The first call of a process loads kernels: the second one tells more.
-    if (!has_time() && ways.size() == 1 && ways[0].failure.empty() && round <= pace_.left())
+    if (!has_time() && ways.size() == 1 && ways[0].failure.empty() && (kRounds + 1) * round <= pace_.left())
       round = seconds_per_call(bench_.options.device, ways[0].run);
     if (!has_time()) return kBeyondTime;
     Way theirs{nullptr, [this, &provider] { networks_.theirs().run(provider, sink(), observer()); }};

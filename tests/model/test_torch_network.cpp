@@ -97,7 +97,7 @@ void expect_same(Precision precision, int64_t frames, double most) {
 
 TEST(TorchNetwork, IsOurNetwork) {
   at::manual_seed(5);
-  for (const int64_t frames : {1, 3, 9}) {  // dense heads take eight at once
+  for (const int64_t frames : {1, 9}) {  // dense heads take eight at once
     expect_same(Precision::fp64, frames, 1e-6);
     expect_same(Precision::fp32, frames, 1e-4);
   }
