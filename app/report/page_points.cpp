@@ -2,8 +2,12 @@
 
 #include <Eigen/Geometry>
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <utility>
+
+#include "app/scene/mixed.h"
 
 namespace vggt {
 namespace {
@@ -17,26 +21,42 @@ float quantile(std::vector<float>& values, double share) {
   return *place;
 }
 
+/// A number of the cube that a point lies in, never 0.
+uint64_t cube_of(const Vector3f& point, float side) {
+  constexpr int64_t kHalf = 1 << 20;  // cubes from the origin on each axis; what is farther shares the last
+  uint64_t cube = 0;
+  for (const float coordinate : point) {
+    const double at = std::clamp(static_cast<double>(coordinate / side), -1.0 * kHalf, 1.0 * (kHalf - 1));
+    const auto towards_zero = static_cast<int64_t>(at);  // floor() would be a call
+    const int64_t place = towards_zero - (at < static_cast<double>(towards_zero) ? 1 : 0);
+    cube = cube << 21 | static_cast<uint64_t>(place + kHalf);
+  }
+  return cube + 1;
+}
+
 /// The first point in each cube, in their order.
 std::vector<uint32_t> one_in_each_cube(const PointCloud& cloud, float side) {
-  constexpr int64_t kHalf = 1 << 20;  // cubes from the origin on each axis; what is farther shares the last
-  std::vector<std::pair<uint64_t, uint32_t>> cubes;
-  cubes.reserve(cloud.points.size());
-  for (std::size_t i = 0; i < cloud.points.size(); ++i) {
-    uint64_t key = 0;
-    for (int axis = 0; axis < 3; ++axis) {
-      const double cube = std::clamp(std::floor(static_cast<double>(cloud.points[i][axis] / side)),
-                                     -1.0 * kHalf, 1.0 * (kHalf - 1));
-      key = key << 21 | static_cast<uint64_t>(static_cast<int64_t>(cube) + kHalf);
-    }
-    cubes.emplace_back(key, static_cast<uint32_t>(i));
-  }
-  std::ranges::sort(cubes);
+  constexpr std::size_t kAhead = 64;  // points whose places come into the cache while others are looked up
+  // The cubes that were met, each at the first free place from its own on; 0: free. Half of them stay free.
+  std::vector<uint64_t> met(std::bit_ceil(2 * cloud.points.size() + 1), 0);
+  const std::size_t mask = met.size() - 1;
+  std::array<std::pair<uint64_t, std::size_t>, kAhead> cubes;
   std::vector<uint32_t> chosen;
-  for (std::size_t i = 0; i < cubes.size(); ++i) {
-    if (i == 0 || cubes[i].first != cubes[i - 1].first) chosen.push_back(cubes[i].second);
+  for (std::size_t first = 0; first < cloud.points.size(); first += kAhead) {
+    const std::size_t count = std::min(kAhead, cloud.points.size() - first);
+    for (std::size_t k = 0; k < count; ++k) {
+      const uint64_t cube = cube_of(cloud.points[first + k], side);
+      cubes[k] = {cube, mixed(cube) & mask};
+      __builtin_prefetch(&met[cubes[k].second]);
+    }
+    for (std::size_t k = 0; k < count; ++k) {
+      auto [cube, place] = cubes[k];
+      while (met[place] != 0 && met[place] != cube) place = (place + 1) & mask;
+      if (met[place] == cube) continue;
+      met[place] = cube;
+      chosen.push_back(static_cast<uint32_t>(first + k));
+    }
   }
-  std::ranges::sort(chosen);
   return chosen;
 }
 

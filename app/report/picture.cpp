@@ -11,7 +11,7 @@
 namespace vggt {
 namespace {
 
-using Eigen::Vector3d, Eigen::Vector3f;
+using Eigen::Vector2f, Eigen::Vector3d, Eigen::Vector3f;
 
 const Canvas::Color kBackground(36, 38, 42);  // bright and dark surfaces both stand out
 
@@ -46,14 +46,14 @@ class Spacing {
   bool inside(const Vector3f& at) const {
     return at.x() >= 0 && at.y() >= 0 && at.x() <= width_ && at.y() <= height_;
   }
-  void add(const Vector3f& at) { ++counts_[part(at)]; }
-  float at(const Vector3f& pixel) const {
+  void add(const Vector2f& at) { ++counts_[part(at)]; }
+  float at(const Vector2f& pixel) const {
     return side_ / std::sqrt(static_cast<float>(counts_[part(pixel)]));
   }
 
  private:
   std::size_t whole(float pixels) const { return static_cast<std::size_t>(pixels / side_); }
-  std::size_t part(const Vector3f& at) const { return whole(at.y()) * columns_ + whole(at.x()); }
+  std::size_t part(const Vector2f& at) const { return whole(at.y()) * columns_ + whole(at.x()); }
 
   float side_;  // of a part, pixels: large enough for some points, small beside what the picture shows
   std::size_t columns_;
@@ -63,24 +63,21 @@ class Spacing {
 
 void draw_points(const PointCloud& cloud, const PictureView& view, const Projection& project, int width,
                  int height, Canvas& canvas) {
-  std::vector<Vector3f> pixels;
-  std::vector<Canvas::Color> colors;
+  std::vector<Canvas::Disc> discs;
   Spacing spacing(width, height);
   for (std::size_t i = 0; i < cloud.points.size(); ++i) {
     const Vector3f pixel = project(cloud.points[i].cast<double>());
     if (!(pixel.z() > 0 && pixel.z() >= view.nearest && spacing.inside(pixel))) continue;
-    pixels.push_back(pixel);
-    colors.push_back(cloud.colors[i]);
-    spacing.add(pixel);
+    discs.push_back({pixel.head<2>(), 0, pixel.z(), cloud.colors[i]});
+    spacing.add(discs.back().centre);
   }
-  if (pixels.empty()) return;
+  if (discs.empty()) return;
   std::vector<float> typical;
-  for (const Vector3f& pixel : pixels) typical.push_back(spacing.at(pixel));
+  for (const Canvas::Disc& disc : discs) typical.push_back(spacing.at(disc.centre));
   const auto largest = 2.5F * static_cast<float>(median(std::span(typical)));
-  for (std::size_t i = 0; i < pixels.size(); ++i) {
-    const float radius = std::max(0.7F, 1.2F * std::min(spacing.at(pixels[i]), largest));
-    canvas.disc(pixels[i].head<2>(), radius, pixels[i].z(), colors[i]);
-  }
+  for (Canvas::Disc& disc : discs)
+    disc.radius = std::max(0.7F, 1.2F * std::min(spacing.at(disc.centre), largest));
+  canvas.draw(discs);
 }
 
 void draw_cameras(const std::vector<Frustum>& frustums, const Projection& project, float line_width,

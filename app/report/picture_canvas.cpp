@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <opencv2/core/utility.hpp>
 
 namespace vggt {
 namespace {
@@ -39,42 +40,65 @@ std::size_t Canvas::index(int x, int y) const {
   return static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
 }
 
-void Canvas::disc(const Eigen::Vector2f& centre, float radius, float depth, const Color& color) {
-  const Eigen::Vector2f c = centre * kSamples;
-  const float r = radius * kSamples;
-  if (!(c.x() > -r && c.y() > -r && c.x() < width_ + r && c.y() < height_ + r)) return;
-  const int top = std::max(0, first_sample(c.y() - r)),
-            bottom = std::min(height_ - 1, last_sample(c.y() + r));
-  for (int y = top; y <= bottom; ++y) {
+void Canvas::draw(const Disc& disc, int top, int end) {
+  const Eigen::Vector2f c = disc.centre * kSamples;
+  const float r = disc.radius * kSamples;
+  if (!(c.x() > -r && c.x() < static_cast<float>(width_) + r)) return;
+  if (!(c.y() > static_cast<float>(top) - r && c.y() < static_cast<float>(end) + r)) return;
+  const int bottom = std::min(end - 1, last_sample(c.y() + r));
+  for (int y = std::max(top, first_sample(c.y() - r)); y <= bottom; ++y) {
     const float dy = static_cast<float>(y) + 0.5F - c.y();
     const float half = std::sqrt(std::max(0.0F, r * r - dy * dy));
     const int right = std::min(width_ - 1, last_sample(c.x() + half));
     for (int x = std::max(0, first_sample(c.x() - half)); x <= right; ++x) {
       const std::size_t i = index(x, y);
-      if (depth >= depth_[i]) continue;
-      depth_[i] = depth;
-      colors_[i] = color;
+      if (disc.depth >= depth_[i]) continue;
+      depth_[i] = disc.depth;
+      colors_[i] = disc.color;
     }
   }
 }
 
-void Canvas::shade(float strength) {
+void Canvas::draw(const std::vector<Disc>& discs) {
+  // Each part goes through all discs. Parts differ in how much lies in them, so there are some for each
+  // thread.
+  const int parts = 4 * std::max(1, cv::getNumThreads());
+  cv::parallel_for_(
+      {0, height_},
+      [&](const cv::Range& rows) {
+        for (const Disc& disc : discs) draw(disc, rows.start, rows.end);
+      },
+      parts);
+}
+
+void Canvas::shade_row(int y, float strength, std::vector<float>& behind) {
   constexpr std::array<std::array<int, 2>, 8> kAround = {
       {{2, 0}, {-2, 0}, {0, 2}, {0, -2}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}};
-  for (int y = 0; y < height_; ++y) {
-    for (int x = 0; x < width_; ++x) {
-      const std::size_t i = index(x, y);
-      if (depth_[i] == kNothing) continue;
-      float behind = 0;
-      for (const auto& [dx, dy] : kAround) {
-        const int other_x = x + dx * kSamples, other_y = y + dy * kSamples;
-        if (other_x < 0 || other_y < 0 || other_x >= width_ || other_y >= height_) continue;
-        const float ratio = depth_[index(other_x, other_y)] / depth_[i];
-        behind += std::clamp(0.98F - ratio, 0.0F, 0.1F);  // the ripple of discs on a slope is less than 2 %
-      }
-      colors_[i] = mixed(colors_[i], Color::Zero(), 1 - std::exp(-strength * behind));
+  const float* const depth = &depth_[index(0, y)];
+  behind.assign(static_cast<std::size_t>(width_), 0);
+  for (const auto& [dx, dy] : kAround) {
+    const int off = dx * kSamples, other_y = y + dy * kSamples;
+    if (other_y < 0 || other_y >= height_) continue;
+    const float* const other = &depth_[index(0, other_y)];
+    const int end = std::min(width_, width_ - off);
+    for (int x = std::max(0, -off); x < end; ++x) {
+      // The ripple of discs on a slope is less than 2 %.
+      behind[static_cast<std::size_t>(x)] += std::clamp(0.98F - other[x + off] / depth[x], 0.0F, 0.1F);
     }
   }
+  for (int x = 0; x < width_; ++x) {
+    const float much = behind[static_cast<std::size_t>(x)];
+    if (depth[x] == kNothing || much == 0) continue;
+    Color& color = colors_[index(x, y)];
+    color = mixed(color, Color::Zero(), 1 - std::exp(-strength * much));
+  }
+}
+
+void Canvas::shade(float strength) {
+  cv::parallel_for_({0, height_}, [&](const cv::Range& rows) {
+    std::vector<float> behind;
+    for (int y = rows.start; y < rows.end; ++y) shade_row(y, strength, behind);
+  });
 }
 
 void Canvas::blend(int x, int y, float depth, const Color& color) {
@@ -105,15 +129,19 @@ void Canvas::line(const Eigen::Vector3f& a, const Eigen::Vector3f& b, float widt
 
 Picture Canvas::finish() const {
   Picture picture{width_ / kSamples, height_ / kSamples, {}};
-  for (int y = 0; y < picture.height; ++y) {
-    for (int x = 0; x < picture.width; ++x) {
-      Eigen::Vector3i sum = Eigen::Vector3i::Constant(kSamples * kSamples / 2);
-      for (int s = 0; s < kSamples * kSamples; ++s)
-        sum += colors_[index(x * kSamples + s % kSamples, y * kSamples + s / kSamples)].cast<int>();
-      for (const int channel : sum)
-        picture.rgb.push_back(static_cast<uint8_t>(channel / (kSamples * kSamples)));
+  picture.rgb.resize(static_cast<std::size_t>(3 * picture.width) * static_cast<std::size_t>(picture.height));
+  cv::parallel_for_({0, picture.height}, [&](const cv::Range& rows) {
+    auto at = picture.rgb.begin() + static_cast<std::ptrdiff_t>(3) * rows.start * picture.width;
+    for (int y = rows.start; y < rows.end; ++y) {
+      const Color* const samples = &colors_[index(0, y * kSamples)];
+      for (int x = 0; x < picture.width; ++x) {
+        Eigen::Vector3i sum = Eigen::Vector3i::Constant(kSamples * kSamples / 2);
+        for (int s = 0; s < kSamples * kSamples; ++s)
+          sum += samples[s / kSamples * width_ + x * kSamples + s % kSamples].cast<int>();
+        for (const int channel : sum) *at++ = static_cast<uint8_t>(channel / (kSamples * kSamples));
+      }
     }
-  }
+  });
   return picture;
 }
 

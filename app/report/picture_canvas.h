@@ -17,10 +17,16 @@ struct Picture {
 class Canvas {
  public:
   using Color = Eigen::Matrix<uint8_t, 3, 1>;
+  struct Disc {
+    Eigen::Vector2f centre;
+    float radius = 0, depth = 0;
+    Color color;
+  };
 
   Canvas(int width, int height, const Color& background);
 
-  void disc(const Eigen::Vector2f& centre, float radius, float depth, const Color& color);
+  /// Of discs of one depth the first covers the others.
+  void draw(const std::vector<Disc>& discs);
   /// Darkens what lies close behind something else, which makes edges and hollows visible.
   void shade(float strength);
   /// A line from a to b, each (x, y, depth), faint where it is hidden.
@@ -29,6 +35,10 @@ class Canvas {
 
  private:
   std::size_t index(int x, int y) const;
+  /// The part of a disc in rows [top, end).
+  void draw(const Disc& disc, int top, int end);
+  /// behind: what the row works with, kept for the next.
+  void shade_row(int y, float strength, std::vector<float>& behind);
   void blend(int x, int y, float depth, const Color& color);
 
   int width_, height_;         // samples

@@ -5,6 +5,7 @@
 #include <Eigen/Geometry>
 #include <algorithm>
 #include <cmath>
+#include <opencv2/core/utility.hpp>
 
 #include "app/report/picture.h"
 #include "app/report/picture_view.h"
@@ -77,9 +78,9 @@ std::size_t pixels_off_background(const Picture& picture) {
 TEST(Canvas, WhatIsNearerCovers) {
   for (const bool near_first : {true, false}) {
     Canvas canvas(20, 20, kBlack);
-    if (near_first) canvas.disc({10.5F, 10.5F}, 3, 1, kRed);
-    canvas.disc({10.5F, 10.5F}, 6, 2, kGreen);
-    if (!near_first) canvas.disc({10.5F, 10.5F}, 3, 1, kRed);
+    if (near_first) canvas.draw({{{10.5F, 10.5F}, 3, 1, kRed}});
+    canvas.draw({{{10.5F, 10.5F}, 6, 2, kGreen}});
+    if (!near_first) canvas.draw({{{10.5F, 10.5F}, 3, 1, kRed}});
     const Picture picture = canvas.finish();
     EXPECT_TRUE(is(pixel(picture, {10, 10, 0}), kRed));
     EXPECT_TRUE(is(pixel(picture, {12, 10, 0}), kRed));
@@ -90,9 +91,41 @@ TEST(Canvas, WhatIsNearerCovers) {
   }
 }
 
+TEST(Canvas, OfDiscsOfOneDepthTheFirstCoversOnAnyNumberOfThreads) {
+  const int threads = cv::getNumThreads();
+  std::vector<Canvas::Disc> discs;  // they overlap, over all rows
+  for (int i = 0; i < 600; ++i) {
+    const auto t = static_cast<float>(i);
+    discs.push_back({{std::fmod(37.7F * t, 64.0F), std::fmod(23.9F * t, 96.0F)},
+                     1 + std::fmod(0.37F * t, 5.0F),
+                     1 + static_cast<float>(i % 3),
+                     Color(static_cast<uint8_t>(i % 256), static_cast<uint8_t>(i / 3), 9)});
+  }
+  std::vector<uint8_t> expected;
+  for (const int count : {1, 2, 7}) {
+    cv::setNumThreads(count);
+    Canvas canvas(64, 96, kBlack);
+    if (count == 1) {
+      for (const Canvas::Disc& disc : discs) canvas.draw({disc});
+    } else {
+      canvas.draw(discs);
+    }
+    canvas.shade(3);
+    const Picture picture = canvas.finish();
+    if (count == 1) expected = picture.rgb;
+    EXPECT_EQ(picture.rgb, expected) << count;
+  }
+  cv::setNumThreads(threads);
+  Canvas canvas(20, 20, kBlack);
+  canvas.draw({{{10, 10}, 4, 2, kRed}, {{10, 10}, 6, 2, kGreen}});
+  const Picture picture = canvas.finish();
+  EXPECT_TRUE(is(pixel(picture, {10, 10, 0}), kRed));
+  EXPECT_TRUE(is(pixel(picture, {15, 10, 0}), kGreen));
+}
+
 TEST(Canvas, LinesAreFaintWhereTheyAreHidden) {
   Canvas canvas(40, 20, kBlack);
-  canvas.disc({30, 10}, 8, 2, kGreen);
+  canvas.draw({{{30, 10}, 8, 2, kGreen}});
   canvas.line({2, 10, 3}, {38, 10, 3}, 2, kBlue);  // behind the disc
   canvas.line({30, 2, 1}, {30, 18, 1}, 2, kRed);   // in front of it
   const Picture picture = canvas.finish();
@@ -107,7 +140,7 @@ TEST(Canvas, LinesAreFaintWhereTheyAreHidden) {
 TEST(Canvas, ALineIsAtItsDepthEverywhere) {
   // 1/z goes from 1 to 1/9: at a quarter of the way 7/9, at three quarters 1/3; the disc is at 1/2.
   Canvas canvas(40, 40, kBlack);
-  canvas.disc({20, 20}, 19, 2, kGreen);
+  canvas.draw({{{20, 20}, 19, 2, kGreen}});
   canvas.line({20, 0, 1}, {20, 40, 9}, 2, kRed);
   const Picture picture = canvas.finish();
   EXPECT_TRUE(is(pixel(picture, {20, 10, 0}), kRed));
@@ -116,8 +149,8 @@ TEST(Canvas, ALineIsAtItsDepthEverywhere) {
 
 TEST(Canvas, ShadeDarkensWhatIsBehindAnEdge) {
   Canvas canvas(40, 20, kBlack);
-  canvas.disc({20, 10}, 19, 4, kGreen);
-  canvas.disc({20, 10}, 5, 2, kGreen);
+  canvas.draw({{{20, 10}, 19, 4, kGreen}});
+  canvas.draw({{{20, 10}, 5, 2, kGreen}});
   canvas.shade(3);
   const Picture picture = canvas.finish();
   EXPECT_TRUE(is(pixel(picture, {20, 10, 0}), kGreen));         // in front
@@ -128,8 +161,8 @@ TEST(Canvas, ShadeDarkensWhatIsBehindAnEdge) {
 TEST(Canvas, NothingOutsideIsTouched) {
   Canvas canvas(16, 16, kBlack);
   for (const float x : {-100.0F, -1.0F, 0.0F, 16.0F, 17.0F, 1e30F}) {
-    canvas.disc({x, 8}, 2, 1, kRed);
-    canvas.disc({8, x}, 2, 1, kRed);
+    canvas.draw({{{x, 8}, 2, 1, kRed}});
+    canvas.draw({{{8, x}, 2, 1, kRed}});
     canvas.line({x, -50, 1}, {8, 1e5F, 2}, 3, kBlue);
     canvas.line({-1e6F, x, 1}, {1e6F, 3, 2}, 3, kBlue);
     canvas.line({-1e30F, x, 1}, {x, 1e30F, 2}, 3, kBlue);
