@@ -57,7 +57,7 @@ void check_attention([[maybe_unused]] const Config& config, const ModelOptions& 
   const AttentionVariant variant = options.attention;
   if (variant == AttentionVariant::automatic) return;
   const std::string name = std::string("attention: '") + variant_name(variant) + "' ";
-  if (options.device.is_cpu()) fail(name + "needs a GPU; the CPU has one attention, in IEEE fp32");
+  if (options.device.is_cpu()) fail(name + "needs a GPU; the CPU has one attention");
   if (options.precision == Precision::fp64) fail(name + "is not for fp64, which has one attention");
   if (variant == AttentionVariant::turbo && options.precision != Precision::tf32)
     fail(name + "needs precision tf32");

@@ -104,8 +104,7 @@ std::vector<int> listed_gpus(const std::string& text) {
 AttentionVariant choose_attention(const std::string& text, at::Device device) {
   const auto variant = static_cast<AttentionVariant>(std::ranges::find(kVariantNames, text) - kVariantNames);
   if (variant != AttentionVariant::automatic && device.is_cpu()) {
-    throw std::invalid_argument("attention: '" + text +
-                                "' needs a GPU; the CPU has one attention, in IEEE fp32 (auto)");
+    throw std::invalid_argument("attention: '" + text + "' needs a GPU; the CPU has one attention (auto)");
   }
   return variant;
 }
