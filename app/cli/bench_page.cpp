@@ -38,7 +38,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kSchema = 1;  // of the JSON: it rises where a name changes its meaning
-constexpr double kSeconds = 60, kGpuSeconds = 30;
+constexpr double kSeconds = 60;
 
 /// Of operations in a second: on a CPU in GFLOP/s.
 BenchColumn rate_column(bool gpu) {
@@ -113,7 +113,7 @@ Bench settle(const BenchPageCommand& command) {
   const at::Device device = choose_device(command.device);
   const bool gpu = device.is_cuda();
   Bench bench{device,
-              command.seconds.value_or(gpu ? kGpuSeconds : kSeconds),
+              command.seconds.value_or(kSeconds),
               choose_precision("auto", "auto", device),
               command.weights.empty() ? default_weights().string() : command.weights,
               "VGGT-1B",

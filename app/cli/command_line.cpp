@@ -349,7 +349,7 @@ void add_bench_table(Bench& bench, Bench::Table& table, const char* name, const 
 void add_bench(CLI::App& app, Bench& bench) {
   bench.app = app.add_subcommand("bench", "Measure this machine: a page to compare and to post");
   bench.app->add_option("--device", bench.page.device, "auto, cpu or cuda:N [auto]");
-  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60; 30 on a GPU]")
+  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60]")
       ->check(positive());
   bench.app->add_option("--weights", bench.page.weights,
                         "model of the whole program, and of a CPU's network [the small model]");
