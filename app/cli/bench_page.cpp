@@ -229,8 +229,8 @@ void measure_program(const Bench& bench, const BenchPageCommand& command, BenchS
               {"LibTorch: seconds of the same program with a network of LibTorch's operations",
                "alone in place of ours."},
               kProgramColumns);
-  const ordered_json run =
-      bench_program(command.device, bench.weights, Pace(seconds, {}), events, sheet.rows());
+  const ordered_json run = bench_program(command.device, bench.weights, Pace(seconds, {}),
+                                         bench.network.options.budget, events, sheet.rows());
   sheet.end();
   ordered_json program = run;
   program["stages"] = std::move(sheet.json["program"]);
@@ -260,11 +260,13 @@ void run_bench_page(const BenchPageCommand& command, Console& console) try {
   print_machine(sheet);
   measure(bench, sheet, events);
   measure_program(bench, command, sheet, events, begin + bench.seconds - now());
-  sheet.json["seconds"] = now() - begin;
-  sheet.line(formatted("Measured in %.0f s.", now() - begin));
-  if (command.json.empty()) return;
-  const std::string text = sheet.json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  write_atomically(command.json, [&](std::ostream& out) { out << text; });
+  const double seconds = now() - begin;
+  sheet.json["seconds"] = seconds;
+  if (!command.json.empty()) {
+    const std::string text = sheet.json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    write_atomically(command.json, [&](std::ostream& out) { out << text; });
+  }
+  sheet.line(formatted("Measured in %.0f s.", seconds));
 } catch (const Stopped&) {
   console.check_output();  // which may be why
   throw;

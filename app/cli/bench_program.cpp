@@ -16,6 +16,8 @@
 #include "attention/bench/print.h"
 #include "io/files/scratch_folder.h"
 #include "io/frames/image_writer.h"
+#include "model/bench/torch_network.h"
+#include "model/memory_plan.h"
 
 namespace vggt {
 namespace {
@@ -69,14 +71,27 @@ struct ProgramSides {
   std::string failure, left_out;  // of theirs: where both are empty it has run
 };
 
-ProgramSides run_sides(const Options& options, const Pace& pace, const Events& events) {
+/// Why LibTorch's network cannot run where ours has run; empty: it can.
+std::string no_room(const Options& options, const Report& ours, const MemoryBudget& budget) {
+  const RunPlan plan = plan_run(options);
+  const ModelOptions& model = plan.model.options;
+  const FrameProvider frames{kFrames, ours.network_height, ours.network_width, {}};
+  const int64_t bytes = weight_bytes(plan.memory) + torch_network_bytes(plan.model.config, model, frames);
+  return bytes > (model.device.is_cuda() ? budget.device : budget.host) ? kBeyondMemory : "";
+}
+
+ProgramSides run_sides(const Options& options, const Pace& pace, const MemoryBudget& budget,
+                       const Events& events) {
   constexpr double kSlower = 1.5;  // that LibTorch's may be before anything is known of it
   ProgramSides sides;
   double round = 0;
   do {
     sides.ours.push_back(run_once(options, false, events));
     round = sides.ours.back().seconds;
-    if (sides.ours.size() == 1 && kSlower * round > pace.left()) sides.left_out = kBeyondTime;
+    if (sides.ours.size() == 1) {
+      sides.left_out = no_room(options, sides.ours.front().report, budget);
+      if (kSlower * round > pace.left()) sides.left_out = kBeyondTime;
+    }
     if (!sides.left_out.empty() || !sides.failure.empty()) continue;
     sides.failure = attempt([&] { sides.theirs.push_back(run_once(options, true, events)); });
     if (sides.failure.empty()) round += sides.theirs.back().seconds;
@@ -114,7 +129,7 @@ void show_stages(const ProgramRun& ours, const ProgramRun* theirs, const std::st
 }  // namespace
 
 ordered_json bench_program(const std::string& device, const std::string& weights, Pace pace,
-                           const Events& events, const ShowRow& show) {
+                           const MemoryBudget& budget, const Events& events, const ShowRow& show) {
   const ScratchFolder folder(fs::temp_directory_path());
   Options options;
   options.frames = (folder.path() / "frames").string();
@@ -126,7 +141,7 @@ ordered_json bench_program(const std::string& device, const std::string& weights
   write_frames(options.frames, events);
   Events silent;
   silent.stop = events.stop;
-  ProgramSides sides = run_sides(options, pace, silent);
+  ProgramSides sides = run_sides(options, pace, budget, silent);
   const ProgramRun &median = *median_of(sides.ours), *theirs = median_of(sides.theirs);
   show_stages(median, theirs, sides.left_out, show);
   if (!sides.left_out.empty()) leave_out(show, {{"side", "LibTorch"}}, sides.left_out);

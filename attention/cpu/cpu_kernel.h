@@ -32,8 +32,8 @@ constexpr int64_t kMaxLanePadding = 32;  // widths are padded to at most this
 /// Floats of scratch, in fp32 (bf16 needs no more), for tasks of up to `block` queries of width `dim`.
 constexpr int64_t cpu_scratch_floats(int64_t block, int64_t dim) {
   const int64_t wide = (dim + kMaxLanePadding - 1) / kMaxLanePadding * kMaxLanePadding;
-  const int64_t per_query = dim + wide + 2, per_key = dim + wide;
-  return block * per_query + kKeyTile * per_key + kRowTile * (kKeyTile + 1) + 7 * 16;
+  const int64_t per_query = dim + wide + 3, per_key = dim + wide;
+  return block * per_query + kKeyTile * per_key + kRowTile * (kKeyTile + 1) + 8 * 16;
 }
 
 }  // namespace vggt

@@ -146,11 +146,12 @@ struct Exponential {
 
 /// Turns the scores of one query [keys], padded, into weights relative to the new maximum, in words; brings m
 /// (of unscaled scores) and s up to date. Returns the factor for the state's earlier sums. In bf16 s sums the
-/// weights before they are rounded: the output's error is the same with either, but that of log s is 1e-6
-/// instead of 1e-4 to 1e-3.
+/// weights before they are rounded, so that log s is exact to 1e-6, and `rounded` sums them as they are
+/// multiplied with v: it normalises the output, which would else be off by 2^-8 where many keys have the same
+/// weight.
 template <class V>
 float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, float scale, float& m,
-                float& s) {
+                float& s, float& rounded) {
   constexpr int kLanes = V::kLanes;
   const int64_t width = padded<V>(keys);
   for (int64_t j = keys; j < width; ++j) scores[j] = -INFINITY;
@@ -161,7 +162,7 @@ float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, 
   }
   const float top = V::largest(V::max(top0, top1));
   const auto base = V::set(anchor(top));
-  auto sum0 = V::set(0), sum1 = sum0;
+  auto sum0 = V::set(0), sum1 = sum0, sum_rounded = sum0;
   for (int64_t j = 0; j < width; j += 2 * kLanes) {
     const auto p0 = exponential(V::sub(V::load(scores + j), base));
     const auto p1 = exponential(V::sub(V::load(scores + j + kLanes), base));
@@ -169,13 +170,16 @@ float weigh_row(float* scores, int64_t keys, const Exponential<V>& exponential, 
       V::store(scores + j, p0);
       V::store(scores + j + kLanes, p1);
     } else {
-      V::store(scores + j / 2, V::pairs(p0, p1));  // over scores that are read already
+      const auto both = V::pairs(p0, p1);
+      V::store(scores + j / 2, both);  // over scores that are read already
+      sum_rounded = V::dot_pairs(both, V::pairs(V::set(1), V::set(1)), sum_rounded);
     }
     sum0 = V::add(sum0, p0);
     sum1 = V::add(sum1, p1);
   }
   const float alpha = top == m && m == anchor(m) ? 1.0f : shift(m, top, scale);
   s = s * alpha + V::sum(V::add(sum0, sum1));
+  if constexpr (V::kPerWord > 1) rounded = rounded * alpha + V::sum(sum_rounded);
   m = top;
   return alpha;
 }

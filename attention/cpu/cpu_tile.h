@@ -93,7 +93,7 @@ void score_row(const float* q, const float* k, int64_t step, int64_t keys, int64
 
 /// The thread's buffers, in its scratch memory.
 struct Buffers {
-  float *q, *w, *m, *s, *scores, *alpha, *keys, *values;
+  float *q, *w, *m, *s, *rounded, *scores, *alpha, *keys, *values;
 };
 
 template <class V>
@@ -111,6 +111,7 @@ Buffers carve(float* scratch, int64_t queries, int64_t dim) {
   b.alpha = take(kRowTile);
   b.m = take(queries);
   b.s = take(queries);
+  b.rounded = take(queries);
   b.q = take(queries * words);
   b.w = take(queries * wide);
   return b;
@@ -132,8 +133,8 @@ void attend_tile(const CpuTask& task, int64_t keys, int64_t dim, float scale,
       }
     }
     for (int64_t r = 0; r < rows; ++r) {
-      b.alpha[r] =
-          weigh_row<V>(b.scores + r * kKeyTile, keys, exponential, scale, b.m[first + r], b.s[first + r]);
+      b.alpha[r] = weigh_row<V>(b.scores + r * kKeyTile, keys, exponential, scale, b.m[first + r],
+                                b.s[first + r], b.rounded[first + r]);
     }
     for (int64_t d = 0; d < wide; d += kColumns) {
       for (int64_t r = 0; r < rows; r += kRows) {
@@ -164,7 +165,7 @@ void attend_in_place(const AttentionParams& p, const CpuTask& task, int64_t firs
   for (int64_t r = 0; r < task.queries; ++r) {
     float* scores = b.scores + r * kKeyTile;
     score_row<V>(b.q + r * p.dim, k, p.k_strides.token, keys, p.dim, scores);
-    b.alpha[r] = weigh_row<V>(scores, keys, exponential, scale, b.m[r], b.s[r]);
+    b.alpha[r] = weigh_row<V>(scores, keys, exponential, scale, b.m[r], b.s[r], b.rounded[r]);
   }
   for (int64_t d = 0; d < p.dim; d += kWidth<V>) {
     Tiles<V>::kValue[task.queries - 1](b.scores, v + d, p.v_strides.token, keys, b.alpha, b.w + d, p.dim);
@@ -180,14 +181,18 @@ void write_results(const AttentionParams& p, const CpuTask& task, float scale, c
     const float* w = b.w + r * wide;
     if (task.out) {
       auto* out = static_cast<typename V::Element*>(task.out) + r * p.out_strides.token;
-      const float factor = normaliser(s);
+      const float factor = normaliser(V::kPerWord == 1 ? s : b.rounded[r]);
       if constexpr (V::kPerWord == 1) {
         for (int64_t d = 0; d < p.dim; ++d) out[d] = w[d] * factor;
       } else {
         V::round_row(w, factor, p.dim, out);
       }
     }
-    if (task.w) std::memcpy(task.w + r * p.out_strides.token, w, p.dim * sizeof(float));
+    if (task.w) {  // w/s is the output: of rounded weights w is brought to the scale of the exact ones' s
+      float* to = task.w + r * p.out_strides.token;
+      const float factor = V::kPerWord == 1 ? 1.0f : s * normaliser(b.rounded[r]);
+      for (int64_t d = 0; d < p.dim; ++d) to[d] = w[d] * factor;
+    }
     if (task.lse) task.lse[r] = log_sum_exp(m, s);
     if (task.m) task.m[r] = m;
     if (task.s) task.s[r] = s;
@@ -206,7 +211,7 @@ void attend(const AttentionParams& p, const CpuTask& task, float* scratch) {
   const Exponential<V> exponential(scale);
   for (int64_t r = 0; r < task.queries; ++r) {
     b.m[r] = -INFINITY;
-    b.s[r] = 0;
+    b.s[r] = b.rounded[r] = 0;
   }
   std::memset(b.w, 0, task.queries * wide * sizeof(float));
   const bool in_place = takes_in_place<V>(task, p.dim);

@@ -72,10 +72,14 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
   if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
 }
 
-__device__ __forceinline__ bool logits_too_large(const Operands& o, int row, int most) {
+__device__ __forceinline__ bool queries_or_keys_do_not_fit(const Operands& o, int row, int most) {
+  constexpr float kLoosest =
+      1 << 11;  // that a bound may be; parts are then still exact to 2^-28 of the largest
   const float q = o.seen[0][row], k = o.seen[1][row];
   if (isinf(q) || isinf(k)) return true;
-  return q > 0 && k > 0 && ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > most;
+  if (q == 0 || k == 0) return false;
+  if (o.of[0].largest[row] > q * kLoosest || o.of[1].largest[row] > k * kLoosest) return true;
+  return ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > most;
 }
 
 template <int kParts>
@@ -89,7 +93,7 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
   const bool values = o.first + blockIdx.y == 2;
   const float smallest = largest * fmaxf(Limits<kParts>::kSmallest,
                                          Limits<kParts>::kSmallestPerKey * static_cast<float>(o.keys));
-  if (threadIdx.x == 0 && logits_too_large(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
+  if (threadIdx.x == 0 && queries_or_keys_do_not_fit(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
   visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
     const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
     const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));

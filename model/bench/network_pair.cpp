@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "attention/bench/attempt.h"
 #include "model/random_weights.h"
 
 namespace vggt {
@@ -37,7 +38,7 @@ NetworkPair::NetworkPair(const NetworkBench& bench)
     limit() = most_bytes_;
     return;
   }
-  theirs_.emplace(bench.config, source, bench.options);
+  if (!attempt([&] { theirs_.emplace(bench.config, source, bench.options); }).empty()) limit() = most_bytes_;
 }
 
 bool NetworkPair::ours_fits(int64_t frames) const {

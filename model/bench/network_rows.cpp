@@ -98,7 +98,7 @@ class Bench {
     const auto has_time = [&] { return (kRounds + 1) * round * (1 + ratio_) <= pace_.left(); };
     // The first call of a process loads kernels: the second one tells more.
     if (!has_time() && ways.size() == 1 && ways[0].failure.empty() && (kRounds + 1) * round <= pace_.left())
-      round = seconds_per_call(bench_.options.device, ways[0].run);
+      ways[0].failure = attempt([&] { round = seconds_per_call(bench_.options.device, ways[0].run); });
     if (!has_time()) return kBeyondTime;
     Way theirs{nullptr, [this, &provider] { networks_.theirs().run(provider, sink(), observer()); }};
     round += try_out(theirs);

@@ -67,12 +67,16 @@ at::Tensor with_places(const at::Tensor& x, double aspect, const at::TensorOptio
   return x + (0.1 * places).permute({2, 0, 1}).to(x.scalar_type());
 }
 
-/// The binder for a head's last layer.
-Binder& in_state_type(Binder& bind) {
-  ComputeKind kind = bind.kind();
-  kind.operand = kind.state;
+/// A head's last layer, in the state type.
+TorchConv last_layer(Binder& bind, const DptSpec& spec) {
+  const ComputeKind kind = bind.kind();
+  ComputeKind of_state = kind;
+  of_state.operand = kind.state;
+  bind.set_kind(of_state);
+  TorchConv last(bind, spec.name + ".scratch.output_conv2.2",
+                 {.in = kDptLastChannels, .out = spec.outputs, .kernel = 1});
   bind.set_kind(kind);
-  return bind;
+  return last;
 }
 
 }  // namespace
@@ -149,8 +153,7 @@ TorchDptHead::TorchDptHead(Binder& bind, const Config& config, const DptSpec& sp
                     {.in = spec.features, .out = spec.features / 2, .kernel = 3, .padding = 1}),
       output_conv2_(bind, spec.name + ".scratch.output_conv2.0",
                     {.in = spec.features / 2, .out = kDptLastChannels, .kernel = 3, .padding = 1}),
-      last_(in_state_type(bind), spec.name + ".scratch.output_conv2.2",
-            {.in = kDptLastChannels, .out = spec.outputs, .kernel = 1}) {}
+      last_(last_layer(bind, spec)) {}
 
 at::Tensor TorchDptHead::reassemble(std::size_t level, const at::Tensor& tokens, int64_t height,
                                     int64_t width) const {

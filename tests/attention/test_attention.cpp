@@ -459,7 +459,14 @@ TEST_P(AttentionOn, EqualsFloat64AtRaggedSizes) {
       expect_joinable(got.out);
       expect_accurate(got.out, x, want.out, shape(n, n, d));
       EXPECT_LE(error_of(got.lse, want.lse), lse_tolerance()) << shape(n, n, d);
-      EXPECT_TRUE(at::equal(vggt::attention(x.q, x.k, x.v).out, got.out)) << shape(n, n, d);
+      const at::Tensor alone = vggt::attention(x.q, x.k, x.v).out;
+      AttentionOptions settled;
+      settled.scale = 1 / std::sqrt(static_cast<double>(d));
+      if (x.q.is_cpu() && vggt::flash_pays_on_cpu(x.q, x.k, settled)) {  // another kernel
+        expect_accurate(alone, x, want.out, shape(n, n, d) + ", by flash");
+      } else {
+        EXPECT_TRUE(at::equal(alone, got.out)) << shape(n, n, d);
+      }
     }
   }
 }

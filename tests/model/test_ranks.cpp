@@ -262,13 +262,13 @@ TEST_F(Ranks, TracksEqualThoseOfOneRank) {
   queries_ = golden.at("query_points");
   const Tensors several = on_ranks({2, 2});
   for (const char* name : {"track_vis", "track_conf", "depth"})
-    EXPECT_LE(testing::relative_error(several.at(name), golden.at(name)), 5e-6) << name;
+    EXPECT_LE(testing::relative_error(several.at(name), golden.at(name)), 1e-5) << name;
 
   images_ = at::cat({images_, images_.flip({3}), images_.flip({2}), images_.flip({1})});  // 8 frames
   for (const auto& [frames, ranks] : {std::pair<int64_t, int64_t>{8, 2}, {7, 3}, {5, 5}}) {
     const Tensors one = on_one({frames, 1}), of_ranks = on_ranks({frames, ranks});
     for (const char* name : {"track", "track_vis", "track_conf"})
-      EXPECT_LE(testing::relative_error(of_ranks.at(name), one.at(name)), 5e-6)
+      EXPECT_LE(testing::relative_error(of_ranks.at(name), one.at(name)), 1e-5)
           << name << ", " << frames << " frames on " << ranks << " ranks";
   }
 }

@@ -79,6 +79,7 @@ TensorSource lively(const TensorSource& source) {
 void expect_same(Precision precision, int64_t frames, double most) {
   ModelOptions options;
   options.precision = precision;
+  options.heads_in_bf16 = precision == Precision::bf16;
   options.heads = {.camera = true, .depth = true, .points = true};
   const Config config = small_config();
   const TensorSource source = lively(random_weights(config, options.heads, 1));
