@@ -41,6 +41,12 @@ NetworkPair::NetworkPair(const NetworkBench& bench)
   if (!attempt([&] { theirs_.emplace(bench.config, source, bench.options); }).empty()) limit() = most_bytes_;
 }
 
+void NetworkPair::prepare(int64_t frames) {
+  if (!theirs_ || theirs_fits(frames)) return;
+  theirs_.reset();
+  limit() = most_bytes_;
+}
+
 bool NetworkPair::ours_fits(int64_t frames) const {
   MemoryRequest request = memory_request(bench_.config, bench_.options);
   request.budget = budget_;

@@ -22,7 +22,9 @@ class NetworkPair {
   /// Of a run of ours, less what the weights of LibTorch's take.
   const MemoryBudget& budget() const { return budget_; }
 
-  /// Whether memory holds a run of so many frames beside the weights of both.
+  /// Lets LibTorch's go where memory does not hold its run of so many frames, so that ours has all of it.
+  void prepare(int64_t frames);
+  /// Whether memory holds a run of so many frames beside the weights.
   bool ours_fits(int64_t frames) const;
   bool theirs_fits(int64_t frames) const;
 

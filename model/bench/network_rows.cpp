@@ -39,7 +39,8 @@ class Bench {
   }
 
   /// Why so many frames are not measured; empty: they are.
-  std::string why_not(int64_t frames) const {
+  std::string why_not(int64_t frames) {
+    networks_.prepare(frames);  // lengths rise
     if (!networks_.ours_fits(frames)) return kBeyondMemory;
     return pace_.fits(operations(frames)) ? "" : pace_.why_not();
   }
