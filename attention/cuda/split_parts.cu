@@ -73,8 +73,7 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant
 }
 
 __device__ __forceinline__ bool queries_or_keys_do_not_fit(const Operands& o, int row, int most) {
-  constexpr float kLoosest =
-      1 << 11;  // that a bound may be; parts are then still exact to 2^-28 of the largest
+  constexpr float kLoosest = 1 << 11;  // that a bound may be
   const float q = o.seen[0][row], k = o.seen[1][row];
   if (isinf(q) || isinf(k)) return true;
   if (q == 0 || k == 0) return false;

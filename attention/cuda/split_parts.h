@@ -8,12 +8,12 @@
 
 namespace vggt {
 
-// Note [Splitting]: x·2^e = high + low, where e takes a head's largest |x| to [2^14, 2^15), or a bound of it,
-// where parts are made before the largest is known (model/layers/rope.h). high has the
-// first 11 bits of x, low the next 11. The error is 2^-22 of x, or 2^-39 of the head's largest where that is
-// more. Beside fp32's own rounding this error shows in three cases, and a head with such numbers is refused:
-// - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8. So is one
-//   whose bound is more than 2^11 times its largest number, which would then lose bits.
+// Note [Splitting]: x·2^e = high + low, where e takes a head's largest |x| to [2^14, 2^15), or a bound of it
+// where parts are made before the largest is known (model/layers/rope.h). high has the first 11 bits of x,
+// low the next 11. The error is 2^-22 of x, or 2^-39 of the head's largest (or bound) where that is more.
+// Beside fp32's own rounding this error shows in three cases, and a head with such numbers is refused:
+// - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8.
+// - Bounds that are too loose: a head is refused where one is more than 2^11 times the largest number.
 // - Small rows of v. Weights are pairs of fp16 too, with errors up to 2^-41, which show where all weight lies
 //   on a small row of v. A head is refused where a row is below 2^-12 of the head's largest, or, since the
 //   errors of N keys may add up, below N·2^-23 of it. The error is then at most 2^-18.
