@@ -157,7 +157,7 @@ std::optional<QkParts> room_for_parts(at::IntArrayRef sizes, const at::TensorOpt
       part_group(B, A, kNumberBytes * N * D) != PartGroup{B, A})
     return std::nullopt;
   const auto room = [&] { return at::empty({2, B, A, N, D}, type.dtype(at::kHalf)); };
-  return QkParts{room(), room(), at::empty({2, B, A}, type), at::zeros({2, B, A}, type)};
+  return QkParts{room(), room(), at::empty({3, B, A}, type), at::zeros({2, B, A}, type)};
 }
 #else
 std::optional<QkParts> room_for_parts(at::IntArrayRef, const at::TensorOptions&, const AttentionOptions&) {

@@ -13,8 +13,8 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
                           const AttentionOptions& options = {});
 
 /// Room for q and k in parts, `largest` filled with zeros, for a call on q, k and v [B,A,N,D] (sizes) of this
-/// type and device. Nothing where attention() would not read them: by rule it computes without parts, or the
-/// call a few heads at a time.
+/// type and device; `bounds` are the caller's to write. Nothing where attention() would not read them: by
+/// rule it computes without parts, or the call a few heads at a time.
 std::optional<QkParts> room_for_parts(at::IntArrayRef sizes, const at::TensorOptions& type,
                                       const AttentionOptions& options);
 

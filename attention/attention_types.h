@@ -16,11 +16,11 @@ enum class AttentionWant {
   state,       // m, s, w: the un-normalised state, to be merged with states over other keys
 };
 
-/// q and k of a call of fp32 in fp16 parts, made before it (Note [Splitting] in
+/// q and k of a call of fp32 in fp16 parts, made before it, and what is known of v (Note [Splitting] in
 /// attention/cuda/split_parts.h).
 struct QkParts {
   at::Tensor q, k;     // fp16 [2,B,A,N,D], contiguous: high parts, then low ones
-  at::Tensor bounds;   // fp32 [2,B,A]: no |q| and no |k| of the head exceeds it; it gives the parts' exponent
+  at::Tensor bounds;   // fp32 [3,B,A]: no |q|, |k|, |v| of the head exceeds it; it gives the parts' exponent
   at::Tensor largest;  // fp32 [2,B,A]: the largest |q| and |k| of the head; infinite where one is not finite
 };
 

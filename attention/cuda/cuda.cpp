@@ -68,11 +68,14 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
     for (const at::Tensor* half : {&parts->q, &parts->k})
       TORCH_CHECK(half->scalar_type() == at::kHalf && half->is_contiguous() && half->device() == q.device(),
                   "attention: expected contiguous parts in fp16 beside q");
-    for (const at::Tensor* of_heads : {&parts->bounds, &parts->largest})
+    for (const at::Tensor* of_heads : {&parts->bounds, &parts->largest}) {
+      const int64_t count = of_heads == &parts->bounds ? 3 : 2;
       TORCH_CHECK(of_heads->scalar_type() == at::kFloat && of_heads->is_contiguous() &&
-                      of_heads->numel() == 2 * q.size(0) * q.size(1) && of_heads->device() == q.device(),
-                  "attention: expected bounds and largest numbers of q's and k's heads, got ",
+                      of_heads->numel() == count * q.size(0) * q.size(1) && of_heads->device() == q.device(),
+                  "attention: expected bounds of q's, k's and v's heads and largest numbers of q's and k's, "
+                  "got ",
                   of_heads->sizes());
+    }
     p.ready = {parts->q.mutable_data_ptr(), parts->k.mutable_data_ptr(),
                parts->bounds.const_data_ptr<float>(), parts->largest.const_data_ptr<float>()};
   }

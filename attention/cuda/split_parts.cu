@@ -1,6 +1,8 @@
-// Splits fp32 operands into one or two fp16 parts: one pass finds the largest number of each head, one
-// splits.
+// Splits fp32 operands into one or two fp16 parts. One pass finds the largest number of each head, one
+// splits; where q and k are ready and v has bounds, one pass splits v and finds what decides which heads are
+// refused.
 #include <algorithm>
+#include <cfloat>
 #include <climits>
 
 #include "attention/cuda/split_parts.h"
@@ -20,6 +22,11 @@ struct Limits {
   static constexpr float kSmallestPerKey = 1.0f / (1 << 23);
   static constexpr int kMostLogit =
       kParts == 2 ? 7 : 24;  // exponent of scale·|q|·|k|, each the head's largest
+
+  /// Of a row of v in a head with this largest number.
+  static __device__ __forceinline__ float smallest_row(float largest, int keys) {
+    return largest * fmaxf(kSmallest, kSmallestPerKey * static_cast<float>(keys));
+  }
 };
 
 /// q, k or v of a call.
@@ -32,12 +39,13 @@ struct Operand {
 };
 struct Operands {
   Operand of[3];
-  int first;                     // of those to be split: 0, or 2 where q and k are ready
+  int first;                     // of those to be split: 0, or 2 where q and k are ready and v has bounds
   const float* seen[2];          // [B·A]: the largest |q| and |k|; infinite where one is not finite
   int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
   int keys;                      // of the longest sequence
   float scale;
-  int* refused;  // [B·A]
+  int* refused;      // [B·A]
+  float* rows_of_v;  // [2,B·A], see SplitParts
 };
 
 __device__ __forceinline__ float largest_of(float4 x) {
@@ -56,20 +64,42 @@ __device__ __forceinline__ void visit_units(const Operands& o, const Operand& x,
   }
 }
 
+// The bits of non-negative floats, taken as integers, have the order of the floats.
+
+__device__ __forceinline__ void raise_to(float* most, float x) {
+  atomicMax(reinterpret_cast<int*>(most), __float_as_int(x));
+}
+__device__ __forceinline__ void lower_to(float* least, float x) {
+  atomicMin(reinterpret_cast<int*>(least), __float_as_int(x));
+}
+
+__device__ __forceinline__ float largest_of_warp(float x) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, lanes));
+  return x;
+}
+__device__ __forceinline__ float smallest_of_warp(float x) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) x = fminf(x, __shfl_xor_sync(~0u, x, lanes));
+  return x;
+}
+
+__device__ __forceinline__ bool is_finite(float4 x) {
+  return isfinite(x.x) && isfinite(x.y) && isfinite(x.z) && isfinite(x.w);
+}
+
 __global__ void __launch_bounds__(kThreads) largest_kernel(const __grid_constant__ Operands o) {
-  const Operand& x = o.of[o.first + blockIdx.y];
+  const Operand& x = o.of[blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
   float most = 0;
   bool finite = true;
   visit_units(o, x, row, chunk, [&](int, int, float4 four) {
     most = fmaxf(most, largest_of(four));
-    finite &= isfinite(four.x) && isfinite(four.y) && isfinite(four.z) && isfinite(four.w);
+    finite &= is_finite(four);
   });
   if (!finite) o.refused[row] = 1;
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
-  // The bits of non-negative floats, taken as integers, have the order of the floats.
-  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(x.largest + row), __float_as_int(most));
+  most = largest_of_warp(most);
+  if (threadIdx.x % 32 == 0) raise_to(x.largest + row, most);
 }
 
 __device__ __forceinline__ bool queries_or_keys_do_not_fit(const Operands& o, int row, int most) {
@@ -81,7 +111,8 @@ __device__ __forceinline__ bool queries_or_keys_do_not_fit(const Operands& o, in
   return ilogbf(q) + ilogbf(k) + ilogbf(o.scale) > most;
 }
 
-template <int kParts>
+/// kReady: of v alone, by its bounds; refuse_kernel decides when all rows have been seen.
+template <int kParts, bool kReady>
 __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
   const Operand& x = o.of[o.first + blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
@@ -90,9 +121,11 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
   const bool values = o.first + blockIdx.y == 2;
-  const float smallest = largest * fmaxf(Limits<kParts>::kSmallest,
-                                         Limits<kParts>::kSmallestPerKey * static_cast<float>(o.keys));
-  if (threadIdx.x == 0 && queries_or_keys_do_not_fit(o, row, Limits<kParts>::kMostLogit)) o.refused[row] = 1;
+  const float smallest = Limits<kParts>::smallest_row(largest, o.keys);
+  float largest_row = 0, smallest_row = FLT_MAX;
+  bool finite = true;
+  if (!kReady && threadIdx.x == 0 && queries_or_keys_do_not_fit(o, row, Limits<kParts>::kMostLogit))
+    o.refused[row] = 1;
   visit_units(o, x, row, chunk, [&](int token, int column, float4 four) {
     const SplitPair a = split_pair(ldexpf(four.x, exponent), ldexpf(four.y, exponent));
     const SplitPair b = split_pair(ldexpf(four.z, exponent), ldexpf(four.w, exponent));
@@ -109,13 +142,41 @@ __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__
     float most = largest_of(four);
     for (int lanes = 1; lanes < lanes_of_row; lanes *= 2)
       most = fmaxf(most, __shfl_xor_sync(row_mask, most, lanes));
-    if (most < smallest) o.refused[row] = 1;
+    if constexpr (kReady) {
+      largest_row = fmaxf(largest_row, most);
+      smallest_row = fminf(smallest_row, most);
+      finite &= is_finite(four);
+    } else {
+      if (most < smallest) o.refused[row] = 1;
+    }
   });
+  if constexpr (kReady) {
+    if (!finite) o.refused[row] = 1;
+    largest_row = largest_of_warp(largest_row);
+    smallest_row = smallest_of_warp(smallest_row);
+    if (threadIdx.x % 32 != 0) return;
+    raise_to(o.rows_of_v + row, largest_row);
+    lower_to(o.rows_of_v + o.rows + row, smallest_row);
+  }
+}
+
+/// One thread for each head of a call whose q and k were ready.
+__global__ void __launch_bounds__(kThreads) refuse_kernel(const __grid_constant__ Operands o) {
+  const int row = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (row >= o.rows) return;
+  constexpr float kLoosest = 1 << 21;  // that v's bound may be for a row
+  const float largest = o.rows_of_v[row], smallest = o.rows_of_v[o.rows + row];
+  const bool small_row =
+      smallest < Limits<2>::smallest_row(largest, o.keys) || smallest * kLoosest < o.of[2].largest[row];
+  if ((largest > 0 && small_row) || queries_or_keys_do_not_fit(o, row, Limits<2>::kMostLogit))
+    o.refused[row] = 1;
 }
 
 int64_t aligned(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
+
+constexpr int64_t kNumbersOfAHead = 6;  // three bounds, whether it is refused, two rows of v
 
 }  // namespace
 
@@ -123,7 +184,7 @@ int64_t split_bytes(const CudaProblem& p, int count) {
   const int64_t rows = static_cast<int64_t>(p.batch) * p.heads;
   const int64_t numbers = count * rows * p.dim * static_cast<int64_t>(sizeof(__half));  // of a token
   const int64_t of_qk = p.ready.q ? 0 : aligned(numbers * p.queries) + aligned(numbers * p.keys);
-  return of_qk + aligned(numbers * p.keys) + 4 * rows * 4;
+  return of_qk + aligned(numbers * p.keys) + kNumbersOfAHead * rows * 4;
 }
 
 SplitParts split_parts(const CudaProblem& p, int count, void* memory) {
@@ -142,6 +203,7 @@ SplitParts split_parts(const CudaProblem& p, int count, void* memory) {
   parts.v = base;
   parts.largest = reinterpret_cast<float*>(base += aligned(numbers * p.keys));
   parts.refused = reinterpret_cast<int*>(parts.largest + 3 * rows);
+  parts.rows_of_v = parts.largest + 4 * rows;
   return parts;
 }
 
@@ -189,17 +251,26 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
       chunks,
       p.longest_keys,
       p.scale,
-      parts.refused};
+      parts.refused,
+      parts.rows_of_v};
   const int64_t blocks = static_cast<int64_t>(rows) * chunks;
   if (blocks > INT_MAX) return cudaErrorInvalidValue;
-  cudaError_t error = cudaMemsetAsync(parts.largest, 0, 4 * rows * sizeof(float), stream);
-  if (error == cudaSuccess && ready)
-    error = cudaMemcpyAsync(parts.largest, p.ready.bounds, 2 * rows * sizeof(float), cudaMemcpyDeviceToDevice,
-                            stream);
+  const std::size_t bytes = rows * sizeof(float);  // of a number of each head
+  cudaError_t error = cudaMemsetAsync(parts.largest, 0, 5 * bytes, stream);
+  if (error == cudaSuccess && ready) {
+    error = cudaMemcpyAsync(parts.largest, p.ready.bounds, 3 * bytes, cudaMemcpyDeviceToDevice, stream);
+    // Floats near the largest one.
+    if (error == cudaSuccess) error = cudaMemsetAsync(parts.rows_of_v + rows, 0x7F, bytes, stream);
+  }
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(blocks), ready ? 1 : 3);
-  largest_kernel<<<grid, kThreads, 0, stream>>>(o);
-  (parts.count == 2 ? split_kernel<2> : split_kernel<1>)<<<grid, kThreads, 0, stream>>>(o);
+  if (ready) {
+    split_kernel<2, true><<<grid, kThreads, 0, stream>>>(o);
+    refuse_kernel<<<(rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(o);
+  } else {
+    largest_kernel<<<grid, kThreads, 0, stream>>>(o);
+    (parts.count == 2 ? split_kernel<2, false> : split_kernel<1, false>)<<<grid, kThreads, 0, stream>>>(o);
+  }
   return cudaGetLastError();
 }
 

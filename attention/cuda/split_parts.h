@@ -13,7 +13,8 @@ namespace vggt {
 // low the next 11. The error is 2^-22 of x, or 2^-39 of the head's largest (or bound) where that is more.
 // Beside fp32's own rounding this error shows in three cases, and a head with such numbers is refused:
 // - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8.
-// - Bounds that are too loose: a head is refused where one is more than 2^11 times the largest number.
+// - Bounds that are too loose: a head is refused where one is more than 2^11 times the largest |q| or |k|, or
+//   2^21 times a row of v.
 // - Small rows of v. Weights are pairs of fp16 too, with errors up to 2^-41, which show where all weight lies
 //   on a small row of v. A head is refused where a row is below 2^-12 of the head's largest, or, since the
 //   errors of N keys may add up, below N·2^-23 of it. The error is then at most 2^-18.
@@ -28,8 +29,9 @@ namespace vggt {
 struct SplitParts {
   int count = 2;  // or 1
   void *q = nullptr, *k = nullptr, *v = nullptr;
-  float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, of finite numbers, or bounds of them
-  int* refused = nullptr;    // [B·A]; 1 where a head is refused, see Note [Splitting]
+  float* largest = nullptr;    // [3,B·A] of |q|, |k| and |v|, of finite numbers, or bounds of them
+  int* refused = nullptr;      // [B·A]; 1 where a head is refused, see Note [Splitting]
+  float* rows_of_v = nullptr;  // [2,B·A]: the largest number of the largest row, of the smallest one
 };
 
 /// Bytes of memory for the parts of this call that are not ready, and all parts, these in that memory. count:

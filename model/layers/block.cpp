@@ -23,7 +23,7 @@ Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
     : spec_(spec),
       norm1_(bind, name + ".norm1", spec.dim, spec.norm_eps),
       norm2_(bind, name + ".norm2", spec.dim, spec.norm_eps),
-      qkv_(bind, name + ".attn.qkv", spec.dim, 3 * spec.dim),
+      qkv_(bind_qkv(bind, name + ".attn.qkv")),
       proj_(bind, name + ".attn.proj", spec.dim, spec.dim),
       mlp_(bind, name + ".mlp", spec.dim, 4 * spec.dim, spec.dim),
       ls1_(bind.state(name + ".ls1.gamma", {spec.dim})),
@@ -33,6 +33,18 @@ Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
     qk_norm_.emplace(QkNorm{LayerNorm(bind, name + ".attn.q_norm", head_dim),
                             LayerNorm(bind, name + ".attn.k_norm", head_dim)});
   }
+}
+
+/// A linear layer may put parts in its weight's place: what the weight tells of v is asked before.
+Linear Block::bind_qkv(Binder& bind, const std::string& name) {
+  const int64_t C = spec_.dim;
+  const at::Tensor bias = bind.operand(name + ".bias", {3 * C}),
+                   weight = bind.operand(name + ".weight", {3 * C, C});
+  const bool may_split = weight.defined() && weight.is_cuda() && weight.scalar_type() == at::kFloat;
+  if (spec_.qk_norm && may_split)
+    v_bounds_ =
+        norm_product_bounds(norm1_, weight.narrow(0, 2 * C, C), bias.narrow(0, 2 * C, C), spec_.heads);
+  return {weight, bias, bind.kind()};
 }
 
 void Block::project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const {
@@ -64,12 +76,14 @@ void Block::norm_rope_part_(const at::Tensor& x, int64_t part, const Rope* rope,
 }
 
 std::optional<QkParts> Block::room_for_parts(int64_t sequences, int64_t tokens, const Rope* rope) const {
-  if (!qk_norm_ || !rope) return std::nullopt;
+  if (!qk_norm_ || !rope || !v_bounds_.defined()) return std::nullopt;
   for (const LayerNorm* norm : {&qk_norm_->q_norm, &qk_norm_->k_norm}) {
     if (!writes_parts(norm->weight, norm->bias, *rope)) return std::nullopt;
   }
-  return vggt::room_for_parts({sequences, spec_.heads, tokens, spec_.dim / spec_.heads}, qkv_.bias.options(),
-                              spec_.attention);
+  std::optional<QkParts> room = vggt::room_for_parts(
+      {sequences, spec_.heads, tokens, spec_.dim / spec_.heads}, qkv_.bias.options(), spec_.attention);
+  if (room) room->bounds[2].copy_(v_bounds_.expand({sequences, spec_.heads}));
+  return room;
 }
 
 void Block::project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope, const QkParts* parts,

@@ -110,11 +110,13 @@ class Block {
   template <class Work>
   void update_(at::Tensor& rows, const Work& work) const;
   void check_rope(const Rope* rope, int64_t tokens) const;
+  Linear bind_qkv(Binder& bind, const std::string& name);
   void norm_rope_part_(const at::Tensor& x, int64_t part, const Rope* rope, const QkParts* parts = nullptr,
                        int64_t first = 0) const;
 
   BlockSpec spec_;
   LayerNorm norm1_, norm2_;
+  at::Tensor v_bounds_;  // [A], where q and k may go to attention in parts
   Linear qkv_, proj_;
   std::optional<QkNorm> qk_norm_;
   Mlp mlp_;

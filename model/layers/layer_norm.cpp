@@ -1,6 +1,9 @@
 #include "model/layers/layer_norm.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
 
 namespace vggt {
 
@@ -24,6 +27,19 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x, int64_t most_elements) con
     y_rows.narrow(0, first, count).copy_(norm(rows.narrow(0, first, count)));
   }
   return y;
+}
+
+at::Tensor norm_product_bounds(const LayerNorm& norm, const at::Tensor& weight, const at::Tensor& bias,
+                               int64_t groups) {
+  constexpr double kRounding = 1.001, kLeast = 0x1p-100, kMost = std::numeric_limits<float>::max();
+  // A row is norm.weight·u + norm.bias, where u has a length of √C at most.
+  const double length = std::sqrt(static_cast<double>(weight.size(1)));
+  const at::Tensor middle = at::addmv(bias, weight, norm.bias).abs();  // [out]
+  std::vector<at::Tensor> bounds;
+  for (const at::Tensor& rows : weight.chunk(groups))  // [out/groups,C]
+    bounds.push_back((rows * norm.weight).norm(2, 1) * length);
+  const at::Tensor most = (at::cat(bounds) + middle).view({groups, -1}).amax(1) * kRounding;
+  return at::nan_to_num(most, kMost, kMost).clamp(kLeast, kMost);
 }
 
 }  // namespace vggt

@@ -19,4 +19,10 @@ struct LayerNorm {
   at::Tensor operator()(const at::Tensor& x, int64_t most_elements = kNormElements) const;
 };
 
+/// What no |x·weightᵀ + bias| exceeds where x is what the norm makes of any row, the largest of each of so
+/// many groups of outputs: weight [out,C], bias [out], state type -> [groups], positive and finite where fp32
+/// has such a number.
+at::Tensor norm_product_bounds(const LayerNorm& norm, const at::Tensor& weight, const at::Tensor& bias,
+                               int64_t groups);
+
 }  // namespace vggt

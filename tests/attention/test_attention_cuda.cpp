@@ -343,7 +343,7 @@ TEST_P(RefusedHeads, AreThoseOfPartsThatWereMadeBefore) {
     vggt::QkParts parts;
     const auto largest_of = [](const at::Tensor& t) { return t.abs().amax({2, 3}); };
     parts.largest = at::stack({largest_of(x.q), largest_of(x.k)});
-    parts.bounds = 9 * parts.largest;
+    parts.bounds = 9 * at::cat({parts.largest, largest_of(x.v).unsqueeze(0)});
     parts.q = in_parts(x.q, parts.bounds[0]);
     parts.k = in_parts(x.k, parts.bounds[1]);
     AttentionOptions asked = ask_scaled(x), states = ask_scaled(x, AttentionWant::state);
@@ -357,16 +357,30 @@ TEST_P(RefusedHeads, AreThoseOfPartsThatWereMadeBefore) {
       parts.largest[0][0][0] = INFINITY;
       check_heads(attention_cuda(x.q, x.k, x.v, asked, plan).out, x, what + ", head 0.0 refused too");
       parts.largest[0][0][0] = x.q[0][0].abs().max();
+      Qkv bad = x;
+      bad.v = x.v.clone();
+      for (const double number :
+           {double{NAN}, double{INFINITY}, 0.0}) {  // of a row, which then is too small or not finite
+        bad.v[1][2][776] = number;
+        const at::Tensor got = attention_cuda(bad.q, bad.k, bad.v, asked, plan).out;
+        EXPECT_LE(error_of(got[1][2], exact(bad).out[1][2]), 1e-5) << what << ", a row of " << number;
+        EXPECT_LE(norm_error_of(got[1][1], exact(rounded(bad)).out[1][1]), tolerance(dim)) << what;
+      }
     }
     // What parts say is computed, not q and k: of zeros every key weighs the same.
     parts.q.zero_();
     const at::Tensor mean = x.v[0][0].mean(0), got = attention(x.q, x.k, x.v, asked).out[0][0];
     const bool reads = GetParam().variant == AttentionVariant::split;
     EXPECT_EQ(norm_error_of(got, mean.expand_as(got)) < 1e-5, reads);
-    // Of heads whose bound says too little they are not taken.
-    parts.bounds = 4097 * parts.largest;
-    EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, asked).out[0][0], exact(rounded(x)).out[0][0]),
-              tolerance(dim));
+    // Of heads of which a bound says too little they are not taken.
+    const at::Tensor bounds = parts.bounds.clone();
+    for (const int64_t which : {0, 1, 2}) {
+      parts.bounds = bounds.clone();
+      parts.bounds[which] *= which == 2 ? 0x1p19 : 456.0;
+      EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, asked).out[0][0], exact(rounded(x)).out[0][0]),
+                tolerance(dim))
+          << "qkv"[which];
+    }
     parts.k = parts.k.narrow(3, 0, 776).contiguous();
     EXPECT_THROW(attention(x.q, x.k, x.v, asked), c10::Error);
   }

@@ -102,7 +102,7 @@ TEST_P(BlockPieces, GoOnlyIntoRoomOfTheirShape) {
   EXPECT_THROW(block.project_part_into(apart, 0, rows), c10::Error);
 }
 
-// Of heads of 64 numbers q and k go to attention in parts.
+// Of heads of 64 numbers q and k go to attention in parts, with bounds of v.
 TEST(Block, InFp32OnAGpuIsThatInFloat64) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   at::manual_seed(6);
@@ -140,6 +140,10 @@ TEST(Block, InFp32OnAGpuIsThatInFloat64) {
     ASSERT_EQ(parts.has_value(),
               room_for_parts({sequences, 4, rows.size(0) / sequences, 64}, rows.options(), {}).has_value());
     if (!parts) continue;
+    const at::Tensor looseness =
+        parts->bounds[2] / qkv.select(1, 2).abs().amax({0, 2}).expand({sequences, 4});
+    EXPECT_GE(looseness.min().item<double>(), 1) << sequences;
+    EXPECT_LE(looseness.max().item<double>(), 16) << sequences;
     EXPECT_LE(testing::relative_error(block.attend(qkv, sequences, &*parts).cpu(), plain), 2e-6);
     parts->q.zero_();  // and they are what is read
     EXPECT_GT(testing::relative_error(block.attend(qkv, sequences, &*parts).cpu(), plain), 1e-3);

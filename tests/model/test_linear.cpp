@@ -5,13 +5,14 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "model/layers/layer_norm.h"
 #include "model/layers/cpu_product.h"
+#include "model/layers/layer_norm.h"
 #include "model/layers/linear.h"
 #include "model/layers/split_layout.h"
 
@@ -179,6 +180,33 @@ TEST(LayerNorm, PiecesOfRowsDoNotMatter) {
   const at::Tensor whole = at::layer_norm(x, {24}, norm.weight, norm.bias, norm.eps);
   for (int64_t elements : {1, 24, 25, 72, 839, 840, 10000})
     EXPECT_TRUE(at::equal(norm(x, elements), whole)) << elements;
+}
+
+TEST(LayerNorm, NothingExceedsTheBoundsOfAProduct) {
+  at::manual_seed(1);
+  constexpr int64_t C = 48, kOut = 12, kGroups = 3;
+  TensorSource source;
+  source.load = [](const std::string&, at::ScalarType type, at::Device) { return at::randn({C}, type); };
+  Binder bind(&source, {at::kFloat, at::kFloat}, at::kCPU);
+  const LayerNorm norm(bind, "norm", C);
+  at::Tensor weight = at::randn({kOut, C}), bias = at::randn({kOut});
+  // Random rows, and for each output the two that take it furthest, but for the middle that a norm takes
+  // away.
+  const at::Tensor furthest = weight * norm.weight;
+  const at::Tensor rows = at::cat({at::randn({1000, C}), furthest, -furthest, 1e-4 * furthest});
+  const auto largest = [&] {
+    return at::linear(norm(rows), weight, bias).abs().amax(0).view({kGroups, -1}).amax(1);
+  };
+  const at::Tensor bounds = norm_product_bounds(norm, weight, bias, kGroups);
+  ASSERT_EQ(bounds.sizes(), at::IntArrayRef({kGroups}));
+  EXPECT_TRUE((largest() <= bounds).all().item<bool>());
+  EXPECT_TRUE((largest() >= 0.8 * bounds).all().item<bool>()) << largest() / bounds;
+  weight[5][7] = NAN;  // of the second group
+  weight.narrow(0, 8, 4).zero_();
+  bias.narrow(0, 8, 4).zero_();
+  const at::Tensor odd = norm_product_bounds(norm, weight, bias, kGroups);
+  EXPECT_EQ(odd[1].item<float>(), std::numeric_limits<float>::max());
+  EXPECT_EQ(odd[2].item<float>(), 0x1p-100F);
 }
 
 }  // namespace
