@@ -16,7 +16,7 @@ namespace {
 // Tokens that the patch embedder, and bytes that four of a dense head's largest maps, may take at once. More
 // frames at a time make neither faster; on the CPU fewer stay closer to the caches.
 constexpr int64_t kEmbedTokensCuda = 2 * kBlockRows, kEmbedTokensCpu = 4096;
-constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{256} << 20;
+constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{96} << 20;
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;

@@ -136,9 +136,14 @@ int64_t product_part_bytes(const MemoryRequest& r, int64_t operand, int64_t rows
   return std::min(rows * in * 4, kSplitPieceBytes);
 }
 
+/// Rows that a block of this width takes at once.
+int64_t most_rows(const MemoryRequest& r, int64_t dim) {
+  return block_rows(dim, r.gpu.has_value());
+}
+
 /// What a piece of rows holds on its way through a block's MLP, beside the residual and attention's output.
 Terms mlp_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t operand, bool few_rows) {
-  const int64_t rows = std::min(tokens, block_rows(dim));
+  const int64_t rows = std::min(tokens, most_rows(r, dim));
   return {{"norm of a piece of rows", rows * dim * operand},  // and the projection before, the output after
           {"sum of a piece of rows", rows * dim * state_bytes(r.precision)},
           {"hidden layer of a piece of rows", rows * 4 * dim * operand},
@@ -148,7 +153,7 @@ Terms mlp_terms(const MemoryRequest& r, int64_t tokens, int64_t dim, int64_t ope
 /// A block's own tensors beside its residual.
 Terms block_terms(const MemoryRequest& r, const Sequences& x, int64_t operand, bool few_rows) {
   const int64_t tokens = x.tokens(), dim = x.dim;
-  const int64_t rows = std::min(tokens, block_rows(dim));
+  const int64_t rows = std::min(tokens, most_rows(r, dim));
   const MemoryTerm qkv{"q, k, v", tokens * 3 * dim * operand},
       mixed{"attention's output", tokens * dim * operand};
   return largest({{qkv, {"norm of a piece of rows", rows * dim * operand}},
@@ -183,14 +188,15 @@ Terms held_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, int6
 }
 
 /// Frames that a pass which changes the residual takes at once.
-int64_t stored_frames(const Sizes& z, const Schedule& s) {
-  return s.residual == Place::device ? std::min(s.pass_frames, block_frames(z.C, z.P)) : s.pass_frames;
+int64_t stored_frames(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  return s.residual == Place::device ? std::min(s.pass_frames, block_frames(z.C, z.P, r.gpu.has_value()))
+                                     : s.pass_frames;
 }
 
 /// Of a resident residual's piece there is a copy where its work can be undone by no other means.
-Terms piece_copy(const Sizes& z, const Schedule& s, bool keeps) {
-  if (s.residual != Place::device || !(keeps || z.P > block_rows(z.C))) return {};
-  return {{"copy of a piece", stored_frames(z, s) * z.P * z.C * z.state}};
+Terms piece_copy(const MemoryRequest& r, const Sizes& z, const Schedule& s, bool keeps) {
+  if (s.residual != Place::device || !(keeps || z.P > most_rows(r, z.C))) return {};
+  return {{"copy of a piece", stored_frames(r, z, s) * z.P * z.C * z.state}};
 }
 
 /// One piece of a kept layer on its way to the heads.
@@ -221,7 +227,7 @@ bool shares_heads_on_device(const MemoryRequest& r, const Schedule& s) {
 /// exact_terms() of one of several ranks.
 Terms ranked_exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   const int64_t n = z.S * z.P, N = z.all * z.P, piece = std::min(z.S, s.pass_frames) * z.P;
-  const MemoryTerm norm{"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand},
+  const MemoryTerm norm{"norm of a piece of rows", std::min(piece, most_rows(r, z.C)) * z.C * z.operand},
       sent = sent_terms(z, s, 3);
   if (s.qkv != Place::device) {
     const MemoryTerm pieces{"pieces of q, k, v of own heads", 3 * r.ranks * piece * 3 * z.own * z.operand};
@@ -252,7 +258,7 @@ Terms exact_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
                     {{"streamed attention", s.attention_bytes}}});
   }
   const MemoryTerm qkv{"q, k, v", N * 3 * z.C * z.operand};
-  return largest({{qkv, {"norm of a piece of rows", std::min(piece, block_rows(z.C)) * z.C * z.operand}},
+  return largest({{qkv, {"norm of a piece of rows", std::min(piece, most_rows(r, z.C)) * z.C * z.operand}},
                   {qkv,
                    {"attention's output", N * z.C * z.operand},
                    attention_parts(r, {1, N, z.C, r.config.num_heads}, z.operand)}});
@@ -263,7 +269,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
   const int64_t N = counts.tokens, M = counts.most_rows(), d = counts.destinations;
   const bool streams = s.qkv != Place::device;
   const bool in_place = r.gpu && !streams && z.operand != 8 && norm_rope_mean_takes(z.head);
-  const int64_t piece = std::min(N, s.pass_frames * z.P), rows = std::min(piece, block_rows(z.C));
+  const int64_t piece = std::min(N, s.pass_frames * z.P), rows = std::min(piece, most_rows(r, z.C));
   const int64_t score_operand = r.gpu ? z.operand : z.state;
   const MemoryTerm plan{"merge plan", 8 * (2 * N + counts.protected_tokens + M)},  // of int64
       values{"q, k or v", N * z.own * z.operand},
@@ -282,7 +288,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
                   {plan,
                    values,
                    {"merged tokens and v of them", 2 * M * z.own * z.operand},
-                   {"their parts", product_part_bytes(r, z.operand, std::min(M, block_rows(z.C)), z.C)}},
+                   {"their parts", product_part_bytes(r, z.operand, std::min(M, most_rows(r, z.C)), z.C)}},
                   {plan, values, merged, {"their means", in_place ? 0 : M * z.own * z.operand + 8 * (N + M)}},
                   {plan, merged, mixed,
                    streams ? MemoryTerm{"streamed attention", s.attention_bytes}
@@ -292,8 +298,8 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
 
 /// The finishing half of a block on one piece of frames.
 Terms finish_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, bool keeps) {
-  const Terms mlp = mlp_terms(r, stored_frames(z, s) * z.P, z.C, z.operand, false);
-  return joined(piece_copy(z, s, keeps), keeps ? largest({mlp, keep_terms(r, z, s)}) : mlp);
+  const Terms mlp = mlp_terms(r, stored_frames(r, z, s) * z.P, z.C, z.operand, false);
+  return joined(piece_copy(r, z, s, keeps), keeps ? largest({mlp, keep_terms(r, z, s)}) : mlp);
 }
 
 /// Buffers of maps that come back from elsewhere to a dense head.
@@ -343,8 +349,8 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
     const Terms weights = stage_weights(r, z, s, {"aggregator.frame_blocks.", "aggregator.global_blocks."});
     const Terms held = joined(held_terms(r, z, s, layer, keeps), weights),
                 after = joined(held_terms(r, z, s, layer + 1, keeps), weights);
-    frame = largest({frame, joined(joined(held, piece_copy(z, s, keeps)),
-                                   block_terms(r, {stored_frames(z, s), z.P, z.C, r.config.num_heads},
+    frame = largest({frame, joined(joined(held, piece_copy(r, z, s, keeps)),
+                                   block_terms(r, {stored_frames(r, z, s), z.P, z.C, r.config.num_heads},
                                                z.operand, false))});
     global = largest({global, joined(held, merges ? merged_terms(r, z, s, *counts) : exact_terms(r, z, s))});
     const int64_t mixed = merges                   ? counts->most_rows()
@@ -352,8 +358,9 @@ void trunk_stages(const MemoryRequest& r, const Sizes& z, const Schedule& s,
                                                    : 3 * s.pass_frames * z.P;
     Terms finish = joined(after, {{"attention's output", mixed * z.C * z.operand}});
     if (!merges && shares_heads_on_device(r, s))
-      finish.push_back({"outputs of other heads",
-                        (z.S * (z.C - z.own) + std::min(z.S, stored_frames(z, s)) * z.C) * z.P * z.operand});
+      finish.push_back(
+          {"outputs of other heads",
+           (z.S * (z.C - z.own) + std::min(z.S, stored_frames(r, z, s)) * z.C) * z.P * z.operand});
     global = largest({global, joined(finish, finish_terms(r, z, s, keeps))});
   }
   stages.push_back({"frame_block", frame, {}});

@@ -57,62 +57,106 @@ struct Template {
   float across_sum = 0, down_sum = 0, value_across = 0, value_down = 0;  // sums of slopes, and of products
   Eigen::Matrix2f inverse;                                               // of the sum of the slopes' products
 
-  bool make(const cv::Mat& image, float x, float y) {
-    if (!contains(image, x, y, kRadius + 2)) return false;
-    constexpr int kWide = kSide + 2;
-    std::array<float, kWide * kWide> wide;
-    // All pixels lie equally between others.
-    const int first_column = static_cast<int>(x) - kRadius - 1, first_row = static_cast<int>(y) - kRadius - 1;
-    const float right = x - std::floor(x), low = y - std::floor(y);
-    for (int row = 0; row < kWide; ++row) {
-      const uint8_t* upper = image.ptr<uint8_t>(first_row + row) + first_column;
-      const uint8_t* lower = image.ptr<uint8_t>(first_row + row + 1) + first_column;
-      for (int column = 0; column < kWide; ++column) {
-        const float a = static_cast<float>(upper[column]) +
-                        right * static_cast<float>(upper[column + 1] - upper[column]),
-                    b = static_cast<float>(lower[column]) +
-                        right * static_cast<float>(lower[column + 1] - lower[column]);
-        wide[static_cast<std::size_t>(row * kWide + column)] = a + low * (b - a);
-      }
-    }
-    values.fill(0);
-    across.fill(0);
-    down.fill(0);
-    float sum = 0, squares = 0;
-    for (int row = 0, i = 0; row < kSide; ++row) {
-      for (int column = 0; column < kSide; ++column, ++i) {
-        const float* at = &wide[static_cast<std::size_t>((row + 1) * kWide + column + 1)];
-        const auto place = static_cast<std::size_t>(i);
-        values[place] = *at - kMiddle;
-        across[place] = (at[1] - at[-1]) / 2;
-        down[place] = (at[kWide] - at[-kWide]) / 2;
-        sum += values[place];
-        squares += values[place] * values[place];
-      }
-    }
-    const float mean = sum / kArea, variance = squares / kArea - mean * mean;
-    if (!(variance > kLeastDeviation * kLeastDeviation)) return false;
-    const float scale = 1 / std::sqrt(variance);
-    float xx = 0, xy = 0, yy = 0;
-    for (std::size_t i = 0; i < kArea; ++i) {
-      values[i] = (values[i] - mean) * scale;
-      across[i] *= scale;
-      down[i] *= scale;
-      xx += across[i] * across[i];
-      xy += across[i] * down[i];
-      yy += down[i] * down[i];
-      across_sum += across[i];
-      down_sum += down[i];
-      value_across += values[i] * across[i];
-      value_down += values[i] * down[i];
-    }
-    const float determinant = xx * yy - xy * xy;
-    if (!(determinant > 1e-6F * (xx + yy) * (xx + yy))) return false;
-    inverse << yy, -xy, -xy, xx;
-    inverse /= determinant;
-    return true;
-  }
+  bool make(const cv::Mat& image, float x, float y);
 };
+
+/// What plain loops add up lane by lane, whatever the processor's vectors are.
+using Lanes = std::array<float, kLanes>;
+
+float sum_of(const Lanes& lanes) {
+  float sum = 0;
+  for (const float x : lanes) sum += x;
+  return sum;
+}
+
+/// The values around a pixel whose window's upper left neighbour is image[0], less kMiddle, and their slopes;
+/// adds up the values and their squares. right, low: how far all pixels lie between others.
+VGGT_CLONES void read_window(const uint8_t* image, std::size_t row_bytes, float right, float low,
+                             Template& to, Lanes& sum, Lanes& squares) {
+  constexpr int kWide = kSide + 2;
+  std::array<float, kWide * kWide> wide, across{}, down{};
+  for (int row = 0; row < kWide; ++row) {
+    const uint8_t* upper = image + static_cast<std::size_t>(row) * row_bytes;
+    const uint8_t* lower = upper + row_bytes;
+    float* out = &wide[static_cast<std::size_t>(row * kWide)];
+    for (int column = 0; column < kWide; ++column) {
+      const float a = static_cast<float>(upper[column]) +
+                      right * static_cast<float>(upper[column + 1] - upper[column]),
+                  b = static_cast<float>(lower[column]) +
+                      right * static_cast<float>(lower[column + 1] - lower[column]);
+      out[column] = a + low * (b - a) - kMiddle;
+    }
+  }
+  for (std::size_t i = kWide; i < kWide * (kWide - 1); ++i) {
+    across[i] = (wide[i + 1] - wide[i - 1]) / 2;
+    down[i] = (wide[i + kWide] - wide[i - kWide]) / 2;
+  }
+  for (std::size_t row = 0; row < kSide; ++row) {
+    const std::size_t from = (row + 1) * kWide + 1, place = row * kSide;
+    std::copy_n(&wide[from], kSide, &to.values[place]);
+    std::copy_n(&across[from], kSide, &to.across[place]);
+    std::copy_n(&down[from], kSide, &to.down[place]);
+  }
+  for (Values* values : {&to.values, &to.across, &to.down})
+    std::fill(values->begin() + kArea, values->end(), 0.F);
+  for (std::size_t i = 0; i < kPadded; i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      const float value = to.values[i + j];
+      sum[j] += value;
+      squares[j] += value * value;
+    }
+  }
+}
+
+/// Of the products of slopes, of the slopes, and of their products with the values.
+struct SlopeSums {
+  Lanes xx{}, xy{}, yy{}, across{}, down{}, value_across{}, value_down{};
+};
+
+/// Takes the mean off the window's values, scales them and their slopes, and adds up.
+VGGT_CLONES void standardise(Template& window, float mean, float scale, SlopeSums& sums) {
+  for (std::size_t i = 0; i < kPadded; i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      const std::size_t k = i + j;
+      const float inside = k < kArea ? scale : 0.F;
+      const float value = (window.values[k] - mean) * inside;
+      const float across = window.across[k] * scale, down = window.down[k] * scale;
+      window.values[k] = value;
+      window.across[k] = across;
+      window.down[k] = down;
+      sums.xx[j] += across * across;
+      sums.xy[j] += across * down;
+      sums.yy[j] += down * down;
+      sums.across[j] += across;
+      sums.down[j] += down;
+      sums.value_across[j] += value * across;
+      sums.value_down[j] += value * down;
+    }
+  }
+}
+
+/// False where some of the window lies outside the image, or shows too little to be found again.
+bool Template::make(const cv::Mat& image, float x, float y) {
+  if (!contains(image, x, y, kRadius + 2)) return false;
+  const int first_column = static_cast<int>(x) - kRadius - 1, first_row = static_cast<int>(y) - kRadius - 1;
+  Lanes sum{}, squares{};
+  read_window(image.ptr<uint8_t>(first_row) + first_column, image.step[0], x - std::floor(x),
+              y - std::floor(y), *this, sum, squares);
+  const float mean = sum_of(sum) / kArea, variance = sum_of(squares) / kArea - mean * mean;
+  if (!(variance > kLeastDeviation * kLeastDeviation)) return false;
+  SlopeSums sums;
+  standardise(*this, mean, 1 / std::sqrt(variance), sums);
+  across_sum = sum_of(sums.across);
+  down_sum = sum_of(sums.down);
+  value_across = sum_of(sums.value_across);
+  value_down = sum_of(sums.value_down);
+  const float xx = sum_of(sums.xx), xy = sum_of(sums.xy), yy = sum_of(sums.yy);
+  const float determinant = xx * yy - xy * xy;
+  if (!(determinant > 1e-6F * (xx + yy) * (xx + yy))) return false;
+  inverse << yy, -xy, -xy, xx;
+  inverse /= determinant;
+  return true;
+}
 
 /// Sums over a window as an image shows it: of its values, their squares, and their products with a
 /// template's.

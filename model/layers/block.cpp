@@ -47,8 +47,12 @@ Linear Block::bind_qkv(Binder& bind, const std::string& name) {
   return {weight, bias, bind.kind()};
 }
 
+int64_t Block::most_rows() const {
+  return block_rows(spec_.dim, qkv_.bias.is_cuda());
+}
+
 void Block::project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const {
-  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
+  const int64_t R = rows.size(0), most = std::min(R, most_rows());
   at::Tensor flat = out.view({R, product.bias.size(0)});
   const ProductRows room = product.room(most, rows);
   in_pieces(R, most, [&](int64_t first, int64_t count) {
@@ -106,7 +110,7 @@ void Block::project_part_into(at::Tensor& out, int64_t part, const at::Tensor& r
 
 void Block::project_heads_into(const std::vector<HeadsPlace>& places, const at::Tensor& rows,
                                const Rope* rope) const {
-  const int64_t R = rows.size(0), D = spec_.dim / spec_.heads, most = std::min(R, block_rows(spec_.dim));
+  const int64_t R = rows.size(0), D = spec_.dim / spec_.heads, most = std::min(R, most_rows());
   const ProductRows room = qkv_.room(most, rows);
   std::vector<Linear> products;
   for (const HeadsPlace& place : places)
@@ -139,7 +143,7 @@ void Block::merge_into(at::Tensor& means, int64_t part, at::Tensor& projected, c
 }
 
 void Block::norm_into(at::Tensor& normed, const at::Tensor& rows) const {
-  in_pieces(rows.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(rows.size(0), most_rows(), [&](int64_t first, int64_t count) {
     at::Tensor part = normed.narrow(0, first, count);
     norm_rows(part, rows.narrow(0, first, count), norm1_);
   });
@@ -148,7 +152,7 @@ void Block::norm_into(at::Tensor& normed, const at::Tensor& rows) const {
 at::Tensor Block::project_values(const at::Tensor& normed) const {
   const Linear values = qkv_.outputs(2 * spec_.dim, spec_.dim);
   at::Tensor out = at::empty_like(normed);  // [M,C]
-  in_pieces(normed.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(normed.size(0), most_rows(), [&](int64_t first, int64_t count) {
     at::Tensor part = out.narrow(0, first, count);
     values.write(part, normed.narrow(0, first, count));
   });
@@ -184,7 +188,7 @@ at::Tensor Block::attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
 
 template <class Work>
 void Block::update_(at::Tensor& rows, const Work& work) const {
-  const int64_t R = rows.size(0), most = std::min(R, block_rows(spec_.dim));
+  const int64_t R = rows.size(0), most = std::min(R, most_rows());
   const at::Tensor memory = at::empty({most, spec_.dim}, rows.options());
   in_pieces(R, most, [&](int64_t first, int64_t count) {
     at::Tensor part = rows.narrow(0, first, count), sum = memory.narrow(0, 0, count);  // [count,C]
@@ -201,8 +205,7 @@ void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor
 }
 
 void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  const at::Tensor memory =
-      at::empty({std::min(rows.size(0), block_rows(spec_.dim)), spec_.dim}, mixed.options());
+  const at::Tensor memory = at::empty({std::min(rows.size(0), most_rows()), spec_.dim}, mixed.options());
   update_(rows, [&](at::Tensor& part, at::Tensor& sum, int64_t first) {
     at::Tensor projected = memory.narrow(0, 0, part.size(0));  // [count,C]
     proj_.write(projected, mixed.narrow(0, first, part.size(0)));
@@ -217,7 +220,7 @@ at::ScalarType Block::metric_type() const {
 }
 
 void Block::metric_into(at::Tensor& metric, const at::Tensor& rows, const at::Tensor* row_of) const {
-  in_pieces(metric.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(metric.size(0), most_rows(), [&](int64_t first, int64_t count) {
     at::Tensor part = metric.narrow(0, first, count);
     if (row_of) {
       const at::Tensor from = row_of->narrow(0, first, count);
@@ -236,7 +239,7 @@ at::Tensor Block::metric(const at::Tensor& rows) const {
 
 at::Tensor Block::project_out(const at::Tensor& mixed) const {
   at::Tensor projected = at::empty_like(mixed);  // [M,C]
-  in_pieces(mixed.size(0), block_rows(spec_.dim), [&](int64_t first, int64_t count) {
+  in_pieces(mixed.size(0), most_rows(), [&](int64_t first, int64_t count) {
     at::Tensor part = projected.narrow(0, first, count);
     proj_.write(part, mixed.narrow(0, first, count));
   });
@@ -244,8 +247,7 @@ at::Tensor Block::project_out(const at::Tensor& mixed) const {
 }
 
 void Block::finish_projected_(at::Tensor& rows, const at::Tensor& projected, const at::Tensor& row_of) const {
-  const at::Tensor memory =
-      at::empty({std::min(rows.size(0), block_rows(spec_.dim)), spec_.dim}, projected.options());
+  const at::Tensor memory = at::empty({std::min(rows.size(0), most_rows()), spec_.dim}, projected.options());
   update_(rows, [&](at::Tensor& part, at::Tensor& sum, int64_t first) {
     at::Tensor normed = memory.narrow(0, 0, part.size(0));  // [count,C]
     const at::Tensor from = row_of.narrow(0, first, part.size(0));

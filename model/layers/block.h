@@ -101,6 +101,7 @@ class Block {
     LayerNorm q_norm, k_norm;
   };
 
+  int64_t most_rows() const;  // block_rows() of this block
   at::Tensor empty_qkv(const at::Tensor& rows) const;
   void project_rows(at::Tensor& out, const Linear& product, const at::Tensor& rows) const;
   /// finish_() from the projection on. memory [R,C], operand type: may be the projection's; sum [R,C], state

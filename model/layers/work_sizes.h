@@ -12,15 +12,18 @@ inline constexpr int64_t kNormElements = int64_t{1} << 31;
 /// times as wide as the tokens. Products of this many rows run at full speed: 132 tiles of 128 rows, as many
 /// as an H100 or H200 has multiprocessors, so that no product ends in a wave of few tiles.
 inline constexpr int64_t kBlockRows = 132 * 128;
+/// The same on a CPU, whose caches then hold a piece. The C library gives memory of up to 32 MB, such as the
+/// hidden layer of these rows of VGGT-1B, to the next piece without asking the system for pages.
+inline constexpr int64_t kBlockRowsCpu = 12 * 128;
 
 /// The same for blocks of any width: no tensor of one call, the hidden layer included, passes kNormElements.
-constexpr int64_t block_rows(int64_t dim) {
-  return std::clamp<int64_t>(kNormElements / (4 * dim), 1, kBlockRows);
+constexpr int64_t block_rows(int64_t dim, bool gpu) {
+  return std::clamp<int64_t>(kNormElements / (4 * dim), 1, gpu ? kBlockRows : kBlockRowsCpu);
 }
 
 /// Whole frames of so many tokens that a block's norms and products take at once; at least one.
-constexpr int64_t block_frames(int64_t dim, int64_t tokens) {
-  return std::max<int64_t>(1, block_rows(dim) / tokens);
+constexpr int64_t block_frames(int64_t dim, int64_t tokens, bool gpu) {
+  return std::max<int64_t>(1, block_rows(dim, gpu) / tokens);
 }
 
 /// Bytes of the parts of x in a split product: those of the hidden layer of kBlockRows tokens of VGGT-1B.

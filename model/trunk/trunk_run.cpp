@@ -81,7 +81,7 @@ std::vector<FrameRange> TrunkRun::ranges(int64_t begin) const {
 /// That storing_pass() takes at once.
 int64_t TrunkRun::stored_frames() const {
   const int64_t pass = schedule_.pass_frames;
-  return residual_.is_resident() ? std::min(pass, block_frames(C_, P_)) : pass;
+  return residual_.is_resident() ? std::min(pass, block_frames(C_, P_, options_.device().is_cuda())) : pass;
 }
 
 /// The same from frame done_ on, where work changes x, by a block and then no more. Half a piece's work does
@@ -90,7 +90,7 @@ int64_t TrunkRun::stored_frames() const {
 template <class Work>
 void TrunkRun::storing_pass(const Work& work) {
   const int64_t most = stored_frames();
-  const bool copies = keeps() || P_ > block_rows(C_);
+  const bool copies = keeps() || P_ > block_rows(C_, options_.device().is_cuda());
   while (done_ < S_) {
     const bool resident = residual_.is_resident();
     at::Tensor x = residual_.take(done_, std::min(most, S_ - done_)), before;

@@ -135,10 +135,13 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
 }
 
 TEST(MemoryPlan, RowsOfAWideBlockStayBelowLayerNormsLimit) {
-  EXPECT_EQ(block_rows(1024), kBlockRows);
+  EXPECT_EQ(block_rows(1024, true), kBlockRows);
+  EXPECT_EQ(block_rows(1024, false), kBlockRowsCpu);
   for (const int64_t dim : {int64_t{1024}, int64_t{8192}, int64_t{1} << 20}) {
-    EXPECT_GE(block_rows(dim), 1);
-    EXPECT_LE(block_rows(dim) * 4 * dim, kNormElements);
+    for (const bool gpu : {false, true}) {
+      EXPECT_GE(block_rows(dim, gpu), 1);
+      EXPECT_LE(block_rows(dim, gpu) * 4 * dim, kNormElements);
+    }
   }
 }
 
