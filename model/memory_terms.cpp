@@ -201,7 +201,7 @@ Terms piece_copy(const MemoryRequest& r, const Sizes& z, const Schedule& s, bool
 
 /// One piece of a kept layer on its way to the heads.
 Terms keep_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  const int64_t tokens = std::min(s.keep_frames, z.S) * z.P;
+  const int64_t tokens = std::min({s.keep_frames, stored_frames(r, z, s), z.S}) * z.P;
   if (dense_heads(r) == 0) return {{"both halves of a piece", 2 * tokens * z.C * z.state}};
   const int64_t widest =
       *std::max_element(r.config.dpt_out_channels.begin(), r.config.dpt_out_channels.end());

@@ -60,7 +60,7 @@ struct Template {
   bool make(const cv::Mat& image, float x, float y);
 };
 
-/// What plain loops add up lane by lane, whatever the processor's vectors are.
+/// Sums of every kLanes-th number, so that the compiler can use vectors of any width.
 using Lanes = std::array<float, kLanes>;
 
 float sum_of(const Lanes& lanes) {
@@ -108,7 +108,7 @@ VGGT_CLONES void read_window(const uint8_t* image, std::size_t row_bytes, float 
   }
 }
 
-/// Of the products of slopes, of the slopes, and of their products with the values.
+/// Sums of the products of slopes, of the slopes, and of their products with the values.
 struct SlopeSums {
   Lanes xx{}, xy{}, yy{}, across{}, down{}, value_across{}, value_down{};
 };

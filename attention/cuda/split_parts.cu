@@ -166,9 +166,10 @@ __global__ void __launch_bounds__(kThreads) refuse_kernel(const __grid_constant_
   if (row >= o.rows) return;
   constexpr float kLoosest = 1 << 21;  // that v's bound may be for a row
   const float largest = o.rows_of_v[row], smallest = o.rows_of_v[o.rows + row];
-  const bool small_row =
-      smallest < Limits<2>::smallest_row(largest, o.keys) || smallest * kLoosest < o.of[2].largest[row];
-  if ((largest > 0 && small_row) || queries_or_keys_do_not_fit(o, row, Limits<2>::kMostLogit))
+  const float bound = o.of[2].largest[row];
+  const bool small_row = smallest < Limits<2>::smallest_row(largest, o.keys) || smallest * kLoosest < bound;
+  if ((largest > 0 && small_row) || largest > bound ||
+      queries_or_keys_do_not_fit(o, row, Limits<2>::kMostLogit))
     o.refused[row] = 1;
 }
 

@@ -9,12 +9,13 @@
 namespace vggt {
 
 // Note [Splitting]: x·2^e = high + low, where e takes a head's largest |x| to [2^14, 2^15), or a bound of it
-// where parts are made before the largest is known (model/layers/rope.h). high has the first 11 bits of x,
-// low the next 11. The error is 2^-22 of x, or 2^-39 of the head's largest (or bound) where that is more.
-// Beside fp32's own rounding this error shows in three cases, and a head with such numbers is refused:
+// where parts are made before the largest is known (of q and k: model/layers/rope.h, of v: layer_norm.h
+// there). high has the first 11 bits of x, low the next 11. The error is 2^-22 of x, or 2^-39 of the head's
+// largest (or bound) where that is more. Beside fp32's own rounding this error shows in three cases, and a
+// head with such numbers is refused:
 // - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8.
 // - Bounds that are too loose: a head is refused where one is more than 2^11 times the largest |q| or |k|, or
-//   2^21 times a row of v.
+//   2^21 times the largest number of some row of v; also where a |v| exceeds its bound.
 // - Small rows of v. Weights are pairs of fp16 too, with errors up to 2^-41, which show where all weight lies
 //   on a small row of v. A head is refused where a row is below 2^-12 of the head's largest, or, since the
 //   errors of N keys may add up, below N·2^-23 of it. The error is then at most 2^-18.
@@ -29,9 +30,10 @@ namespace vggt {
 struct SplitParts {
   int count = 2;  // or 1
   void *q = nullptr, *k = nullptr, *v = nullptr;
-  float* largest = nullptr;    // [3,B·A] of |q|, |k| and |v|, of finite numbers, or bounds of them
-  int* refused = nullptr;      // [B·A]; 1 where a head is refused, see Note [Splitting]
-  float* rows_of_v = nullptr;  // [2,B·A]: the largest number of the largest row, of the smallest one
+  float* largest = nullptr;  // [3,B·A] of |q|, |k| and |v|, of finite numbers, or bounds of them
+  int* refused = nullptr;    // [B·A]; 1 where a head is refused, see Note [Splitting]
+  // [2,B·A]: the largest number of the largest row of v, of the smallest one; written where q and k are ready
+  float* rows_of_v = nullptr;
 };
 
 /// Bytes of memory for the parts of this call that are not ready, and all parts, these in that memory. count:

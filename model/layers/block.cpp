@@ -40,7 +40,8 @@ Linear Block::bind_qkv(Binder& bind, const std::string& name) {
   const int64_t C = spec_.dim;
   const at::Tensor bias = bind.operand(name + ".bias", {3 * C}),
                    weight = bind.operand(name + ".weight", {3 * C, C});
-  const bool may_split = weight.defined() && weight.is_cuda() && weight.scalar_type() == at::kFloat;
+  const bool may_split = weight.defined() && weight.is_cuda() && weight.scalar_type() == at::kFloat &&
+                         !bind.kind().tf32_products;
   if (spec_.qk_norm && may_split)
     v_bounds_ =
         norm_product_bounds(norm1_, weight.narrow(0, 2 * C, C), bias.narrow(0, 2 * C, C), spec_.heads);

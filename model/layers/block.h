@@ -43,7 +43,8 @@ class Block {
   /// of all B·N tokens on.
   void project_into(at::Tensor& qkv, const at::Tensor& rows, const Rope* rope, const QkParts* parts = nullptr,
                     int64_t first = 0) const;
-  /// Room for the parts of q and k of B sequences of N tokens; nothing where attend() would not read them.
+  /// Room for the parts of q and k of B sequences of N tokens, with the bounds of v; nothing where attend()
+  /// would not read them.
   std::optional<QkParts> room_for_parts(int64_t sequences, int64_t tokens, const Rope* rope) const;
 
   /// q, k or v (part 0, 1 or 2) alone, into out [R,A,D], contiguous, operand type: neither normalised nor

@@ -34,11 +34,14 @@ at::Tensor norm_product_bounds(const LayerNorm& norm, const at::Tensor& weight, 
   constexpr double kRounding = 1.001, kLeast = 0x1p-100, kMost = std::numeric_limits<float>::max();
   // A row is norm.weight·u + norm.bias, where u has a length of √C at most.
   const double length = std::sqrt(static_cast<double>(weight.size(1)));
-  const at::Tensor middle = at::addmv(bias, weight, norm.bias).abs();  // [out]
-  std::vector<at::Tensor> bounds;
-  for (const at::Tensor& rows : weight.chunk(groups))  // [out/groups,C]
-    bounds.push_back((rows * norm.weight).norm(2, 1) * length);
-  const at::Tensor most = (at::cat(bounds) + middle).view({groups, -1}).amax(1) * kRounding;
+  // Without matrix products: cuBLAS would keep memory for each stream that weights come on.
+  std::vector<at::Tensor> far, middle;
+  for (const at::Tensor& rows : weight.chunk(groups)) {  // [out/groups,C]
+    far.push_back((rows * norm.weight).norm(2, 1) * length);
+    middle.push_back((rows * norm.bias).sum(1));
+  }
+  const at::Tensor outputs = at::cat(far) + (at::cat(middle) + bias).abs();  // [out]
+  const at::Tensor most = outputs.view({groups, -1}).amax(1) * kRounding;
   return at::nan_to_num(most, kMost, kMost).clamp(kLeast, kMost);
 }
 

@@ -8,9 +8,9 @@ namespace vggt {
 /// Elements of one call of LayerNorm. LibTorch 2.11's CUDA kernel goes wrong from 2^32 on (pytorch#181555).
 inline constexpr int64_t kNormElements = int64_t{1} << 31;
 
-/// Rows of tokens that a block's norms and products take at once: all of them would need a hidden layer four
-/// times as wide as the tokens. Products of this many rows run at full speed: 132 tiles of 128 rows, as many
-/// as an H100 or H200 has multiprocessors, so that no product ends in a wave of few tiles.
+/// Rows of tokens that a block's norms and products take at once on a GPU: all of them would need a hidden
+/// layer four times as wide as the tokens. Products of this many rows run at full speed: 132 tiles of 128
+/// rows, as many as an H100 or H200 has multiprocessors, so that no product ends in a wave of few tiles.
 inline constexpr int64_t kBlockRows = 132 * 128;
 /// The same on a CPU, whose caches then hold a piece. The C library gives memory of up to 32 MB, such as the
 /// hidden layer of these rows of VGGT-1B, to the next piece without asking the system for pages.

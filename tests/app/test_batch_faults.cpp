@@ -60,6 +60,9 @@ class BatchFaults : public BatchTest {
     FileLock lock(path("results/manifest.jsonl"));
     const FileLock::Turn turn(lock);
     ::kill(process, SIGSTOP);
+    int status = 0;
+    ASSERT_EQ(::waitpid(process, &status, WUNTRACED), process);
+    ASSERT_TRUE(WIFSTOPPED(status));
   }
 };
 

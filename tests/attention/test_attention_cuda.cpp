@@ -374,12 +374,12 @@ TEST_P(RefusedHeads, AreThoseOfPartsThatWereMadeBefore) {
     EXPECT_EQ(norm_error_of(got, mean.expand_as(got)) < 1e-5, reads);
     // Of heads of which a bound says too little they are not taken.
     const at::Tensor bounds = parts.bounds.clone();
-    for (const int64_t which : {0, 1, 2}) {
+    for (const auto& [which, factor] : {std::pair(0, 456.0), {1, 456.0}, {2, 0x1p19}, {2, 0x1p-10}}) {
       parts.bounds = bounds.clone();
-      parts.bounds[which] *= which == 2 ? 0x1p19 : 456.0;
+      parts.bounds[which] *= factor;
       EXPECT_LE(norm_error_of(attention(x.q, x.k, x.v, asked).out[0][0], exact(rounded(x)).out[0][0]),
                 tolerance(dim))
-          << "qkv"[which];
+          << "qkv"[which] << ", " << factor;
     }
     parts.k = parts.k.narrow(3, 0, 776).contiguous();
     EXPECT_THROW(attention(x.q, x.k, x.v, asked), c10::Error);
@@ -397,6 +397,7 @@ TEST(PartsRoom, IsForCallsThatReadParts) {
   const auto room = vggt::room_for_parts({2, 3, 100, 64}, fp32, split);
   ASSERT_TRUE(room);
   EXPECT_EQ(room->q.sizes(), at::IntArrayRef({2, 2, 3, 100, 64}));
+  EXPECT_EQ(room->bounds.sizes(), at::IntArrayRef({3, 2, 3}));
   EXPECT_EQ(room->largest.abs().max().item<float>(), 0);
   EXPECT_FALSE(vggt::room_for_parts({2, 3, 100, 40}, fp32, split));
   EXPECT_FALSE(vggt::room_for_parts({2, 3, 100, 64}, fp32.dtype(at::kHalf), split));

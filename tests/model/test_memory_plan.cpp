@@ -145,6 +145,15 @@ TEST(MemoryPlan, RowsOfAWideBlockStayBelowLayerNormsLimit) {
   }
 }
 
+// Its blocks take two frames of 707 tokens at once, and so does what they keep for the dense heads.
+TEST(MemoryPlan, ACpuKeepsLayersInItsBlocksPieces) {
+  MemoryRequest r = request(Precision::fp32, 3);
+  r.gpu.reset();
+  r.height = 27 * 14;
+  r.width = 26 * 14;
+  EXPECT_EQ(term(plan_memory(r), "global_block", "both halves of a piece").bytes, 2 * 2 * 707 * 1024 * 4);
+}
+
 TEST(MemoryPlan, AMergedBlockByHand) {
   MemoryRequest r = request(Precision::bf16, 3, {.camera = true});
   r.height = r.width = 14 * 4;  // 21 tokens a frame, 63 in all: 21 + 2·(5 + 4) destinations, 24 sources
