@@ -38,7 +38,7 @@ TEST_P(FullScratch, IsALackOfResourcesAndLeavesNothing) {
   fs::create_directory(dir_ / "scratch");
   fs::create_directory(dir_ / "kept");
   write(dir_ / "kept/scene.tum", "old\n");
-  for (int i = 0; i < 10; ++i) make_image("large/" + std::to_string(i) + ".png", 518, 392, i);
+  for (int i = 0; i < 30; ++i) make_image("large/" + std::to_string(i) + ".png", 518, 392, i);
   Outcome outcome;
   {
     const FileLimit limit(GetParam().bytes);
@@ -58,9 +58,9 @@ TEST_P(FullScratch, IsALackOfResourcesAndLeavesNothing) {
 // The frames' pixels; the residual stream; keys and values; depth and points.
 INSTANTIATE_TEST_SUITE_P(Files, FullScratch,
                          ::testing::Values(FullDisk{"frames", "709MB", 100'000},
-                                           FullDisk{"residual", "760MB", 2'000'000},
-                                           FullDisk{"keys", "760MB", 4'000'000},
-                                           FullDisk{"scene", "760MB", 9'000'000}),
+                                           FullDisk{"residual", "760MB", 4'000'000},
+                                           FullDisk{"keys", "760MB", 9'000'000},
+                                           FullDisk{"scene", "760MB", 30'000'000}),
                          [](const auto& info) { return std::string(info.param.file); });
 
 }  // namespace
