@@ -74,7 +74,7 @@ float sum_of(const Lanes& lanes) {
 VGGT_CLONES void read_window(const uint8_t* image, std::size_t row_bytes, float right, float low,
                              Template& to, Lanes& sum, Lanes& squares) {
   constexpr int kWide = kSide + 2;
-  std::array<float, kWide * kWide> wide, across{}, down{};
+  std::array<float, kWide * kWide> wide, across, down;  // slopes between the first and the last row alone
   for (int row = 0; row < kWide; ++row) {
     const uint8_t* upper = image + static_cast<std::size_t>(row) * row_bytes;
     const uint8_t* lower = upper + row_bytes;

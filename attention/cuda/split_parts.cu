@@ -39,7 +39,6 @@ struct Operand {
 };
 struct Operands {
   Operand of[3];
-  int first;                     // of those to be split: 0, or 2 where q and k are ready and v has bounds
   const float* seen[2];          // [B·A]: the largest |q| and |k|; infinite where one is not finite
   int heads, rows, dim, chunks;  // rows: B·A; chunks: of kMostTokens tokens
   int keys;                      // of the longest sequence
@@ -114,13 +113,13 @@ __device__ __forceinline__ bool queries_or_keys_do_not_fit(const Operands& o, in
 /// kReady: of v alone, by its bounds; refuse_kernel decides when all rows have been seen.
 template <int kParts, bool kReady>
 __global__ void __launch_bounds__(kThreads) split_kernel(const __grid_constant__ Operands o) {
-  const Operand& x = o.of[o.first + blockIdx.y];
+  const Operand& x = o.of[kReady ? 2 : blockIdx.y];
   const int row = blockIdx.x / o.chunks, chunk = blockIdx.x % o.chunks;
   const float largest = x.largest[row];
   const int exponent = split_exponent(largest);
   const int64_t part = static_cast<int64_t>(o.rows) * x.tokens * o.dim;
   __half* out = x.parts + static_cast<int64_t>(row) * x.tokens * o.dim;
-  const bool values = o.first + blockIdx.y == 2;
+  const bool values = kReady || blockIdx.y == 2;
   const float smallest = Limits<kParts>::smallest_row(largest, o.keys);
   float largest_row = 0, smallest_row = FLT_MAX;
   bool finite = true;
@@ -244,7 +243,6 @@ cudaError_t prepare_split(const CudaProblem& p, const SplitParts& parts, cudaStr
   const Operands o{
       {operand(p.q, p.q_strides, p.queries, parts.q, 0), operand(p.k, p.k_strides, p.keys, parts.k, 1),
        operand(p.v, p.v_strides, p.keys, parts.v, 2)},
-      ready ? 2 : 0,
       {seen, seen + rows},
       p.heads,
       rows,

@@ -31,12 +31,14 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x, int64_t most_elements) con
 
 at::Tensor norm_product_bounds(const LayerNorm& norm, const at::Tensor& weight, const at::Tensor& bias,
                                int64_t groups) {
+  // A megabyte at a time, which LibTorch's allocator does not round up to 20.
+  constexpr int64_t kPieceElements = 1 << 18;
   constexpr double kRounding = 1.001, kLeast = 0x1p-100, kMost = std::numeric_limits<float>::max();
   // A row is norm.weight·u + norm.bias, where u has a length of √C at most.
   const double length = std::sqrt(static_cast<double>(weight.size(1)));
   // Without matrix products: cuBLAS would keep memory for each stream that weights come on.
   std::vector<at::Tensor> far, middle;
-  for (const at::Tensor& rows : weight.chunk(groups)) {  // [out/groups,C]
+  for (const at::Tensor& rows : weight.split(std::max<int64_t>(1, kPieceElements / weight.size(1)))) {
     far.push_back((rows * norm.weight).norm(2, 1) * length);
     middle.push_back((rows * norm.bias).sum(1));
   }

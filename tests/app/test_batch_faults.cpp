@@ -55,6 +55,11 @@ class BatchFaults : public BatchTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ASSERT_GT(runs_of(scene), 0);
   }
+  /// Until a process has said that another one has scenes.
+  void wait_until_it_waits(const std::string& log) const {
+    for (int i = 0; i < 3000 && text_of(path(log)).find("waiting for") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   /// Stops it at a moment when it does not hold the results' lock, for which others would wait.
   void stop_for_a_while(pid_t process) const {
     FileLock lock(path("results/manifest.jsonl"));
@@ -141,8 +146,7 @@ TEST_F(BatchFaults, AnotherProcessDoesWhatAKilledOneHad) {
   wait_until_begun("a");
   stop_for_a_while(first);  // alive, and still
   const pid_t second = start_batch("", "log2");
-  for (int i = 0; i < 3000 && text_of(path("log2")).find("waiting for") == std::string::npos; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  wait_until_it_waits("log2");
   EXPECT_NE(text_of(path("log2")).find("waiting for scenes of other processes: "), std::string::npos);
   ::kill(first, SIGKILL);
   const int status = wait_for(second);
@@ -179,8 +183,7 @@ TEST_F(BatchFaults, TwoProcessesOfOtherOptionsSaySo) {
   wait_until_begun("a");
   stop_for_a_while(first);
   const pid_t second = start_batch("--conf-percentile 20", "log2");
-  for (int i = 0; i < 3000 && text_of(path("log2")).find("waiting for") == std::string::npos; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  wait_until_it_waits("log2");
   ::kill(first, SIGCONT);
   const int first_status = wait_for(first), second_status = wait_for(second);
   std::set<std::string> by_second;

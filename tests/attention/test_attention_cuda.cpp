@@ -359,8 +359,8 @@ TEST_P(RefusedHeads, AreThoseOfPartsThatWereMadeBefore) {
       parts.largest[0][0][0] = x.q[0][0].abs().max();
       Qkv bad = x;
       bad.v = x.v.clone();
-      for (const double number :
-           {double{NAN}, double{INFINITY}, 0.0}) {  // of a row, which then is too small or not finite
+      // Of a row, which then is too small or not finite.
+      for (const double number : {double{NAN}, double{INFINITY}, 0.0}) {
         bad.v[1][2][776] = number;
         const at::Tensor got = attention_cuda(bad.q, bad.k, bad.v, asked, plan).out;
         EXPECT_LE(error_of(got[1][2], exact(bad).out[1][2]), 1e-5) << what << ", a row of " << number;
