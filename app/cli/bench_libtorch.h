@@ -1,7 +1,5 @@
 #pragma once
-#include <atomic>
-#include <future>
-
+#include "app/run/model_loader.h"
 #include "app/run/run_network.h"
 #include "app/run/run_plan.h"
 #include "model/bench/torch_network.h"
@@ -13,18 +11,14 @@ class LibTorchProgram {
  public:
   /// plan: without tracks; it must outlive the object.
   explicit LibTorchProgram(const RunPlan& plan);
-  LibTorchProgram(const LibTorchProgram&) = delete;
-  ~LibTorchProgram();  // a load that goes on ends with the tensor that it is at
 
   /// For RunParts; the object must outlive it. Reports a stage "weights", whose seconds are those that the
   /// run waited for them.
   NetworkCall call();
-  double weight_seconds() const { return weight_seconds_; }  // that the loading took, after a call
+  double weight_seconds() const { return loader_.seconds(); }  // that the loading took, after a call
 
  private:
-  std::atomic<bool> cancelled_ = false;
-  double weight_seconds_ = 0;
-  std::future<TorchNetwork> loading_;  // last: its destructor waits for the thread
+  NetworkLoader<TorchNetwork> loader_;
 };
 
 }  // namespace vggt

@@ -1,8 +1,5 @@
 #include "app/run/model_loader.h"
 
-#include <c10/core/DeviceGuard.h>
-
-#include <chrono>
 #include <stdexcept>
 
 namespace vggt {
@@ -31,38 +28,17 @@ TensorSource source_of(const WeightFile& weights) {
 }
 
 ModelLoader::ModelLoader(const ModelPlan& plan, AttentionTuner* tuner)
-    : total_(static_cast<int64_t>(expected_tensors(plan.config, plan.options.heads).size())) {
-  ModelOptions options = plan.options;
-  options.tuner = tuner;
-  model_ = std::async(std::launch::async, [this, source = source_of(plan.weights), config = plan.config,
-                                           options] { return load(source, config, options); });
-}
-
-ModelLoader::~ModelLoader() {
-  cancelled_ = true;
-}
-
-Vggt ModelLoader::load(TensorSource source, Config config, ModelOptions options) {
-  const c10::DeviceGuard guard(options.device);  // what a thread does first would start the first GPU
-  const auto start = std::chrono::steady_clock::now();
-  source.load = [this, load = source.load](const std::string& name, at::ScalarType type, at::Device device) {
-    if (cancelled_) throw Stopped();
-    at::Tensor tensor = load(name, type, device);
-    ++loaded_;
-    return tensor;
-  };
-  Vggt model(config, source, options);
-  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return model;
-}
+    : loader_(plan, [&plan, tuner](const TensorSource& source) {
+        ModelOptions options = plan.options;
+        options.tuner = tuner;
+        return Vggt(plan.config, source, options);
+      }) {}
 
 Vggt ModelLoader::wait(const Events& events) {
-  while (model_.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+  return loader_.wait([&](int64_t loaded, int64_t total) {
     events.check_stop();
-    events.progress("weights", "tensors", loaded_, total_);
-  }
-  events.progress("weights", "tensors", total_, total_);
-  return model_.get();
+    events.progress("weights", "tensors", loaded, total);
+  });
 }
 
 }  // namespace vggt
