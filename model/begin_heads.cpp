@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #ifdef VGGT_CUDA
@@ -19,8 +20,9 @@
 namespace vggt {
 namespace {
 
+/// Does the work on a thread of its own; what it cannot do is done later.
 template <class Work>
-std::future<void> begin(const ModelOptions& options, Work work) {
+std::future<void> begin(const ModelOptions& options, Work work) try {
   if (!options.device.is_cuda()) return {};
   return std::async(std::launch::async, [device = options.device, work = std::move(work)] {
     const c10::InferenceMode inference;
@@ -30,6 +32,8 @@ std::future<void> begin(const ModelOptions& options, Work work) {
     } catch (const std::exception&) {
     }
   });
+} catch (const std::system_error&) {  // there is no thread
+  return {};
 }
 
 /// What cuBLAS works in on this thread goes back to the device: the run's threads have their own.

@@ -214,8 +214,8 @@ std::vector<Choice> choices(const MemoryRequest& r) {
   return all;
 }
 
-/// Moves what lies on the host to files, what is asked for least first, until the host's budget is kept. The
-/// CPU has no other host: all of it goes.
+/// Moves tensors from the host to files until the host's budget is kept; those that are read least often go
+/// first. On a CPU all of them go, since host and device are one memory.
 Choice within_host(const MemoryRequest& r, const Sizes& z, Choice choice) {
   const auto host = [&] { return bytes_in(Place::host, r, z, schedule_of(r, z, choice)); };
   for (Place Choice::*place : {&Choice::maps, &Choice::residual, &Choice::qkv}) {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "attention/stream/out_of_memory.h"
+#include "attention/out_of_memory.h"
 #include "model/heads/head_constants.h"
 #include "model/state/host_copy.h"
 
@@ -43,7 +43,8 @@ std::string run_text(const MemoryRequest& request) {
 void check_same_plan(Group& group, const MemoryPlan& plan) {
   const Schedule& s = plan.schedule;
   std::ostringstream text;
-  text << s.embed_frames << " " << s.pass_frames << " " << s.dense_frames << " " << (s.qkv == Place::device);
+  text << s.embed_frames << " " << s.pass_frames << " " << s.dense_frames << " " << (s.qkv == Place::device)
+       << (s.residual == Place::device);
   for (const std::string& other : group.texts(text.str())) {
     if (other != text.str()) throw std::invalid_argument("ranks: their plans of memory differ");
   }

@@ -12,7 +12,7 @@
 #include "attention/cuda/cuda.h"
 #endif
 #include "attention/cpu/cpu.h"
-#include "attention/stream/out_of_memory.h"
+#include "attention/out_of_memory.h"
 #include "model/network.h"
 #include "model/network_run.h"
 #include "model/ranks/group.h"

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 FLOOR = {
-    "attention": "attention_types.h packed_offsets.h params.h reference.h result.h state.h variant.h",
+    "attention": "attention_types.h out_of_memory.h packed_offsets.h params.h reference.h result.h state.h variant.h",
     "model": "config.h frame_provider.h merge_options.h model_options.h observer.h overlap.h precision.h predictions.h schedule.h",
 }
 

@@ -116,6 +116,7 @@ class Adjustment {
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
     const Equations empty(empty_matrix());
     parts_.assign(std::clamp(kPartBytes / empty.hessian.bytes(), kFewestParts, kMostParts), empty);
+    reduced_ = parts_;
   }
 
   void run(const BundleSchedule& schedule) {
@@ -351,23 +352,23 @@ class Adjustment {
   /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
   bool step(double damping) {
     events_.check_stop();
-    std::vector<Equations> reduced(parts_.size(), parts_[0]);
-    reduced[0].hessian.damp(1 + damping);
+    reduced_[0] = parts_[0];
+    reduced_[0].hessian.damp(1 + damping);
     for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
       if (part > 0) {
-        reduced[part].hessian.set_zero();
-        reduced[part].gradient.setZero();
+        reduced_[part].hessian.set_zero();
+        reduced_[part].gradient.setZero();
       }
       for (std::size_t n = begin; n < end; ++n) {
-        if (first_[n] != first_[n + 1]) eliminate(n, damping, reduced[part]);
+        if (first_[n] != first_[n + 1]) eliminate(n, damping, reduced_[part]);
       }
     });
     for (std::size_t part = 1; part < parts_.size(); ++part) {
-      reduced[0].hessian.add(reduced[part].hessian);
-      reduced[0].gradient += reduced[part].gradient;
+      reduced_[0].hessian.add(reduced_[part].hessian);
+      reduced_[0].gradient += reduced_[part].gradient;
     }
-    if (!reduced[0].hessian.factorise()) return false;
-    change_by(-reduced[0].hessian.solve(reduced[0].gradient), damping);
+    if (!reduced_[0].hessian.factorise()) return false;
+    change_by(-reduced_[0].hessian.solve(reduced_[0].gradient), damping);
     return true;
   }
 
@@ -409,6 +410,7 @@ class Adjustment {
   Eigen::Vector4d lens_trust_;               // of the lenses' priors
   std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
   std::vector<Equations> parts_;             // of parts of the anchors; the first gets the sum
+  std::vector<Equations> reduced_;           // the same without the depths
   std::vector<AnchorSums> sums_;
   std::vector<SightingProducts> products_;
 };

@@ -40,17 +40,6 @@ bool contains(const cv::Mat& image, float x, float y, float margin) {
          y <= static_cast<float>(image.rows - 1) - margin;
 }
 
-/// Bilinear; (x, y) lies inside by a pixel.
-inline float value_at(const cv::Mat& image, float x, float y) {
-  const int column = static_cast<int>(x), row = static_cast<int>(y);
-  const float right = x - static_cast<float>(column), down = y - static_cast<float>(row);
-  const uint8_t* upper = image.data + static_cast<std::size_t>(row) * image.step[0] + column;
-  const uint8_t* lower = upper + image.step[0];
-  const float a = upper[0] + right * static_cast<float>(upper[1] - upper[0]),
-              b = lower[0] + right * static_cast<float>(lower[1] - lower[0]);
-  return a + down * (b - a);
-}
-
 /// A window to be found again: its values less their mean and over their deviation, and their slopes.
 struct Template {
   Values values, across, down;
@@ -259,26 +248,35 @@ class SeenWindow {
     const Eigen::Vector2f first = to_level(there.map, Eigen::Vector2f::Zero());
     window_places(warp, step.x(), step.y(), scale.x(), scale.y(), first.x(), first.y(), xs_.data(),
                   ys_.data());
+    using Places = Eigen::Map<const Eigen::Array<float, kPadded, 1>>;
+    const Places xs(xs_.data()), ys(ys_.data());
+    low_ = {xs.minCoeff(), ys.minCoeff()};
+    high_ = {xs.maxCoeff(), ys.maxCoeff()};
+    const float nearest = warp.at.z() - kRadius * warp.slopes.row(2).cwiseAbs().dot(step.transpose());
+    in_front_ = nearest > kNearest * warp.at.z();
     jacobian_ = scale.asDiagonal() * warp.jacobian() * step.asDiagonal();
   }
 
   /// False where some of it lies outside.
   bool read(const Eigen::Vector2f& shift, const Template& wanted, WindowSums& sums) const {
     const Eigen::Vector2f moved = jacobian_ * shift;
-    for (const std::size_t corner : {0, kSide - 1, kArea - kSide, kArea - 1}) {
-      if (!contains(image_, xs_[corner] + moved.x(), ys_[corner] + moved.y(), kMargin)) return false;
-    }
+    const Eigen::Vector2f low = low_ + moved, high = high_ + moved;
+    if (!in_front_ || !contains(image_, low.x(), low.y(), kMargin) ||
+        !contains(image_, high.x(), high.y(), kMargin))
+      return false;
     sums = window_sums(image_.data, static_cast<int>(image_.step[0]), xs_.data(), ys_.data(), moved.x(),
                        moved.y(), wanted);
     return true;
   }
 
  private:
-  static constexpr float kMargin =
-      1.5F;  // pixels: a plane's edges between corners that lie inside do as well
+  static constexpr float kMargin = 1.5F;   // pixels to the image's border
+  static constexpr float kNearest = 0.1F;  // depth of the plane anywhere in the window, of the anchor's
 
   const cv::Mat& image_;
   Values xs_, ys_;            // pixels of the level
+  Eigen::Vector2f low_, high_;  // the least and the greatest of them
+  bool in_front_ = false;       // the whole window, of the camera
   Eigen::Matrix2f jacobian_;  // from pixels of the anchor's level to pixels of this one
 };
 

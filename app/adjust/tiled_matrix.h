@@ -40,7 +40,6 @@ class TiledMatrix {
   Eigen::VectorXd solve(Eigen::VectorXd b) const;
 
  private:
-  std::vector<Tile>& pool() { return pool_; }
   Tile* tile(int row, int column) {
     const int place = places_[index(row, column)];
     return place < 0 ? nullptr : &pool_[static_cast<std::size_t>(place)];

@@ -40,8 +40,15 @@ std::exception_ptr BatchRun::failure() const {
 }
 
 DeviceLane::DeviceLane(BatchRun& run, const RunPlan& common) : run_(run), common_(common) {
-  threads_.emplace_back([this] { prepare_scenes(); });
-  for (int i = 0; i < run.plan.jobs; ++i) threads_.emplace_back([this] { run_scenes(); });
+  try {
+    for (int i = 0; i < run.plan.jobs; ++i) threads_.emplace_back([this] { run_scenes(); });
+    threads_.emplace_back([this] { prepare_scenes(); });
+  } catch (...) {  // there is no thread
+    run_.fail(std::current_exception());
+    const std::lock_guard lock(mutex_);
+    all_prepared_ = true;
+    changed_.notify_all();
+  }
 }
 
 DeviceLane::~DeviceLane() {
@@ -197,13 +204,12 @@ void DeviceLane::finish_badly(PreparedScene& scene, std::exception_ptr error, do
 void DeviceLane::append(const PreparedScene& scene, SceneRecord record) {
   const ClaimedScene& claimed = scene.claimed;
   const at::Device device = common_.model.options.device;
-  const Owner self = this_process();
   record.scene = claimed.scene.name;
   record.source = claimed.scene.source.string();
   record.fingerprint = claimed.fingerprint;
   record.program = library_versions().at("vggt-recon");
-  record.host = self.host;
-  record.pid = self.pid;
+  record.host = run_.self.host;
+  record.pid = run_.self.pid;
   record.device = device.str();
   record.peak_host_bytes = peak_host_bytes();
   const DeviceMemory peak = peak_device_memory(device);

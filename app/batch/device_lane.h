@@ -15,6 +15,7 @@
 
 #include "app/batch/batch_plan.h"
 #include "app/batch/manifest.h"
+#include "app/batch/owner.h"
 #include "app/batch/work_list.h"
 #include "app/run/loaded_model.h"
 #include "app/run/reconstruct.h"
@@ -24,12 +25,13 @@ namespace vggt {
 /// What the lanes of a batch share.
 struct BatchRun {
   BatchRun(const BatchPlan& plan, const Events& events, Manifest& manifest, WorkList& work)
-      : plan(plan), events(events), manifest(manifest), work(work) {}
+      : plan(plan), events(events), manifest(manifest), work(work), self(this_process()) {}
 
   const BatchPlan& plan;
   const Events& events;  // which several threads may call
   Manifest& manifest;
   WorkList& work;
+  const Owner self;
   std::atomic<int64_t> ran = 0, running = 0;
   std::atomic<bool> stopped = false;
 

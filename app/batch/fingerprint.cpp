@@ -46,13 +46,13 @@ class Sum {
   uint64_t sum_ = 0xcbf29ce484222325;
 };
 
-/// A file, or all files in a folder.
+/// A file, or all files in a folder and in the folders in it.
 void add_tree(Sum& sum, const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return sum.add_file("", path);
   std::vector<std::string> names;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-    names.push_back(at->path().filename().string());
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().lexically_relative(path).string());
   std::ranges::sort(names);
   for (const std::string& name : names) sum.add_file(name, path / name);
   sum.add(error.message());

@@ -20,6 +20,10 @@ enum class Verbosity { quiet, normal, verbose };
 class Console {
  public:
   explicit Console(Verbosity verbosity);
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+  /// Leaves no line of progress on the terminal.
+  ~Console() { clear_line(); }
 
   void detail(const std::string& text);  // verbose only
   void info(const std::string& text);

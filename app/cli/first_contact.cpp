@@ -35,7 +35,8 @@ bool start_alone(const char* program, const std::string& file) {
   const pid_t child = ::fork();
   if (child < 0) return false;
   if (child == 0) {
-    if (::setsid() < 0 || ::fork() != 0) ::_exit(0);
+    ::setsid();
+    if (const pid_t own = ::fork(); own != 0) ::_exit(own < 0 ? 1 : 0);
     const int nowhere = ::open("/dev/null", O_RDWR);
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);
     ::execlp(program, program, file.c_str(), static_cast<char*>(nullptr));

@@ -155,8 +155,9 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
     turns.push_back(images.view(i).quarter_turns);
   }
   share_intrinsics(scene.images, turns);
-  const std::vector<Track> by_depth =
-      input.tracks.empty() && input.depth && input.read_rgb && !input.cameras.empty() ? depth_tracks(input) : std::vector<Track>();
+  std::vector<Track> by_depth;
+  if (input.tracks.empty() && input.depth && input.read_rgb && !input.cameras.empty())
+    by_depth = depth_tracks(input);
   for (const Track& track : input.tracks.empty() ? by_depth : input.tracks) {
     if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
   }

@@ -114,7 +114,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           "GPU kernel: auto, or see README for the others",
           {"auto", "strict", "split", "turbo", "half", "sdpa"}},
         o.attention);
-  visit(I{"no-autotune", kModel, "", "do not time GPU kernels to choose among them"}, o.no_autotune);
+  visit(I{"no-autotune", kModel, "", "measure and learn nothing of this machine"}, o.no_autotune);
   visit(I{"merge", kModel, "auto|on|off", "merge like tokens", {"auto", "on", "off"}}, o.merge);
   visit(I{"merge-start", kModel, "N", "", {}, 0, 1e9}, o.merge_start);
   visit(I{"merge-ratio", kModel, "R", "as FastVGGT [0.9 0.1 33]", {}, 0, 1}, o.merge_ratio);

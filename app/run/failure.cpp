@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "app/events/events.h"
+#include "attention/out_of_memory.h"
 #include "io/files/system_fault.h"
 #include "io/files/text.h"
 #include "model/ranks/group.h"
@@ -19,14 +20,6 @@ namespace {
 /// Of LibTorch's messages the first line; the rest is for its developers.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
-}
-
-bool means_out_of_memory(const std::string& message) {
-  for (const char* sign : {"out of memory", "can't allocate memory", "not enough memory"}) {
-    if (message.find(sign) != std::string::npos) return true;
-  }
-  // oneDNN says no more than that; what it cannot do it says of a "primitive descriptor".
-  return message == "could not create a primitive" || message == "could not execute a primitive";
 }
 
 Failure out_of_memory(const std::string& what) {
@@ -45,9 +38,9 @@ bool means_lost_device(const std::string& message) {
   return false;
 }
 
-/// Whatever it says, a message about memory is one about resources.
-Failure failed(const std::string& what) {
-  if (means_out_of_memory(what)) return out_of_memory(what);
+/// `what`: the error's message.
+Failure failed(const std::exception& error, const std::string& what) {
+  if (is_out_of_memory(error)) return out_of_memory(what);
   return {ExitCode::failed, first_line(what), means_lost_device(what)};
 }
 
@@ -84,16 +77,14 @@ Failure failure_of(const std::exception_ptr& error) {
     return {ExitCode::out_of_resources, e.what(), true};
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
-  } catch (const c10::OutOfMemoryError& e) {
-    return out_of_memory(e.what_without_backtrace());
   } catch (const c10::Error& e) {
-    return failed(e.what_without_backtrace());
+    return failed(e, e.what_without_backtrace());
   } catch (const std::invalid_argument& e) {
     return {ExitCode::bad_input, e.what()};
   } catch (const std::system_error& e) {
     return of_system(e);
   } catch (const std::exception& e) {
-    return failed(e.what());
+    return failed(e, e.what());
   } catch (...) {
     return {ExitCode::failed, "an unknown error"};
   }

@@ -1,7 +1,5 @@
 #include "app/run/rates_cache.h"
 
-#include <c10/util/Exception.h>
-
 #include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -10,6 +8,7 @@
 #include "app/run/device.h"
 #include "app/run/head_choice.h"
 #include "app/run/user_cache.h"
+#include "attention/out_of_memory.h"
 #include "model/measure_copies.h"
 #include "model/measure_rates.h"
 #include "model/memory_plan.h"
@@ -103,7 +102,8 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
     tuned.save();
     if (path) write_cache(*path, cache_with_rates(read_cache(*path), key, rates));
     return rates;
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
     return std::nullopt;  // others fill the GPU; the run itself may still fit
   }
 }

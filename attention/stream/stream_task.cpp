@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "attention/attention.h"
-#include "attention/stream/out_of_memory.h"
+#include "attention/out_of_memory.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #endif

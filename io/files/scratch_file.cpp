@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <system_error>
+
+#include "io/files/write_at.h"
 
 namespace vggt {
 namespace {
@@ -44,13 +47,9 @@ void ScratchFile::read(int64_t offset, void* to, int64_t bytes) const {
 }
 
 void ScratchFile::write(int64_t offset, const void* from, int64_t bytes) {
-  for (int64_t done = 0; done < bytes;) {
-    const ssize_t count = ::pwrite(file_, static_cast<const char*>(from) + done,
-                                   std::min(bytes - done, kMostAtOnce), offset + done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(errno, "cannot be written");
-    done += count;
-  }
+  const auto* data = static_cast<const std::byte*>(from);
+  const int error = write_at(file_, static_cast<uint64_t>(offset), {data, static_cast<std::size_t>(bytes)});
+  if (error != 0) fail(error, "cannot be written");
 }
 
 void ScratchFile::sync() {

@@ -47,14 +47,19 @@ ScratchFolder::ScratchFolder(const fs::path& parent) {
     }
     path_ = name;
     lock_ = open_folder(path_);
+    if (lock_ < 0 && errno != ENOENT) {
+      const int reason = errno;
+      ::rmdir(path_.c_str());
+      throw std::system_error(reason, std::generic_category(), "scratch: " + path_.string() + " cannot be locked");
+    }
     if (lock_ >= 0) ::flock(lock_, LOCK_EX);
-  } while (lock_ < 0 ? errno == ENOENT : ::fstat(lock_, &status) == 0 && status.st_nlink == 0);
+  } while (lock_ < 0 || (::fstat(lock_, &status) == 0 && status.st_nlink == 0));
 }
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+  ::close(lock_);
 }
 
 }  // namespace vggt

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "attention/cuda/cuda.h"
+#include "model/layers/alignment.h"
 #include "model/layers/match_kernels.h"
 #include "model/layers/split_layout.h"
 #include "model/layers/work_sizes.h"
@@ -20,10 +21,6 @@ namespace {
 
 void check(cudaError_t error, const char* what) {
   TORCH_CHECK(error == cudaSuccess, "matching tokens: ", what, ": ", cudaGetErrorString(error));
-}
-
-bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
 
 /// Rows of fp32, split piece by piece into the same memory.

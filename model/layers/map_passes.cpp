@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "model/layers/alignment.h"
 #include "model/layers/map_kernels.h"
 #include "model/layers/row_passes.h"
 #endif
@@ -17,10 +18,6 @@ namespace {
 
 #ifdef VGGT_CUDA
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-
-bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
 
 bool kernels_take(const at::Tensor& x) {
   return x.is_cuda() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) &&

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "model/layers/alignment.h"
 #include "model/layers/rope_params.h"
 #include "model/layers/row_passes.h"
 #include "model/layers/segment_mean.h"
@@ -93,10 +94,6 @@ Rope::Rope(int64_t rows, int64_t columns, int64_t special_tokens, int64_t head_d
 }
 
 namespace {
-
-bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
 
 #ifdef VGGT_CUDA
 NormRopeParts parts_at(const at::Tensor& x, const PartsPlace& place) {

@@ -4,6 +4,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "model/layers/alignment.h"
 #include "model/layers/row_kernels.h"
 #endif
 
@@ -20,10 +21,6 @@ void add_by_libtorch(at::Tensor& sum, const at::Tensor& rows, const Addition& ad
 }
 
 #ifdef VGGT_CUDA
-bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
-
 /// Whether the kernels take x, y of the operand type and fp32 rows beside it.
 bool kernels_take(const at::Tensor& rows, const at::Tensor& operand) {
   const int64_t C = rows.size(-1);

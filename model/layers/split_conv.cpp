@@ -10,6 +10,7 @@
 
 #include "model/layers/split_gemm.h"
 #include "model/layers/split_layout.h"
+#include "model/layers/split_linear.h"
 #endif
 
 namespace vggt {
@@ -32,10 +33,6 @@ at::Tensor largest_of(const at::Tensor& maps) {
                         bits_of(largest), c10::cuda::getCurrentCUDAStream().stream()),
         "the largest number of a map");
   return largest;
-}
-
-at::Tensor memory_for(int64_t rows, int64_t columns, const at::Tensor& like) {
-  return at::empty({split_matrix_bytes(rows, columns)}, like.options().dtype(at::kByte));
 }
 
 /// What of the maps is computed at one time: rows of one frame, or whole frames.
@@ -66,7 +63,7 @@ SplitWeight split_conv_weight(const at::Tensor& weight) {
   const at::Tensor rows = weight.permute({0, 2, 3, 1}).flatten(1).contiguous();  // [out,k·k·in]
   const int64_t out = rows.size(0), columns = rows.size(1);
   SplitWeight split{
-      memory_for(out, columns, weight), rows.isfinite().all().item<bool>(), columns, out, 0, out};
+      room_for_split(out, columns, weight).memory, rows.isfinite().all().item<bool>(), columns, out, 0, out};
   const at::Tensor largest = largest_of(rows);
   const SplitMatrix matrix =
       split_matrix(static_cast<int>(out), static_cast<int>(columns), split.memory.mutable_data_ptr());
@@ -97,7 +94,7 @@ at::Tensor convolve_split(const at::Tensor& x, const SplitWeight& weight, int64_
   gemm.out_frame = y.stride(0) / out;
   for (const Piece& piece : pieces_of(F, rows, kernel - 1, piece_bytes / row_bytes)) {
     const int64_t tall = piece.rows + kernel - 1, pixels = piece.frames * tall * columns;
-    const at::Tensor memory = memory_for(pixels, in, x);
+    const at::Tensor memory = room_for_split(pixels, in, x).memory;
     const FloatMap map{maps.const_data_ptr<float>() + piece.first_frame * H * W * in,
                        static_cast<int>(H),
                        static_cast<int>(W),

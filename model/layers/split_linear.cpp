@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "model/layers/alignment.h"
 #include "model/layers/split_gemm.h"
 #include "model/layers/split_layout.h"
 #include "model/layers/work_sizes.h"
@@ -38,10 +39,6 @@ constexpr int64_t kPieceRows = 256;  // pieces are of a multiple of these, but f
 
 void check(cudaError_t error, const char* what) {
   TORCH_CHECK(error == cudaSuccess, "linear: ", what, ": ", cudaGetErrorString(error));
-}
-
-at::Tensor memory_for(int64_t rows, int64_t columns, const at::Tensor& like) {
-  return at::empty({split_matrix_bytes(rows, columns)}, like.options().dtype(at::kByte));
 }
 
 SplitMatrix matrix_of(const SplitWeight& weight) {
@@ -79,8 +76,7 @@ void multiply(const SplitGemm& gemm, const FloatRows& from) {
 /// x [...,in] as rows [M,in] that split_rows() takes, without a copy where it can be.
 at::Tensor as_rows(const at::Tensor& x) {
   const at::Tensor rows = x.reshape({-1, x.size(-1)});
-  const bool is_aligned = reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
-  const bool fit = rows.stride(1) == 1 && rows.stride(0) % 4 == 0 && is_aligned;
+  const bool fit = rows.stride(1) == 1 && rows.stride(0) % 4 == 0 && is_aligned(rows);
   return fit ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
@@ -94,7 +90,7 @@ SplitWeight split_weight(const at::Tensor& weight) {
   const c10::cuda::CUDAGuard guard(weight.device());
   const at::Tensor rows = as_rows(weight);
   const int64_t out = rows.size(0), in = rows.size(1);
-  SplitWeight split{memory_for(out, in, weight), false, in, out, 0, out};
+  SplitWeight split{room_for_split(out, in, weight).memory, false, in, out, 0, out};
   const SplitMatrix matrix = matrix_of(split);
   check(split_rows({rows.const_data_ptr<float>(), rows.stride(0)}, matrix,
                    c10::cuda::getCurrentCUDAStream().stream()),
@@ -105,7 +101,7 @@ SplitWeight split_weight(const at::Tensor& weight) {
 }
 
 SplitRows room_for_split(int64_t rows, int64_t columns, const at::Tensor& like) {
-  return {memory_for(rows, columns, like), rows, columns};
+  return {at::empty({split_matrix_bytes(rows, columns)}, like.options().dtype(at::kByte)), rows, columns};
 }
 
 void split_rows_into(SplitRows& room, const at::Tensor& x) {

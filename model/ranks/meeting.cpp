@@ -87,8 +87,8 @@ struct Place {
   c10::intrusive_ptr<c10d::Store> store, watched;
 };
 
-/// Of a store that outlives runs, what keys of the run begin with that this rank has not been in: one after
-/// another, the ranks leave each before they come to the next.
+/// The prefix of this run's keys. A launcher's store outlives runs, so runs are numbered: the first number
+/// that this rank has not used. A rank marks itself gone from a run before it enters the next.
 std::string next_run(c10d::Store& store, const RankPlace& place, const std::string& launch) {
   const std::string rank = std::to_string(place.rank);
   for (int64_t number = 0;; ++number) {
@@ -108,7 +108,8 @@ void leave(c10d::Store& store, const RankPlace& place, const std::string& run) t
 }
 
 Place meet(const RankPlace& place, const MeetingTimes& times) {
-  constexpr milliseconds kServed{1'000};  // longer than others wait, or they could not tell what is missing
+  // Rank 0 serves the store, so it waits longer than the others: they can still ask who is missing.
+  constexpr milliseconds kServed{1'000};
   const Clock::time_point until =
       Clock::now() + times.meeting + (place.rank == 0 ? kServed : milliseconds(0));
   Place met;

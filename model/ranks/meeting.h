@@ -45,7 +45,8 @@ class Meeting {
 
   /// Calls `end` on another thread as soon as a rank is lost.
   void on_lost(std::function<void()> end);
-  /// The same where this rank has not ended long after that: it must wait for what never comes.
+  /// Calls `end` on another thread if this rank still runs MeetingTimes::stuck after the loss: it probably
+  /// waits for something that will never come.
   void on_stuck(std::function<void(const std::string& why)> end);
 
   const RankPlace& place() const;

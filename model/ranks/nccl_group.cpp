@@ -107,7 +107,13 @@ NcclGroup::NcclGroup(const RankPlace& place, at::Device device, NcclBuffers buff
                        c10::make_intrusive<c10d::PrefixStore>(meeting_.prefix() + "nccl", store->clone()),
                        static_cast<int>(place.rank), static_cast<int>(place.ranks))});
   // Ends kernels that wait for the others.
-  meeting_.on_lost([group = nccl_->group] { group->abort(); });
+  meeting_.on_lost([group = nccl_->group] {
+    try {
+      group->abort();
+    } catch (const std::exception&) {
+      // The run ends as of a lost rank all the same.
+    }
+  });
 }
 
 NcclGroup::~NcclGroup() {

@@ -48,7 +48,6 @@ class Binder {
 
   /// Of the parts that bind from now on.
   void set_kind(const ComputeKind& kind) { kind_ = kind; }
-  void set_on_host(bool on_host) { on_host_ = on_host; }
   const ComputeKind& kind() const { return kind_; }
   const TensorShapes& taken() const { return taken_; }
   const TensorSource* source() const { return source_; }

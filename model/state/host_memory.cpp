@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 #ifdef VGGT_CUDA
@@ -21,11 +22,16 @@ constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
   const std::size_t parts = std::clamp<std::size_t>(bytes / (64 * kHugePage), 1, most);
   std::vector<std::jthread> threads;
   for (std::size_t part = 0; part < parts; ++part) {
-    threads.emplace_back([=] {
+    const auto work = [=] {
       for (std::size_t i = bytes / parts * part; i < (part + 1 == parts ? bytes : bytes / parts * (part + 1));
            i += kPage)
         static_cast<volatile char*>(memory)[i] = 0;
-    });
+    };
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {  // there is no thread
+      work();
+    }
   }
 }
 
@@ -41,12 +47,7 @@ at::Tensor host_tensor(at::IntArrayRef shape, at::ScalarType type, [[maybe_unuse
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     ::madvise(memory, bytes, MADV_HUGEPAGE);
-    try {
-      touch(static_cast<char*>(memory), bytes);
-    } catch (...) {  // no thread could be started
-      ::munmap(memory, bytes);
-      throw std::bad_alloc();
-    }
+    touch(static_cast<char*>(memory), bytes);
     const bool locked = cudaHostRegister(memory, bytes, cudaHostRegisterPortable) == cudaSuccess;
     if (!locked) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
     return at::from_blob(

@@ -201,7 +201,7 @@ at::Tensor FrameTensor::Impl::take(int64_t first, int64_t count) {
 #endif
   turn = (turn + 1) % kBuffers;
   const int64_t next = first + count, left = std::min(count, shape[0] - next);
-  ahead_first = -1;  // where memory runs out
+  ahead_first = -1;  // stays so if start_reading() throws
   if (left > 0) start_reading(turn, next, left);
   ahead_first = next;
   ahead_count = left;

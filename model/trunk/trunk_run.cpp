@@ -84,9 +84,9 @@ int64_t TrunkRun::stored_frames() const {
   return residual_.is_resident() ? std::min(pass, block_frames(C_, P_, options_.device().is_cuda())) : pass;
 }
 
-/// The same from frame done_ on, where work changes x, by a block and then no more. Half a piece's work does
-/// not remain: of a resident residual a block leaves what it has not finished as it was, and what may go
-/// wrong behind it needs a copy.
+/// Like pass(), but from frame done_ on, and what work() makes of x is stored. If work() throws, the piece it
+/// was given stays as it was: of a resident residual a block leaves the rows that it has not finished, and
+/// where more than one part of a block, or what follows it, may fail, the piece is copied first and put back.
 template <class Work>
 void TrunkRun::storing_pass(const Work& work) {
   const int64_t most = stored_frames();

@@ -279,7 +279,7 @@ struct Measured {
   double gib;
 };
 
-// Peaks of bench_model on an H200 (tests/BENCHMARKS.md): cameras and depth.
+// Peaks of a run of bench_model on an H200: cameras and depth, heads in fp32.
 TEST(MemoryPlan, IsWithinAFiftiethOfWhatAnH200Took) {
   constexpr Precision bf16 = Precision::bf16, fp32 = Precision::fp32;
   constexpr Measured kTable[] = {{bf16, false, 50, 3.95},  {bf16, false, 100, 5.03}, {bf16, true, 50, 3.95},

@@ -1,4 +1,4 @@
-#include "attention/stream/out_of_memory.h"
+#include "attention/out_of_memory.h"
 
 #include <c10/util/Exception.h>
 
