@@ -77,6 +77,7 @@ int vggt_recon_main(int argc, char** argv) {
   vggt::quiet_decoders();
   try {
     const vggt::ExitCode code = execute(vggt::parse_command_line(argc, argv));
+    errno = 0;
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
       throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
                               "cannot write standard output");

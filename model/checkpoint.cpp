@@ -61,6 +61,7 @@ bool Checkpoint::is_in(const fs::path& folder) {
 void Checkpoint::read_manifest() {
   constexpr uint64_t kMostBytes = 1 << 20;
   const fs::path path = folder_ / kManifest;
+  if (!fs::is_regular_file(path)) refuse(path, "not a file");
   const std::string text = read_text_file(path, kMostBytes, "a checkpoint's manifest");
   try {
     json manifest = json::parse(text);

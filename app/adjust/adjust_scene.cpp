@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -91,6 +93,28 @@ std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle) {
         std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame));
   }
   return {pairs.begin(), pairs.end()};
+}
+
+/// Groups of two and more frames that these pairs link; empty where there is one.
+std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs) {
+  std::vector<int> group(frames);
+  std::iota(group.begin(), group.end(), 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [a, b] : pairs) {
+      int &of_a = group[static_cast<std::size_t>(a)], &of_b = group[static_cast<std::size_t>(b)];
+      changed = changed || of_a != of_b;
+      of_a = of_b = std::min(of_a, of_b);
+    }
+  }
+  std::map<int, std::vector<int>> members;
+  for (std::size_t i = 0; i < frames; ++i) members[group[i]].push_back(static_cast<int>(i));
+  std::vector<std::vector<int>> groups;
+  for (auto& [number, own] : members) {
+    if (own.size() > 1) groups.push_back(std::move(own));
+  }
+  if (groups.size() < 2) groups.clear();
+  return groups;
 }
 
 /// How many sightings each frame has a part in.
@@ -280,6 +304,7 @@ class SceneAdjustment {
     const std::vector<std::pair<int, int>> matched = matched_pairs(found);
     std::vector<double> before;
     for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
+    result.groups = groups_of(cameras_.size(), matched);
     result.tracks = found_tracks(input_, found);
     correct_depth(input_, depth_, found, before, result.cameras, matched, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {

@@ -274,10 +274,10 @@ class SeenWindow {
   static constexpr float kNearest = 0.1F;  // depth of the plane anywhere in the window, of the anchor's
 
   const cv::Mat& image_;
-  Values xs_, ys_;            // pixels of the level
+  Values xs_, ys_;              // pixels of the level
   Eigen::Vector2f low_, high_;  // the least and the greatest of them
   bool in_front_ = false;       // the whole window, of the camera
-  Eigen::Matrix2f jacobian_;  // from pixels of the anchor's level to pixels of this one
+  Eigen::Matrix2f jacobian_;    // from pixels of the anchor's level to pixels of this one
 };
 
 struct Shift {

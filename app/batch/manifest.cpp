@@ -17,6 +17,7 @@
 
 #include "app/batch/whole_number.h"
 #include "io/files/file_place.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -147,6 +148,7 @@ std::string to_line(const SceneRecord& record) {
 }
 
 std::optional<SceneRecord> from_line(const std::string& line) try {
+  if (nests_deeply(line)) return std::nullopt;
   const Json json = Json::parse(line);
   SceneRecord record;
   record.scene = json.at("scene").get<std::string>();

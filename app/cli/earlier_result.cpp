@@ -1,14 +1,16 @@
 #include "app/cli/earlier_result.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
 #include "io/files/staged_files.h"
+#include "io/files/text.h"
+#include "io/files/text_file.h"
 
 namespace vggt {
 namespace {
@@ -24,8 +26,12 @@ std::string source_name(const fs::path& frames) {
 
 /// What the run that wrote this report had as frames; "" where the file is no report.
 std::string frames_of_report(const fs::path& path) {
-  std::ifstream file(path);
-  const Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  constexpr uint64_t kMostBytes = uint64_t{1} << 28;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return "";
+  const std::string text = read_text_file(path, kMostBytes, "a report");
+  if (nests_deeply(text)) return "";
+  const Json report = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object() || !report.contains("options") || !report["options"].is_object()) return "";
   const Json frames = report["options"].value("frames", Json());
   return frames.is_string() ? frames.get<std::string>() : "";

@@ -10,6 +10,7 @@
 #include "app/eval/eval_inputs.h"
 #include "app/eval/eval_report.h"
 #include "app/scene/frame_match.h"
+#include "app/scene/known_cameras.h"
 #include "io/files/atomic_file.h"
 #include "io/files/staged_files.h"
 
@@ -76,6 +77,13 @@ struct MatchedCameras {
   std::vector<FovPair> fields_of_view;
 };
 
+/// The camera of a frame, turned upright where the other side of its pair tells how.
+Camera upright_as(const FrameCamera& other, const FrameCamera& frame) {
+  const Camera& camera = other.camera;
+  return other.as_stored ? frame.camera
+                         : upright_camera(frame, other.quarter_turns, camera.width, camera.height);
+}
+
 MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Events& events) {
   const auto &ours = inputs.result.cameras, &theirs = inputs.truth.cameras;
   const std::size_t scenes = shared_scenes(ours, theirs, "poses", report);
@@ -90,8 +98,9 @@ MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Even
                       match.pairs.size(), result.size(), ours[scene].path, truth.size(), theirs[scene].path));
     }
     for (const auto& [i, j] : match.pairs) {
-      all.scenes[scene].push_back({result[i].camera, truth[j].camera});
-      const std::optional<double> fov = result[i].camera.fov_x_rad(), true_fov = truth[j].camera.fov_x_rad();
+      const CameraPair pair{upright_as(truth[j], result[i]), upright_as(result[i], truth[j])};
+      all.scenes[scene].push_back(pair);
+      const std::optional<double> fov = pair.result.fov_x_rad(), true_fov = pair.truth.fov_x_rad();
       if (fov && true_fov) all.fields_of_view.push_back({*fov, *true_fov});
     }
     count_frames(match, scene, scenes, report.pose_frames);

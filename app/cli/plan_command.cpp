@@ -8,14 +8,12 @@
 #include "app/cli/process.h"
 #include "app/report/summary.h"
 #include "app/run/device.h"
-#include "app/run/merging.h"
-#include "app/run/plan_table.h"
+#include "app/run/image_memory.h"
+#include "app/run/plan_comparison.h"
 #include "app/run/process_memory.h"
 #include "app/run/rank_run.h"
-#include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
 #include "app/run/run_plan.h"
-#include "app/run/stage_work.h"
 #include "io/files/atomic_file.h"
 #include "io/files/staged_files.h"
 
@@ -79,21 +77,15 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {
     check_apart({command.json}, {options.frames, plan.model.weights.path()});
+    if (command.frame_count == 0) keep_inputs(plan.frames, {command.json});
     check_writable_file(command.json);
   }
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
   const Sources sources = size_request(command, plan, events, request);
-  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
-  add_scratch_rates(request, rates);
-  const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
-  if (!merging.note.empty()) events.info(merging.note);
-  request.merge = merging.merge;
-  PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
-  plans.beside = predict_beside(plan, stage_works(plan, request, sources.all));
-  for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
+  if (command.frame_count == 0) check_image_memory(plan);
+  PlanComparison plans = compare_ways(plan, request, sources.all, events);
   if (has_more(command.options)) plans.beside.all = false;
-  plans.nccl_bytes = nccl_bytes(plan);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +
@@ -101,6 +93,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
                  precision_name(plan.model.options.precision));
   const int64_t host_peak = predict_host_peak(plan, plans.plan, sources.width, sources.height);
   for (const std::string& row : plan_rows(plans, host_peak)) console.result(row);
+  console.check_output();
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, host_peak); });
   check_fits(plan, plans.plan);

@@ -51,9 +51,11 @@ std::optional<Track> exported_track(const Track& track, const std::vector<int>& 
     const auto frame = static_cast<std::size_t>(seen.frame);
     if (image_of[frame] < 0) continue;
     const Eigen::Vector2d pixel = views[frame]->from_original(seen.pixel);
-    if (!pixel.allFinite()) continue;
-    result.observations.push_back({image_of[frame], pixel});
     const Camera& camera = views[frame]->camera();
+    if (!(pixel.x() >= -.5 && pixel.y() >= -.5 && pixel.x() <= camera.width - .5 &&
+          pixel.y() <= camera.height - .5))
+      continue;  // beyond what the exported image shows, or nowhere
+    result.observations.push_back({image_of[frame], pixel});
     error += (camera.project(camera.cam_from_world * track.point_in_world) - pixel).norm();
   }
   if (result.observations.size() < kFewestObservations) return std::nullopt;

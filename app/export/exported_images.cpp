@@ -1,8 +1,12 @@
 #include "app/export/exported_images.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -10,7 +14,12 @@
 #include <system_error>
 #include <utility>
 
+#include "io/files/input_file.h"
+#include "io/files/staged_files.h"
+#include "io/files/text.h"
+#include "io/files/write_at.h"
 #include "io/frames/decoding_budget.h"
+#include "io/frames/image_files.h"
 #include "io/frames/image_writer.h"
 
 namespace vggt {
@@ -19,9 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kJpegQuality = 95;
-
-/// Clockwise quarter turns from stored to upright, of EXIF's orientations; -1: mirrored.
-constexpr std::array<int, 9> kTurns = {0, 0, -1, 2, -1, -1, 1, -1, 3};
 
 bool is_jpeg(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -93,15 +99,21 @@ RgbImage undistorted(const RgbImage& image, const ViewedImage& view) {
   return result;
 }
 
-/// Throws where the original would go with a folder that an export replaces.
-void keep_apart(const fs::path& original, const std::vector<fs::path>& folders) {
-  std::error_code ignored;
-  const fs::path real = fs::weakly_canonical(original, ignored);
-  for (const fs::path& folder : folders) {
-    const fs::path replaced = fs::weakly_canonical(fs::absolute(folder), ignored);
-    if (common_folder(real, replaced) == replaced)
-      throw std::invalid_argument(folder.string() + ": would replace an input of this run");
+/// As fs::copy_file(), which of a full disk says no more than that writing failed.
+void copy_image(const fs::path& from, const fs::path& to) {
+  constexpr uint64_t kAtOnce = 1 << 20;
+  const InputFile file(from);
+  const int copy = ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int error = copy < 0 ? errno : 0;
+  std::vector<std::byte> bytes;
+  for (uint64_t at = 0; error == 0 && at < file.size(); at += bytes.size()) {
+    bytes.resize(std::min(kAtOnce, file.size() - at));
+    file.read(at, bytes);
+    error = write_at(copy, at, bytes);
   }
+  if (copy >= 0 && ::close(copy) != 0 && error == 0) error = errno;
+  if (error != 0)
+    throw std::system_error(error, std::generic_category(), to.string() + ": cannot be written");
 }
 
 }  // namespace
@@ -110,7 +122,7 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
     : images_(source, frames), frames_(frames), source_(source), as_(plan.images) {
   const std::size_t count = frames.frames.size();
   if (images_.are_files()) settle_originals(plan);
-  keep_apart(source, plan.folders());
+  check_apart({}, {source}, plan.folders());
   if (!plan.needs_images()) return;
   const std::string why_not = why_not_originals();
   if (as_ == ExportedAs::automatic) as_ = why_not.empty() ? ExportedAs::originals : ExportedAs::copies;
@@ -118,7 +130,7 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
     throw std::invalid_argument("export-images: refer cannot be, as " + why_not + "; give copy");
   turns_.assign(count, 0);
   if (as_ == ExportedAs::originals) {
-    for (std::size_t i = 0; i < count; ++i) turns_[i] = kTurns[static_cast<std::size_t>(orientations_[i])];
+    for (std::size_t i = 0; i < count; ++i) turns_[i] = *quarter_turns(orientations_[i]);
   } else {
     name_copies();
   }
@@ -129,7 +141,7 @@ void ExportedImages::settle_originals(const ExportPlan& plan) {
   const std::vector<fs::path> folders = plan.folders();
   for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
     paths.push_back(fs::absolute(images_.file(i)).lexically_normal());
-    keep_apart(paths.back(), folders);
+    check_apart({}, {paths.back()}, folders);
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;
@@ -145,7 +157,8 @@ std::string ExportedImages::why_not_originals() const {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";
-    if (kTurns[static_cast<std::size_t>(orientations_[i])] < 0) return names_[i] + " is stored mirrored";
+    if (one_line(names_[i]) != names_[i]) return "the name of " + one_line(names_[i]) + " is not one line";
+    if (!quarter_turns(orientations_[i])) return names_[i] + " is stored mirrored";
     if (heif_[i]) return names_[i] + " is HEIF or AVIF, which few programs read";
   }
   return {};
@@ -171,8 +184,13 @@ void ExportedImages::name_copies() {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!goes_as_it_is(i) && !is_jpeg(names_[i]))
       names_[i] = fs::path(names_[i]).replace_extension(heif_[i] ? ".jpg" : ".png").string();
+    names_[i] = one_line(names_[i]);
   }
   make_different(names_);
+}
+
+bool ExportedImages::names_hold_spaces() const {
+  return std::ranges::any_of(names_, [](const std::string& name) { return name.find(' ') != name.npos; });
 }
 
 std::size_t ExportedImages::copy_bytes(std::size_t frame) const {
@@ -205,7 +223,7 @@ void ExportedImages::write_copies(const fs::path& folder, const std::vector<Fram
     const auto frame = static_cast<std::size_t>(number);
     if (!is_wanted(frame)) return;
     if (goes_as_it_is(frame)) {
-      fs::copy_file(images_.file(frame), folder / names_[frame]);
+      copy_image(images_.file(frame), folder / names_[frame]);
     } else {
       const DecodingBudget::Lease lease(budget, bytes[frame]);
       write(frame, images_.read_file(frame));

@@ -27,6 +27,8 @@ class ExportedImages {
   bool are_copies() const { return as_ != ExportedAs::originals; }
   /// The image's name, relative to the folder of the originals or of the copies.
   const std::string& name(std::size_t frame) const { return names_[frame]; }
+  /// Whether a name holds a space, at which readers of COLMAP's text end it.
+  bool names_hold_spaces() const;
   /// The innermost folder in which all originals lie, absolute.
   const std::filesystem::path& originals() const { return originals_; }
   ImageView view(std::size_t frame) const { return {turns_[frame], as_ == ExportedAs::undistorted}; }

@@ -8,6 +8,8 @@
 #include <numbers>
 #include <optional>
 
+#include "io/scene/image_view.h"
+
 namespace vggt {
 namespace {
 
@@ -60,15 +62,23 @@ double frustum_depth(const std::vector<Vector3d>& centres, double scene) {
   return std::clamp(quantile(steps, 0.5), 0.02 * scene, 0.05 * scene);
 }
 
-Frustum frustum_of(const Camera& camera, double depth) {
+/// What the corner of an image shows; without the distortion where that shows nothing there.
+Vector3d corner_ray(Camera camera, const Eigen::Vector2d& corner) {
+  const Vector3d ray = camera.ray(corner);
+  if (ray.allFinite()) return ray;
+  camera.distortion.setZero();
+  return camera.ray(corner);
+}
+
+/// Of the original image, as far as its size is known.
+Frustum frustum_of(const Camera& network, double depth) {
+  const Camera camera = network.original_width > 0 ? original_camera(network) : network;
   const Matrix3d world_from_cam = camera.cam_from_world.linear().transpose();
-  const Matrix3d& k = camera.k;
   Frustum frustum{camera.center(), {}};
   const std::array<std::array<int, 2>, 4> corners = {{{0, 0}, {1, 0}, {1, 1}, {0, 1}}};
   for (std::size_t i = 0; i < corners.size(); ++i) {
-    const Vector3d ray((corners[i][0] * camera.width - k(0, 2)) / k(0, 0),
-                       (corners[i][1] * camera.height - k(1, 2)) / k(1, 1), 1);
-    frustum.corners[i] = frustum.centre + depth * (world_from_cam * ray);
+    const Eigen::Vector2d corner(corners[i][0] * camera.width - .5, corners[i][1] * camera.height - .5);
+    frustum.corners[i] = frustum.centre + depth * (world_from_cam * corner_ray(camera, corner));
   }
   return frustum;
 }

@@ -81,7 +81,7 @@ std::vector<FrameCamera> frame_cameras(const FrameSet& frames, const std::vector
   for (std::size_t i = 0; i < cameras.size(); ++i) {
     const Frame& frame = frames.frames[i];
     const double confidence = i < mean_confidence.size() ? mean_confidence[i] : 0;
-    result.push_back({frame.file, frame.time_s, cameras[i], confidence});
+    result.push_back({frame.file, frame.time_s, cameras[i], confidence, frame.quarter_turns});
   }
   return result;
 }

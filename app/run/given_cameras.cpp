@@ -10,6 +10,7 @@
 #include "app/scene/known_cameras.h"
 #include "app/scene/world_move.h"
 #include "io/files/numbers.h"
+#include "io/scene/lens_numbers.h"
 #include "io/scene/pose_files.h"
 
 namespace vggt {
@@ -28,7 +29,7 @@ std::optional<std::vector<double>> numbers_of(const std::string& text) {
     const auto number = parse_number<double>(std::string_view(text).substr(begin, end - begin));
     if (!number) return std::nullopt;
     numbers.push_back(*number);
-    begin = end + 1;
+    begin = end == text.size() ? end + 1 : std::min(text.find_first_not_of(' ', end + 1), text.size());
   }
   if (numbers.size() == 4) return numbers;
   if (std::filesystem::exists(text)) return std::nullopt;
@@ -59,18 +60,6 @@ bool is_one_for_all(const GivenCameras& given) {
   return given.intrinsics.size() == 1 && given.intrinsics.front().file.empty();
 }
 
-/// Gives a camera what its file left open: a field of view is for whatever width there is, and without a
-/// height the principal point is in the middle.
-void complete(Camera& camera, const Frame& frame) {
-  constexpr int kAngleAlone = 1;  // the width that readers give such cameras
-  if (!camera.has_intrinsics() || (camera.width > kAngleAlone && camera.height > 0)) return;
-  const bool angle_alone = camera.width == kAngleAlone;
-  const double scale = angle_alone ? frame.original_width : 1;
-  camera.k.diagonal().head<2>() *= scale;
-  if (angle_alone) camera.k(0, 2) = (frame.original_width - 1) / 2.0;
-  camera.k(1, 2) = (frame.original_height - 1) / 2.0;
-}
-
 /// What is no lens of any camera: focal lengths and principal points beyond all images, and a distortion that
 /// shows the middle of an image's sides nowhere near where they are.
 void refuse_odd_lens(const GivenCameras& given, const Camera& camera, const Frame& frame) {
@@ -86,11 +75,27 @@ void refuse_odd_lens(const GivenCameras& given, const Camera& camera, const Fram
     if (!(focal >= kShortest * side && focal <= kLongest * side)) odd("no focal length");
   }
   if (!(std::abs(cx) <= kFarthest * side && std::abs(cy) <= kFarthest * side)) odd("no principal point");
+  if (is_one_for_all(given) && !(cx > -1 && cy > -1 && cx < width && cy < height))
+    odd("a principal point outside the image");
   if (!camera.is_distorted()) return;
   for (const Eigen::Vector2d& pixel : {Eigen::Vector2d(0, cy), {width - 1, cy}, {cx, 0}, {cx, height - 1}}) {
     const double shown = ((pixel - Eigen::Vector2d(cx, cy)).array() / Eigen::Array2d(fx, fy)).matrix().norm(),
                  seen = camera.ray(pixel).head<2>().norm();
     if (shown > 0 && !(seen < kMostBent * shown && shown < kMostBent * seen)) odd("no distortion");
+  }
+}
+
+/// Four numbers are of images of one size.
+void refuse_several_sizes(const GivenCameras& given, const FrameSet& frames) {
+  const Frame& first = frames.frames.front();
+  for (const Frame& frame : frames.frames) {
+    if (frame.original_width == first.original_width && frame.original_height == first.original_height)
+      continue;
+    refuse("intrinsics", given.intrinsics_name + ": of which size? '" + first.file + "' has " +
+                             std::to_string(first.original_width) + "x" +
+                             std::to_string(first.original_height) + " pixels, '" + frame.file + "' " +
+                             std::to_string(frame.original_width) + "x" +
+                             std::to_string(frame.original_height) + "; a file gives each frame its own");
   }
 }
 
@@ -101,7 +106,7 @@ std::vector<std::optional<Camera>> known_intrinsics(const GivenCameras& given, c
   std::vector<std::optional<Camera>> known =
       match_cameras(frames, given.intrinsics, "intrinsics: " + given.intrinsics_name);
   for (std::size_t i = 0; i < known.size(); ++i) {
-    if (known[i]) complete(*known[i], frames.frames[i]);
+    if (known[i]) complete(*known[i], frames.frames[i].original_width, frames.frames[i].original_height);
   }
   return known;
 }
@@ -114,7 +119,7 @@ std::vector<std::optional<Camera>> known_poses(const GivenCameras& given, const 
 CameraModel model_of(const Camera& camera) {
   if (camera.distortion[1] != 0) return CameraModel::radial;
   if (camera.distortion[0] != 0) return CameraModel::simple_radial;
-  return camera.k(0, 0) == camera.k(1, 1) ? CameraModel::simple_pinhole : CameraModel::pinhole;
+  return is_one_focal(camera.k(0, 0), camera.k(1, 1)) ? CameraModel::simple_pinhole : CameraModel::pinhole;
 }
 
 bool same_intrinsics(const Camera& a, const Camera& b) {
@@ -203,6 +208,7 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given)
 }
 
 void check_given(const GivenCameras& given, const FrameSet& frames) {
+  if (is_one_for_all(given)) refuse_several_sizes(given, frames);
   if (!given.intrinsics_name.empty()) {
     const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
     for (std::size_t i = 0; i < known.size(); ++i) {

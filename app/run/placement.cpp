@@ -78,14 +78,16 @@ Residual residual_of(const std::vector<CameraPair>& pairs, const Eigen::Affine3d
                             " % of their spread"};
 }
 
-/// Coordinates of clouds are floats, which keep seven digits.
-void warn_of_rounding(const Eigen::Affine3d& similarity, const Events& events) {
+}  // namespace
+
+void warn_of_rounding(const std::string& option, double far, double unit, const Events& events) {
   constexpr double kFloat = 6e-8, kMuch = 1e-4;
-  const double far = similarity.translation().cwiseAbs().maxCoeff(), scale = scale_of(similarity);
-  if (far * kFloat < kMuch * scale) return;
-  events.warn("align: coordinates of " + brief(far) + " are rounded to " + brief(far * kFloat) +
+  if (far * kFloat < kMuch * unit) return;
+  events.warn(option + ": coordinates of " + brief(far) + " are rounded to " + brief(far * kFloat) +
               " in the cloud, whose numbers are floats; poses nearer to the origin avoid that");
 }
+
+namespace {
 
 Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const std::vector<Camera>& cameras,
                       const Events& events) {
@@ -113,7 +115,8 @@ Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const s
   if (!(residual.share < kBad))
     events.warn(where(plan) + ": " + residual.text + ": are they of this scene, by these names or times?");
   warn_of_wrong_poses(plan, wrong, events);
-  warn_of_rounding(placement.similarity, events);
+  warn_of_rounding("align", placement.similarity.translation().cwiseAbs().maxCoeff(),
+                   scale_of(placement.similarity), events);
   return placement;
 }
 

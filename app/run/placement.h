@@ -31,6 +31,10 @@ struct Placement {
 /// are not, or are of fewer than two frames.
 void check_placement(const PlacementPlan& plan, const FrameSet& frames);
 
+/// Warns where coordinates so far from the origin lose digits in clouds, whose numbers are floats: 1e-4 of
+/// `unit`, which is about the scene's size.
+void warn_of_rounding(const std::string& option, double far, double unit, const Events& events);
+
 /// Of the network's cameras, one for each frame, or none without the camera head. Says in one line each what
 /// was done. Nothing where the world stays as it is. Throws std::invalid_argument where the cameras with a
 /// pose are too few, or stand in one place, so that no scale follows from them.

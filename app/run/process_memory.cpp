@@ -1,7 +1,11 @@
 #include "app/run/process_memory.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <thread>
+
+#include "io/frames/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -10,13 +14,17 @@ namespace {
 // CPU; on an H200, where the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
-constexpr int64_t kMostCpuKept = 190'000'000, kMostGpuKept = 220'000'000;
-constexpr int64_t kChunksAtOnce = 4;     // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kMostCpuKept = 65'000'000, kMostGpuKept = 220'000'000;
+constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
 constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
 constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
+constexpr int64_t kPicture = 32;         // bytes of a pixel of the picture, while it is drawn
+constexpr int64_t kVideo = 10;  // bytes of a pixel of a video's frame: those that FFmpeg holds, as measured
 
 int64_t threads_of(const RunPlan& plan) {
-  return plan.frames.threads > 0 ? plan.frames.threads : std::max(1U, std::thread::hardware_concurrency());
+  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return plan.frames.threads > 0 ? std::min<int64_t>(plan.frames.threads, cores) : cores;
 }
 
 /// What lies in memory from stage to stage, as far as the storage's limit allows.
@@ -71,10 +79,28 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
   const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
   const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
   return std::max(held * bytes_of_a_point(filters, in_memory, chosen.normals),
-                  thinned ? filters.thin_to * kThinning : 0);
+                  thinned ? filters.thin_to * kThinning : 0) +
+         picture_bytes(plan);
+}
+
+/// Sources while they become frames: images as large as the first one, on all threads.
+int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+                     int64_t original_height, int64_t one_gray) {
+  const int64_t pixels = original_width * original_height,
+                one = 3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
+                most = std::max(one, static_cast<int64_t>(plan.frames.memory_budget_bytes));
+  std::error_code ignored;
+  const bool is_video = std::filesystem::is_regular_file(plan.frames.source, ignored) &&
+                        kind_of_source(plan.frames.source) == SourceKind::video;
+  return std::min(most, std::min(threads_of(plan), request.frames) * one) + (is_video ? kVideo * pixels : 0);
 }
 
 }  // namespace
+
+int64_t picture_bytes(const RunPlan& plan) {
+  if (!plan.outputs.paths.picture) return 0;
+  return kPicture * plan.outputs.picture_width * plan.outputs.picture_height;
+}
 
 bool keeps_points(const RunPlan& plan) {
   return plan.outputs.paths.picture.has_value() || plan.keep_points;
@@ -89,14 +115,17 @@ bool holds_depth_apart(const RunPlan& plan) {
 CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points) {
   CloudFilters filters = plan.scene.filters;
   if (!plan.limits.host) return filters;
-  const auto fit = [&](int64_t bytes) { return std::max<int64_t>(1, plan.limits.images / bytes); };
+  const auto fit = [&](int64_t bytes) {
+    return std::max<int64_t>(1, (plan.limits.images - picture_bytes(plan)) / bytes);
+  };
   const int64_t bytes = bytes_of_a_point(filters, in_memory, plan.scene.builder.normals);
   const int64_t held = held_points(filters, points);
   if (bytes > 0 && held > fit(bytes)) {
     const int64_t most = fit(std::max(bytes, kThinning));
     filters.thin_to = filters.thin_to > 0 ? std::min(filters.thin_to, most) : most;
   }
-  if (filters.thin_to > 0) filters.thin_to = std::min(filters.thin_to, fit(kThinning));
+  if (filters.thin_to > 0 && points > filters.thin_to)
+    filters.thin_to = std::min(filters.thin_to, fit(kThinning));
   return filters;
 }
 
@@ -113,8 +142,13 @@ int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
     const int64_t base =
         kCpuProgram + std::min(kMostCpuKept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    return base + kept.all() + weights +
-           std::max({tensors + memory.host_bytes, matching, point_bytes(plan, request)});
+    // Of the tensors' memory the allocator gives little back before the adjustment.
+    const int64_t adjusting = plan.adjust.wanted ? kAdjusting * std::min(request.frames, kAdjusted) : 0;
+    const int64_t decoding =
+        source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
+    return std::max(kCpuProgram + weights + decoding,
+                    base + kept.all() + weights + adjusting +
+                        std::max({tensors + memory.host_bytes, matching, point_bytes(plan, request)}));
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {

@@ -13,6 +13,9 @@ namespace vggt {
 int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                           int64_t original_height);
 
+/// What drawing the picture takes, 0 without one.
+int64_t picture_bytes(const RunPlan& plan);
+
 /// Whether the scene's points are held in memory beside the file.
 bool keeps_points(const RunPlan& plan);
 /// Whether depth is held beside what the cloud is made of.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/files/staged_files.h"
+#include "io/frames/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -24,7 +25,33 @@ void keep_picture_apart(const fs::path& source, const fs::path& picture, const F
   check_apart({absolute}, listed);
 }
 
+/// The files that become frames, and those of the masks; of a pipe, which can be read once, none.
+std::vector<fs::path> input_files(const FrameOptions& frames) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  if (fs::is_directory(frames.source, ignored) || fs::is_regular_file(frames.source, ignored)) {
+    const SourceKind kind = kind_of_source(frames);
+    if (kind == SourceKind::folder || kind == SourceKind::list) {
+      const ImageList list = find_images(frames.source, kind);
+      for (std::size_t i = 0; i < list.names.size(); ++i) files.push_back(list.path(i));
+    }
+  }
+  for (fs::recursive_directory_iterator at(frames.masks, ignored), end; !ignored && at != end;
+       at.increment(ignored))
+    files.push_back(at->path());
+  return files;
+}
+
 }  // namespace
+
+void keep_inputs(const FrameOptions& frames, const std::vector<fs::path>& outputs) {
+  std::vector<fs::path> standing;
+  std::error_code ignored;
+  for (const fs::path& output : outputs) {
+    if (fs::exists(output, ignored)) standing.push_back(output);
+  }
+  if (!standing.empty()) check_apart(standing, input_files(frames));
+}
 
 FrameSet read_frames(const FrameOptions& options, const Events& events) {
   FrameSet frames = load_frames(options, [&](int done, int total) {

@@ -11,9 +11,10 @@
 #include "app/report/summary.h"
 #include "app/run/device.h"
 #include "app/run/frame_input.h"
+#include "app/run/image_memory.h"
 #include "app/run/loaded_model.h"
 #include "app/run/merging.h"
-#include "app/run/plan_table.h"
+#include "app/run/plan_comparison.h"
 #include "app/run/process_memory.h"
 #include "app/run/rank_run.h"
 #include "app/run/rates_cache.h"
@@ -76,50 +77,6 @@ void warn_of_lost_frames(const FrameSet& frames, const std::vector<Camera>& came
   events.warn(
       std::to_string(lost) + " of " + std::to_string(cameras.size()) +
       " frames have no camera (no finite pose, or no field of view above 0) and give no points: " + names);
-}
-
-MemoryRequest request_for(MemoryRequest request, const FrameSet& frames) {
-  request.frames = static_cast<int64_t>(frames.frames.size());
-  request.height = frames.height;
-  request.width = frames.width;
-  return request;
-}
-
-/// What exports name; throws where they cannot.
-std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames) {
-  const ExportPlan& exports = plan.outputs.exports;
-  if (exports.files().empty() && exports.folders().empty()) return std::nullopt;
-  return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
-}
-
-/// Whether reading a source once leaves it as it is.
-bool stays(const fs::path& source) {
-  return source.empty() || fs::is_regular_file(source) || fs::is_directory(source);
-}
-
-/// Before any image is decoded: throws where not even one image at its own size fits what images may take of
-/// --host-memory.
-void check_image_memory(const RunPlan& plan) {
-  if (!plan.limits.host || !stays(plan.frames.source)) return;
-  FrameOptions options = plan.frames;
-  options.pixels = false;
-  options.first_frame = true;
-  options.masks.clear();
-  const FrameSet sized = load_frames(options);
-  std::size_t most = 0;
-  for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
-  if (const auto images = exported_images(plan, sized))
-    most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
-  const auto bytes = static_cast<int64_t>(most);
-  if (bytes == 0 || bytes <= plan.limits.images) return;
-  const std::string for_image = plan.limits.host_memory_for(bytes);
-  const auto for_network =
-      least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
-                        std::stoll(for_image) * 1'000'000);
-  throw std::invalid_argument(
-      "host-memory: beside the program, its weights and what waits, one image takes " +
-      std::to_string(bytes / 1'000'000) + " MB while it is read or exported; give at least " +
-      for_network.value_or(for_image));
 }
 
 /// The plan's frames, their pixels in the space; or their sizes alone.
@@ -332,6 +289,9 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   const std::shared_ptr<HostSpace>& space = loaded.space;
   times.restart();
   const std::optional<ExportedImages> images = exported_images(plan, frames);
+  if (images && plan.outputs.exports.colmap && images->names_hold_spaces())
+    events.warn(
+        "export: names with spaces are cut off by readers of COLMAP's text; its binary files hold them");
   times.add("frames", loaded.seconds);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
@@ -478,15 +438,9 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   lines.push_back("precision: " + precision_name(model.precision) +
                   (model.heads_in_bf16 ? ", dense heads bf16" : ""));
   lines.push_back(std::string("attention: ") + variant_name(model.attention));
-  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
-  MemoryRequest request = request_for(plan.memory, frames);
-  add_scratch_rates(request, rates);
-  request.merge = choose_merging(request, plan.given.merge, rates).merge;
-  if (request.merge) lines.push_back("merging:   " + merge_text(*request.merge));
-  PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
-  plans.beside = predict_beside(plan, stage_works(plan, request, source_of(plan.frames, frames)));
-  for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
-  plans.nccl_bytes = nccl_bytes(plan);
+  const PlanComparison plans =
+      compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
+  if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
   check_fits(plan, plans.plan);
   warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;

@@ -21,6 +21,7 @@
 #include "io/files/content_sum.h"
 #include "io/files/crc32.h"
 #include "io/files/file_place.h"
+#include "io/files/text.h"
 #include "io/files/text_file.h"
 #include "io/frames/frame_sources.h"
 #include "model/checkpoint.h"
@@ -156,8 +157,9 @@ json read_manifest(const fs::path& folder) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 28;
   const fs::path path = folder / kManifest;
   if (!fs::is_regular_file(fs::symlink_status(path))) return {};
-  const json manifest =
-      json::parse(read_text_file(path, kMostBytes, "a manifest"), nullptr, /*allow_exceptions=*/false);
+  const std::string text = read_text_file(path, kMostBytes, "a manifest");
+  if (nests_deeply(text)) return {};
+  const json manifest = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool whole = manifest.is_object() && manifest.contains("parts") && manifest["parts"].is_object();
   return whole ? manifest : json();
 }

@@ -6,12 +6,21 @@
 #include "app/run/device.h"
 #include "app/run/loaded_model.h"
 #include "app/run/model_loader.h"
+#include "app/run/read_frames.h"
 #include "app/run/weights_path.h"
 #include "io/files/staged_files.h"
+#include "io/scene/pose_files.h"
 #include "model/vggt.h"
 
 namespace vggt {
 namespace {
+
+/// The file that a path to cameras names: itself, or of a folder the one that is read.
+std::filesystem::path camera_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return path;
+  return pose_file_in(path).value_or(path);
+}
 
 FrameOptions plan_frames(const Options& options, const Config& config, const InMemory& memory) {
   FrameOptions frames;
@@ -138,9 +147,12 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   memory.weights_on_host = model.weights_on_host = weights_wait(memory);
   memory.query_points = static_cast<int64_t>(queries.size());
   memory.checkpoints = options.resume;
-  check_apart(outputs.files(), {options.frames, weights.path(), options.query_points, options.align,
-                                options.intrinsics, options.poses});
+  check_apart(outputs.files(),
+              {options.frames, weights.path(), options.query_points, camera_file(options.align),
+               camera_file(options.intrinsics), camera_file(options.poses)},
+              outputs.folders());
   FrameOptions frames = plan_frames(options, config, in_memory);
+  keep_inputs(frames, outputs.files());
   if (!model.device.is_cuda() || model.weights_on_host) keep_weights(limits, weight_bytes(memory));
   frames.memory_budget_bytes = decoding_bytes(limits);
   if (adjust.wanted) frames.gray_side = kMatchingSide;

@@ -5,6 +5,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/frame_input.h"
+#include "app/run/placement.h"
 #include "app/run/process_memory.h"
 #include "app/scene/predicted_cameras.h"
 #include "app/scene/world_move.h"
@@ -16,6 +17,23 @@ constexpr std::size_t kWaitingChunks = 2;  // of the network's results
 
 at::Tensor fp32(const at::Tensor& values) {
   return values.to(at::kCPU, at::kFloat).contiguous();
+}
+
+/// Names the first frame of a few groups that nothing links.
+std::string groups_text(const std::vector<std::vector<int>>& groups, const FrameSet& frames) {
+  constexpr std::size_t kNamed = 4;
+  std::string text = "no matches link " + std::to_string(groups.size()) + " groups of frames, those with ";
+  for (std::size_t i = 0; i < std::min(kNamed, groups.size()); ++i)
+    text += (i > 0 ? ", " : "") + frames.frames[static_cast<std::size_t>(groups[i].front())].file;
+  return text + (groups.size() > kNamed ? ", ..." : "") +
+         ": how these lie to each other is the network's guess";
+}
+
+/// The largest coordinate of the cameras' centres.
+double farthest(const std::vector<Camera>& cameras) {
+  double far = 0;
+  for (const Camera& camera : cameras) far = std::max(far, camera.center().cwiseAbs().maxCoeff());
+  return far;
 }
 
 }  // namespace
@@ -107,6 +125,7 @@ void SceneSink::read_cameras() {
                    frames_.width, frames_.height);
   map_to_originals(frames_, cameras_);
   depth_scale_ = take_given(adjust_.given, frames_, cameras_);
+  if (!adjust_.given.poses_name.empty()) warn_of_rounding("poses", farthest(cameras_), depth_scale_, events_);
   if (!adjust_.given.intrinsics_name.empty() || !adjust_.given.poses_name.empty()) store();
   if (builder_) builder_->set_cameras(cameras_);
 }
@@ -154,6 +173,7 @@ std::string SceneSink::adjust() {
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
   weak_frames_ = std::move(adjusted.weak_frames);
+  if (!adjusted.groups.empty()) events_.warn(groups_text(adjusted.groups, frames_));
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());

@@ -26,7 +26,7 @@ struct Learned {
 };
 
 bool possible(const StageRun& run) {
-  return run.units >= kLeastUnits && run.units <= kMostUnits && run.seconds >= 0 &&
+  return run.units >= kLeastUnits && run.units <= kMostUnits && run.seconds > -run.units &&
          run.seconds <= kMostSeconds;
 }
 
@@ -169,7 +169,9 @@ void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
   std::vector<std::pair<std::string, double>> more;
   for (const auto& [name, measured] : seconds) {
     const auto stage = std::ranges::find(by_rates, name, &StageSeconds::stage);
-    if (stage != by_rates.end()) more.emplace_back(name, std::max(0.0, measured - stage->seconds));
+    if (stage == by_rates.end()) continue;
+    const double change = measured - stage->seconds;
+    more.emplace_back(name, plan.model.options.device.is_cuda() ? std::max(0.0, change) : change);
   }
   keep_seconds(plan, more_than_rates(plan, request, by_rates), more);
 }

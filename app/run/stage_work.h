@@ -33,7 +33,8 @@ std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& req
                                    const FrameSource& source);
 
 /// What these stages of the network take more than their rates tell: on a GPU what a process does once, such
-/// as loading kernels, on a CPU a share of the seconds by the rates. stages: with those seconds.
+/// as loading kernels, on a CPU a share of the seconds by the rates, which may be less than nothing: rates
+/// that a busy machine gave are too slow. stages: with those seconds.
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages);
 

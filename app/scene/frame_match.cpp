@@ -10,6 +10,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "io/files/numbers.h"
 #include "io/files/text.h"
 #include "io/frames/frame_sources.h"
 
@@ -32,6 +33,23 @@ std::string file_key(const std::string& name) {
 }
 std::string stem_key(const std::string& name) {
   return std::filesystem::path(name).stem().string();
+}
+/// The last `parts` of a path.
+std::string tail_key(const std::string& name, int parts) {
+  const std::filesystem::path path(name);
+  std::filesystem::path tail;
+  auto at = path.end();
+  for (int i = 0; i < parts && at != path.begin(); ++i) tail = tail.empty() ? *--at : *--at / tail;
+  return tail.string();
+}
+/// As frames of a video are called where they are exported: name_000012 of name.mp4#12.
+std::string copy_key(const std::string& name) {
+  const std::size_t number = name.rfind('#');
+  const auto index = number == std::string::npos
+                         ? std::nullopt
+                         : parse_number<int64_t>(std::string_view(name).substr(number + 1));
+  if (!index) return stem_key(name);
+  return fmt::format("{}_{:06}", stem_key(name.substr(0, number)), *index);
 }
 
 /// The position of each key; nothing if two frames have the same key.
@@ -57,7 +75,9 @@ Pairs match_names(const Keys& result, const Keys& truth, const MatchNames& names
   refuse_twice(result, names.result);
   refuse_twice(truth, names.truth);
   Pairs best;
-  for (const auto& key : {spelt_key, file_key, stem_key}) {
+  using Key = std::function<std::string(const std::string&)>;
+  const auto tail = [](int parts) -> Key { return [=](const std::string& n) { return tail_key(n, parts); }; };
+  for (const Key& key : {Key(spelt_key), tail(3), tail(2), Key(file_key), Key(stem_key), Key(copy_key)}) {
     const auto ours = by_key(result, key), theirs = by_key(truth, key);
     if (!ours || !theirs) continue;
     Pairs pairs;

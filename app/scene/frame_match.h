@@ -26,10 +26,12 @@ struct MatchNames {
   const char* truth = "truth";
 };
 
-/// Matches by name where both sides have names: as spelt, by the file's name, or by that without its
-/// extension, whichever finds most. Else matches by time (the nearest within a hundredth of the smallest step
-/// of the truth), else by position. Throws std::invalid_argument: one side has names only and the other times
-/// only, a name or time is there twice, or the numbers of frames differ where only positions are known.
+/// Matches by name where both sides have names: as spelt, by the last three or two parts of the path, by the
+/// file's name, by that without its extension, or by a video frame's name where it is exported
+/// (room_000012 of room.mp4#12), whichever finds most. Else matches by time (the nearest within a hundredth
+/// of the smallest step of the truth), else by position. Throws std::invalid_argument: one side has names
+/// only and the other times only, a name or time is there twice, or the numbers of frames differ where only
+/// positions are known.
 FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<FrameKey>& truth,
                         const MatchNames& names = {});
 

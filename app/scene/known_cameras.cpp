@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "app/scene/frame_match.h"
 #include "io/files/text.h"
+#include "io/scene/image_view.h"
 
 namespace vggt {
 namespace {
@@ -52,6 +54,29 @@ void refuse_unknown(const FrameSet& frames, const std::vector<std::string>& unma
 
 }  // namespace
 
+void complete(Camera& camera, int width, int height) {
+  constexpr int kAngleAlone = 1;  // the width that readers give such cameras
+  if (!camera.has_intrinsics() || (camera.width > kAngleAlone && camera.height > 0)) return;
+  if (camera.width == kAngleAlone) {
+    camera.k.diagonal().head<2>() *= width;
+    camera.k(0, 2) = (width - 1) / 2.0;
+    camera.width = width;
+  }
+  camera.k(1, 2) = (height - 1) / 2.0;
+  camera.height = height;
+}
+
+Camera upright_camera(const FrameCamera& known, int quarter_turns, int width, int height) {
+  Camera camera = known.camera;
+  if (!known.as_stored || quarter_turns == 0) return camera;
+  const bool sideways = quarter_turns % 2 != 0;
+  const bool is_upright = camera.width == width && camera.height == height;
+  if (sideways && width != height && is_upright) return camera;
+  if (sideways) std::swap(width, height);
+  complete(camera, width, height);
+  return turned_clockwise(camera, quarter_turns);
+}
+
 std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
                                                  const std::vector<FrameCamera>& known,
                                                  const std::string& where) {
@@ -75,7 +100,8 @@ std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
   std::vector<std::optional<Camera>> result(ours.size());
   std::vector<bool> used(theirs.size());
   for (const auto& [frame, pose] : match.pairs) {
-    result[frame] = valid[pose]->camera;
+    const Frame& own = frames.frames[frame];
+    result[frame] = upright_camera(*valid[pose], own.quarter_turns, own.original_width, own.original_height);
     used[pose] = true;
   }
   std::vector<std::string> unmatched;

@@ -36,6 +36,9 @@ std::vector<Camera> cameras_from(const float* pose_enc, const float* extrinsic, 
                    k.allFinite();
     if (!camera.valid) continue;
     camera.cam_from_world.affine() = cam_from_world.cast<double>();
+    // A rotation to float's digits only: far from the origin a centre would be off by what is missing.
+    camera.cam_from_world.linear() =
+        Eigen::Quaterniond(Eigen::Matrix3d(camera.cam_from_world.linear())).normalized().toRotationMatrix();
     camera.k = k.cast<double>();
   }
   return cameras;

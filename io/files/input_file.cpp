@@ -22,8 +22,11 @@ namespace {
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: without it, opening a pipe waits until somebody writes to it.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail(path_);
   struct stat status {};
+  // Sockets and terminals cannot be opened, and are no files.
+  if (descriptor_ < 0 && errno == ENXIO && ::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    throw std::invalid_argument(path_.string() + ": not a file");
+  if (descriptor_ < 0) fail(path_);
   if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor_);
     throw std::invalid_argument(path_.string() + ": not a file");

@@ -50,7 +50,8 @@ ScratchFolder::ScratchFolder(const fs::path& parent) {
     if (lock_ < 0 && errno != ENOENT) {
       const int reason = errno;
       ::rmdir(path_.c_str());
-      throw std::system_error(reason, std::generic_category(), "scratch: " + path_.string() + " cannot be locked");
+      throw std::system_error(reason, std::generic_category(),
+                              "scratch: " + path_.string() + " cannot be locked");
     }
     if (lock_ >= 0) ::flock(lock_, LOCK_EX);
   } while (lock_ < 0 || (::fstat(lock_, &status) == 0 && status.st_nlink == 0));

@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <ostream>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
+#include "io/files/atomic_file.h"
 #include "io/files/text.h"
 
 namespace vggt {
@@ -59,10 +61,11 @@ std::set<std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-void write_file_list(const fs::path& folder, const fs::path& final_path) {
-  std::ofstream list(folder / kFileList);
-  for (const std::string& file : files_in(folder)) list << file << '\n';
-  if (!list.flush()) fail(EIO, final_path);
+void write_file_list(const fs::path& folder) {
+  const std::set<std::string> files = files_in(folder);
+  write_atomically(folder / kFileList, [&](std::ostream& list) {
+    for (const std::string& file : files) list << file << '\n';
+  });
 }
 
 void refuse_folder(const fs::path& path) {
@@ -152,6 +155,11 @@ void StagedFiles::write(const fs::path& path, const std::function<void(const fs:
     write(place);
   } catch (const std::system_error& error) {
     fail(error.code().value(), path);
+  } catch (const std::invalid_argument& error) {
+    std::string text = error.what();
+    if (const auto at = text.find(place.string()); at != text.npos)
+      text.replace(at, place.string().size(), path.string());
+    throw std::invalid_argument(text);
   }
 }
 
@@ -161,7 +169,7 @@ void StagedFiles::write_folder(const fs::path& folder,
   write(folder, [&](const fs::path& place) {
     fs::create_directory(place);
     fill(place);
-    write_file_list(place, folder);
+    write_file_list(place);
   });
 }
 
@@ -210,12 +218,20 @@ void StagedFiles::remove_all() noexcept {
     fs::remove(*folder, ignored);
 }
 
-void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
-  for (const fs::path& output : outputs) {
-    for (const fs::path& input : inputs) {
-      std::error_code ignored;  // where one of them does not exist
-      if (!fs::equivalent(output, input, ignored)) continue;
-      throw std::invalid_argument(output.string() + ": would replace an input of this run");
+void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs,
+                 const std::vector<fs::path>& folders) {
+  std::error_code ignored;  // where one of them does not exist
+  const auto refuse = [](const fs::path& output) {
+    throw std::invalid_argument(output.string() + ": would replace an input of this run");
+  };
+  for (const fs::path& input : inputs) {
+    for (const fs::path& output : outputs) {
+      if (fs::equivalent(output, input, ignored)) refuse(output);
+    }
+    const fs::path real = fs::weakly_canonical(input, ignored);
+    for (const fs::path& folder : folders) {
+      const fs::path replaced = fs::weakly_canonical(fs::absolute(folder), ignored);
+      if (!input.empty() && std::ranges::mismatch(replaced, real).in1 == replaced.end()) refuse(folder);
     }
   }
 }

@@ -25,7 +25,8 @@ class StagedFiles {
   std::vector<std::filesystem::path> hidden_folders() const;
   /// Where to write the file that will be `path`.
   std::filesystem::path staged(const std::filesystem::path& path);
-  /// Calls write(place) with that place; what it throws as std::system_error names `path` instead.
+  /// Calls write(place) with that place; what it throws as std::system_error or std::invalid_argument names
+  /// `path` instead.
   void write(const std::filesystem::path& path,
              const std::function<void(const std::filesystem::path& place)>& write);
   /// Makes an empty folder and calls fill(place) with it: what will be `folder`. Errors as of write().
@@ -50,9 +51,11 @@ class StagedFiles {
   bool committed_ = false;
 };
 
-/// Throws std::invalid_argument if an output would replace one of the inputs; empty inputs are none.
+/// Throws std::invalid_argument if an output would replace one of the inputs, or one of the folders that
+/// are replaced is or holds one; empty inputs are none.
 void check_apart(const std::vector<std::filesystem::path>& outputs,
-                 const std::vector<std::filesystem::path>& inputs);
+                 const std::vector<std::filesystem::path>& inputs,
+                 const std::vector<std::filesystem::path>& folders = {});
 
 /// Throws std::system_error if an output could not be written, without writing anything; what
 /// check_replaceable() throws of `folders`.

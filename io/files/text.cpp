@@ -31,6 +31,25 @@ std::string printable(std::string_view text) {
   return one_line(std::string(text.substr(0, kLongest))) + (text.size() > kLongest ? "..." : "");
 }
 
+bool nests_deeply(std::string_view json) {
+  constexpr int kMost = 100;
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '[' || c == '{')) {
+      if (++depth > kMost) return true;
+    } else if (!in_string && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+  return false;
+}
+
 std::string_view trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
   text.remove_suffix(text.size() - (text.find_last_not_of(kBlanks) + 1));

@@ -15,6 +15,10 @@ std::string one_line(const std::string& text);
 /// becomes "...".
 std::string printable(std::string_view text);
 
+/// Whether brackets and braces outside of strings nest deeper than any document of ours: nlohmann::json
+/// copies and writes such JSON by recursion, and would overflow the stack.
+bool nests_deeply(std::string_view json);
+
 /// The text without the blanks (space, tab, carriage return) at its ends.
 std::string_view trimmed(std::string_view text);
 

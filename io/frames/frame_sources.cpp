@@ -35,6 +35,8 @@ bool has_extension(const fs::path& path, std::span<const char* const> extensions
   throw std::system_error(error, path.string() + ": cannot be read");
 }
 
+}  // namespace
+
 bool is_text(const fs::path& path) {
   const InputFile file(path);
   std::vector<char> start(std::min<uint64_t>(file.size(), 4096));
@@ -42,10 +44,12 @@ bool is_text(const fs::path& path) {
   return std::find(start.begin(), start.end(), '\0') == start.end();
 }
 
+namespace {
+
 bool is_image(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   std::error_code ignored;  // a link that leads nowhere stays in: reading it gives the warning
-  if (name.starts_with('.') || entry.is_directory(ignored) || entry.is_fifo(ignored)) return false;
+  if (name.starts_with('.') || entry.is_directory(ignored) || entry.is_other(ignored)) return false;
   return has_extension(name, kImageExtensions);
 }
 
@@ -119,7 +123,10 @@ SourceKind kind_of_source(const fs::path& source) {
   if (error) fail_to_read(source, error);
   if (fs::is_directory(status)) return SourceKind::folder;
   if (has_extension(source, kImageExtensions)) return SourceKind::image;
-  if (has_extension(source, kVideoExtensions)) return SourceKind::video;
+  if (has_extension(source, kVideoExtensions)) {
+    if (!fs::is_regular_file(status)) throw std::invalid_argument(source.string() + ": not a file");
+    return SourceKind::video;
+  }
   if (has_extension(source, std::array{".safetensors"})) return SourceKind::tensor_file;
   if (fs::is_fifo(status)) return SourceKind::list;  // a shell's <(…): looking into it would take its bytes
   if (fs::is_regular_file(status) && is_text(source)) return SourceKind::list;

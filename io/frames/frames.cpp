@@ -190,6 +190,7 @@ std::vector<FrameResult> size_images(const FrameOptions& options, SourceKind kin
       results.push_back(sized_frame(options, names[index], static_cast<double>(index),
                                     static_cast<int>(image.width), static_cast<int>(image.height)));
       results.back().frame.camera = image.camera;
+      results.back().frame.quarter_turns = image.quarter_turns;
       results.back().frame.source_bytes = image.bytes;
     };
     const std::string problem = problem_of(images.where(index), size);

@@ -43,6 +43,21 @@ cv::Mat decode_pixels(ImageFormat format, std::vector<std::byte>& bytes) try {
 
 }  // namespace
 
+std::optional<int> quarter_turns(int orientation) {
+  switch (orientation) {
+    case 1:
+      return 0;
+    case 6:
+      return 1;
+    case 3:
+      return 2;
+    case 8:
+      return 3;
+    default:
+      return std::nullopt;
+  }
+}
+
 ImageFile::ImageFile(const std::filesystem::path& path)
     : file_(path), header_(read_image_header(FileMapping(file_).bytes())) {}
 
@@ -72,6 +87,7 @@ DecodedImage ImageFile::decode() const {
   DecodedImage image;
   image.alpha = header_.alpha;
   image.camera = header_.camera;
+  image.quarter_turns = quarter_turns(header_.orientation).value_or(0);
   image.pixels = decode_pixels(header_.format, bytes);
   if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
   // OpenCV turns TIFF images by itself, whatever it is asked for.

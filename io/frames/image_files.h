@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "io/files/input_file.h"
@@ -9,6 +10,10 @@
 #include "io/frames/preprocess.h"
 
 namespace vggt {
+
+/// Clockwise quarter turns that make an image of this EXIF orientation upright; nothing where it is stored
+/// mirrored.
+std::optional<int> quarter_turns(int orientation);
 
 /// An image file that is open but not decoded yet.
 class ImageFile {

@@ -26,12 +26,18 @@ constexpr int kBlackBelowSum = 16;
   throw std::invalid_argument("masks: " + what);
 }
 
+/// The names of a folder's images; none where only folders in it hold some.
+std::vector<std::string> images_in(const fs::path& folder) try {
+  return find_images(folder, SourceKind::folder).names;
+} catch (const std::invalid_argument&) {
+  return {};
+}
+
 /// The mask files of a folder, by their names without the last extension.
 class MaskFolder {
  public:
   explicit MaskFolder(fs::path folder) : folder_(std::move(folder)) {
-    for (const std::string& name : find_images(folder_, SourceKind::folder).names)
-      files_[fs::path(name).stem().string()].push_back(name);
+    for (const std::string& name : images_in(folder_)) files_[fs::path(name).stem().string()].push_back(name);
   }
 
   /// The mask of a frame; empty if there is none.
@@ -64,10 +70,14 @@ class MaskFinder {
   }
 
   fs::path find(const std::string& frame) {
+    // In a/b of a/b/name.png, in b, then in none.
     const fs::path parent = fs::path(frame).parent_path();
-    const bool inside = !parent.empty() && parent.is_relative() && *parent.begin() != "..";
-    if (inside && fs::is_directory(root_ / parent)) {
-      if (fs::path found = folder(root_ / parent).find(frame); !found.empty()) return found;
+    for (auto begin = parent.begin(); begin != parent.end(); ++begin) {
+      fs::path inner;
+      for (auto part = begin; part != parent.end(); ++part) inner /= *part;
+      const bool inside = inner.is_relative() && *begin != ".." && *begin != ".";
+      if (!inside || !fs::is_directory(root_ / inner)) continue;
+      if (fs::path found = folder(root_ / inner).find(frame); !found.empty()) return found;
     }
     fs::path found = folder(root_).find(frame);
     if (found.empty()) fail(root_.string() + " holds no mask for the frame " + frame);
@@ -84,10 +94,18 @@ class MaskFinder {
   std::map<fs::path, MaskFolder> folders_;
 };
 
-/// Which pixels of a mask are not black: [h,w].
+/// Whether a pixel of an image with four channels is wholly transparent.
+bool is_clear(const cv::Mat& pixels, int y, std::size_t x) {
+  const int column = static_cast<int>(x);
+  return pixels.depth() == CV_8U ? pixels.at<cv::Vec4b>(y, column)[3] == 0
+                                 : pixels.at<cv::Vec4w>(y, column)[3] == 0;
+}
+
+/// Which pixels of a mask are neither black nor wholly transparent: [h,w].
 std::vector<uint8_t> bright_pixels(const DecodedImage& image) {
   const auto width = static_cast<std::size_t>(image.pixels.cols);
   std::vector<uint8_t> rgb(3 * width), bright(width * static_cast<std::size_t>(image.pixels.rows));
+  const bool has_alpha = image.pixels.channels() == 4;
   int most = 0;
   for (int y = 0; y < image.pixels.rows; ++y) {
     rgb_row(image, y, rgb.data());
@@ -95,7 +113,8 @@ std::vector<uint8_t> bright_pixels(const DecodedImage& image) {
     for (std::size_t x = 0; x < width; ++x) {
       const int sum = rgb[3 * x] + rgb[3 * x + 1] + rgb[3 * x + 2];
       most = std::max(most, sum);
-      row[x] = sum >= kBlackBelowSum ? 1 : 0;
+      const bool used = sum >= kBlackBelowSum && !(has_alpha && is_clear(image.pixels, y, x));
+      row[x] = used ? 1 : 0;
     }
   }
   if (most > 0 && most < kBlackBelowSum)

@@ -7,13 +7,13 @@
 namespace vggt {
 
 /// Reads the masks of a set's frames from a folder: an image for each frame, as large as the upright frame,
-/// black (r+g+b < 16) where the frame is not used. It has the frame's name with any image extension, or with
-/// one more: a.png or a.jpg.png for a.jpg, walk.mp4#12.png for frame 12 of walk.mp4; of frames in folders of
-/// a list, in the folder of that name if there is one. A network pixel is used where it shows no black one.
-/// The masks lie in options.space; threads and memory are those of the frames. progress(done, total) may
-/// throw to stop. Throws std::invalid_argument: no such folder, a frame without a mask or with two, another
-/// size, a file that cannot be decoded, one that is nearly black all over, black ones alone;
-/// std::system_error.
+/// black (r+g+b < 16) or wholly transparent where the frame is not used. It has the frame's name with any
+/// image extension, or with one more: a.png or a.jpg.png for a.jpg, walk.mp4#12.png for frame 12 of walk.mp4.
+/// The mask of a/b/c.jpg of a list lies in a/b, in b or in the folder itself. A network pixel is used where
+/// it shows no black one. The masks lie in options.space; threads and memory are those of the frames.
+/// progress(done, total) may throw to stop. Throws std::invalid_argument: no such folder, a frame without a
+/// mask or with two, another size, a file that cannot be decoded, one that is nearly black all over, black
+/// ones alone; std::system_error.
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress = {});
 

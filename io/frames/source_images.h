@@ -19,6 +19,7 @@ struct ImageSize {
   int64_t width = 0, height = 0;
   std::string camera = {};
   std::size_t bytes = 0;
+  int quarter_turns = 0;  // as Frame::quarter_turns
 };
 
 /// What an image of this size takes beside its pixels while it becomes a frame, in bytes: its rows at the

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <opencv2/core.hpp>
 #include <opencv2/core/utility.hpp>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
+
+#include "io/files/input_file.h"
+#include "io/frames/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -42,6 +48,15 @@ std::optional<double> known_seconds(double seconds) {
   return seconds >= 0 && seconds < kMost ? std::optional(seconds) : std::nullopt;
 }
 
+/// Whether FFmpeg could take the file for a list of other files, or of addresses, which it then would open.
+bool is_playlist(const std::filesystem::path& path) {
+  std::array<char, 16> start{};
+  const InputFile file(path);
+  file.read(0, std::as_writable_bytes(std::span(start).first(std::min<uint64_t>(start.size(), file.size()))));
+  const std::string_view text(start.data(), start.size());
+  return text.starts_with("#EXTM3U") || text.starts_with("ffconcat") || text.find('<') == 0 || is_text(path);
+}
+
 }  // namespace
 
 VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
@@ -49,7 +64,7 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   // FFmpeg takes a relative "a:b.mp4" for a protocol.
   bool opened = false;
   try {
-    opened = capture_.open(std::filesystem::absolute(path).string(), cv::CAP_FFMPEG);
+    opened = !is_playlist(path) && capture_.open(std::filesystem::absolute(path).string(), cv::CAP_FFMPEG);
   } catch (const cv::Exception&) {
     opened = false;
   }

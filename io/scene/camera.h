@@ -53,6 +53,8 @@ struct FrameCamera {
   std::optional<double> time_s = {};  // nothing: frames have no times
   Camera camera = {};
   double mean_confidence = 0;
+  int quarter_turns = 0;   // clockwise, from the image as its file stores it to the upright one
+  bool as_stored = false;  // the camera is that of the image as its file stores it, as COLMAP's are
 };
 
 /// Gives the camera square pixels and its principal point in the image's middle, as far as the size is known

@@ -47,17 +47,19 @@ json rows(const Eigen::Matrix<double, kSize, kSize>& matrix) {
 
 json to_json(const FrameCamera& frame) {
   const Camera& camera = frame.camera;
-  return {{"file", frame.file},
-          {"time_s", frame.time_s ? number(*frame.time_s) : json()},
-          {"valid", camera.valid},
-          {"original_size", {camera.original_width, camera.original_height}},
-          {"network_size", {camera.width, camera.height}},
-          {"model", colmap_name(camera.model)},
-          {"k_original", rows<3>(camera.k_original())},
-          {"k_network", rows<3>(camera.k)},
-          {"distortion", {number(camera.distortion[0]), number(camera.distortion[1])}},
-          {"cam_from_world", rows<4>(camera.cam_from_world.matrix())},
-          {"mean_confidence", number(frame.mean_confidence)}};
+  json result = {{"file", frame.file},
+                 {"time_s", frame.time_s ? number(*frame.time_s) : json()},
+                 {"valid", camera.valid},
+                 {"original_size", {camera.original_width, camera.original_height}},
+                 {"network_size", {camera.width, camera.height}},
+                 {"model", colmap_name(camera.model)},
+                 {"k_original", rows<3>(camera.k_original())},
+                 {"k_network", rows<3>(camera.k)},
+                 {"distortion", {number(camera.distortion[0]), number(camera.distortion[1])}},
+                 {"cam_from_world", rows<4>(camera.cam_from_world.matrix())},
+                 {"mean_confidence", number(frame.mean_confidence)}};
+  if (frame.quarter_turns != 0) result["quarter_turns"] = frame.quarter_turns;
+  return result;
 }
 
 /// The upper rows of a 4×4 matrix.
@@ -108,6 +110,11 @@ FrameCamera our_camera(const json& entry) {
   frame.file = field<std::string>(entry, "file");
   if (entry.contains("time_s") && entry["time_s"].is_number()) frame.time_s = entry["time_s"].get<double>();
   camera.valid = entry.value("valid", true);
+  if (entry.contains("quarter_turns")) {
+    const auto turns = field<int64_t>(entry, "quarter_turns");
+    if (turns < 0 || turns > 3) fail("`quarter_turns` is none of 0 to 3");
+    frame.quarter_turns = static_cast<int>(turns);
+  }
   if (!camera.valid) return frame;
   camera.cam_from_world = nearest_pose(pose_matrix(entry.at("cam_from_world")));
   if (!entry.contains("k_original") || !entry.contains("original_size")) return frame;
@@ -175,6 +182,7 @@ void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all, Len
 FrameCamera nerf_frame(const json& entry, const json& all, LensReading lenses) {
   FrameCamera frame;
   frame.file = field<std::string>(entry, "file_path");
+  frame.as_stored = true;
   const Eigen::Vector3d opengl_from_opencv(1, -1, -1);
   Eigen::Isometry3d world_from_cam = nearest_pose(pose_matrix(entry.at("transform_matrix")));
   world_from_cam.linear() = world_from_cam.linear() * opengl_from_opencv.asDiagonal();

@@ -55,6 +55,7 @@ FrameCamera parse_image(const Words& words, const CamerasById& cameras) {
   FrameCamera frame;
   const char* name_end = words.back().data() + words.back().size();
   frame.file = std::string(words[9].data(), name_end);  // names may hold spaces
+  frame.as_stored = true;
   if (const auto found = cameras.find(words[8]); found != cameras.end()) frame.camera = found->second;
   frame.camera.cam_from_world.linear() =
       unit_quaternion({value(1), value(2), value(3), value(4)}).toRotationMatrix();

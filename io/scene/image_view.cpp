@@ -20,7 +20,8 @@ Camera turned(const Camera& camera) {
   std::swap(result.original_width, result.original_height);
   result.k(0, 0) = camera.k(1, 1);
   result.k(1, 1) = camera.k(0, 0);
-  result.k.col(2).head<2>() = turned(Eigen::Vector2d(camera.k.col(2).head<2>()), camera.width);
+  if (camera.has_intrinsics())
+    result.k.col(2).head<2>() = turned(Eigen::Vector2d(camera.k.col(2).head<2>()), camera.width);
   const Eigen::Matrix3d turn{{0, 1, 0}, {-1, 0, 0}, {0, 0, 1}};
   result.cam_from_world.linear() = turn * camera.cam_from_world.linear();
   result.cam_from_world.translation() = turn * camera.cam_from_world.translation();
@@ -54,6 +55,11 @@ Camera original_camera(const Camera& camera) {
   result.height = camera.original_height;
   result.map = {};
   return result;
+}
+
+Camera turned_clockwise(Camera camera, int quarter_turns) {
+  for (int i = quarter_turns; i % 4 != 0; ++i) camera = turned(camera);
+  return camera;
 }
 
 ViewedImage::ViewedImage(const Camera& camera, const ImageView& view)

@@ -15,6 +15,9 @@ struct ImageView {
 /// The camera of the upright original: its pixels are those of the file, and its map is none.
 Camera original_camera(const Camera& camera);
 
+/// The camera of an image that is turned clockwise. With intrinsics its size must be known.
+Camera turned_clockwise(Camera camera, int quarter_turns);
+
 /// Maps pixels of the upright original, of this camera, to those of the exported image and back; pixel
 /// centres at integers.
 class ViewedImage {

@@ -28,21 +28,27 @@ void expect_numbers(std::string_view model, std::size_t expected, std::size_t go
 CameraModel model_of(const LensNumbers& lens) {
   if (lens.k2 != 0) return CameraModel::radial;
   if (lens.k1 != 0) return CameraModel::simple_radial;
-  return lens.fx == lens.fy ? CameraModel::simple_pinhole : CameraModel::pinhole;
+  return is_one_focal(lens.fx, lens.fy) ? CameraModel::simple_pinhole : CameraModel::pinhole;
 }
 
 }  // namespace
+
+bool is_one_focal(double fx, double fy) {
+  constexpr double kRounding = 1e-9;
+  return std::abs(fx - fy) <= kRounding * fx;
+}
 
 void set_lens(Camera& camera, const LensNumbers& lens, LensReading reading) {
   set_simple_intrinsics(camera, lens.width, lens.height, lens.fx);
   if (!(lens.fy > 0 && std::isfinite(lens.fy)))
     throw std::invalid_argument("a camera's width and focal length must be positive");
-  camera.k(1, 1) = lens.fy;
+  const bool one_focal = is_one_focal(lens.fx, lens.fy);
+  camera.k(1, 1) = one_focal ? lens.fx : lens.fy;
   if (lens.cx) camera.k(0, 2) = *lens.cx - 0.5;
   if (lens.cy) camera.k(1, 2) = *lens.cy - 0.5;
   std::string beyond = lens.beyond;
   const bool distorted = lens.k1 != 0 || lens.k2 != 0;
-  if (beyond.empty() && distorted && lens.fx != lens.fy) beyond = "two focal lengths and distortion";
+  if (beyond.empty() && distorted && !one_focal) beyond = "two focal lengths and distortion";
   if (!beyond.empty()) {
     if (reading == LensReading::as_far_as_known) return;
     throw std::invalid_argument("a lens with " + beyond +

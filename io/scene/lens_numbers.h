@@ -23,6 +23,9 @@ struct LensNumbers {
   std::string beyond = {};  // what Camera has no numbers for, such as "p1"; empty: nothing
 };
 
+/// Whether two focal lengths differ by rounding alone.
+bool is_one_focal(double fx, double fy);
+
 /// Gives the camera size, k, distortion and model. Throws std::invalid_argument (without a path) for numbers
 /// that are no lens, and for a lens that is to be read whole and that none of Camera's models is.
 void set_lens(Camera& camera, const LensNumbers& lens, LensReading reading);

@@ -62,13 +62,17 @@ std::optional<std::string> config_beside(const fs::path& weights) {
   return read_text_file(path, kMaxConfigBytes, "a config.json");
 }
 
-// NAME.config.json beside NAME.ts changes some values of the config, so that weights need not be written anew.
+// NAME.config.json beside NAME.ts changes some values of the config, so that weights need not be written
+// anew.
 std::optional<std::string> with_changes(std::optional<std::string> config, const fs::path& weights) {
   const fs::path path = fs::path(weights).replace_extension(".config.json");
   std::error_code ignored;
   if (!config || !fs::exists(path, ignored)) return config;
   using Json = nlohmann::ordered_json;
-  const Json changes = Json::parse(read_text_file(path, kMaxConfigBytes, "a config.json"), nullptr, false);
+  const std::string text = read_text_file(path, kMaxConfigBytes, "a config.json");
+  if (nests_deeply(text)) throw std::invalid_argument(path.string() + ": nested too deeply");
+  if (nests_deeply(*config)) return config;  // whoever reads it says what is wrong
+  const Json changes = Json::parse(text, nullptr, false);
   Json changed = Json::parse(*config, nullptr, false);
   if (!changes.is_object()) throw std::invalid_argument(path.string() + ": not an object of JSON");
   if (!changed.is_object()) return config;  // whoever reads it says what is wrong

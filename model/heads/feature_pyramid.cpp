@@ -17,8 +17,9 @@ void FeaturePyramid::allocate(const at::Tensor& maps) {
     frame_bytes += (h >> level) * (w >> level) * C * static_cast<int64_t>(maps.element_size());
   device_frames_ = std::clamp<int64_t>(device_bytes_ / std::max<int64_t>(1, frame_bytes), 0, frames_);
   for (int64_t level = 0; level < levels_; ++level, h /= 2, w /= 2) {
-    levels_of_.push_back({at::empty({device_frames_, C, h, w}, maps.options()),
-                          host_tensor({frames_ - device_frames_, C, h, w}, maps.scalar_type(), device_.is_cuda())});
+    levels_of_.push_back(
+        {at::empty({device_frames_, C, h, w}, maps.options()),
+         host_tensor({frames_ - device_frames_, C, h, w}, maps.scalar_type(), device_.is_cuda())});
   }
 }
 

@@ -30,7 +30,8 @@ class FrameTensor {
   const at::Tensor& whole() const;
 
   /// Frames [first, first + count) on the device; the next so many are read ahead. A count above piece_frames
-  /// allocates larger buffers. Valid until the second take() from then. A pass that begins at frame 0 sees all that was given before.
+  /// allocates larger buffers. Valid until the second take() from then. A pass that begins at frame 0 sees
+  /// all that was given before.
   at::Tensor take(int64_t first, int64_t count);
   /// The same without the contents and without reading ahead, for a piece that is to be given.
   at::Tensor blank(int64_t first, int64_t count);

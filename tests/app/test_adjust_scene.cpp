@@ -42,7 +42,7 @@ double depth_along(const Eigen::Vector3d& from, const Eigen::Vector3d& ray) {
 struct Scene {
   explicit Scene(double contrast = 180, double gain = 0.06,
                  const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}, double k1 = 0,
-                 double aspect = 1) {
+                 double aspect = 1, const Eigen::Vector3d& place = Eigen::Vector3d::Zero()) {
     for (int f = 0; f < kFrames; ++f) {
       Camera camera;
       const double angle = 0.08 * f;
@@ -67,7 +67,7 @@ struct Scene {
           const std::size_t pixel = static_cast<std::size_t>(y) * kWidth + static_cast<std::size_t>(x);
           depth.back()[pixel] = static_cast<float>(d);
           // Exposure changes from frame to frame.
-          const double grey = 30 + contrast * (1 - gain * f) * texture(from + d * ray);
+          const double grey = 30 + contrast * (1 - gain * f) * texture(place + from + d * ray);
           for (std::size_t c = 0; c < 3; ++c) rgb.back()[c * kPixels + pixel] = static_cast<uint8_t>(grey);
         }
       }
@@ -272,6 +272,19 @@ TEST(AdjustScene, TracksAreWhereTheCamerasShowThem) {
     const int spread = *std::ranges::max_element(track.rgb) - *std::ranges::min_element(track.rgb);
     EXPECT_EQ(spread, 0);  // the frames are gray
   }
+}
+
+// Of another texture, some frames look like nothing that the others show.
+TEST(AdjustScene, TellsOfGroupsThatNoMatchesLink) {
+  Scene scene;
+  const Scene other(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, 0, 1, {50, 70, 90});
+  EXPECT_TRUE(adjust(scene, beside(scene.cameras)).groups.empty());
+  std::vector<std::vector<int>> groups(2);
+  for (int f = 0; f < kFrames; ++f) {
+    groups[f < kFrames / 2 ? 0 : 1].push_back(f);
+    if (f >= kFrames / 2) scene.rgb[static_cast<std::size_t>(f)] = other.rgb[static_cast<std::size_t>(f)];
+  }
+  EXPECT_EQ(adjust(scene, beside(scene.cameras)).groups, groups);
 }
 
 TEST(AdjustScene, DoesNotDependOnThreads) {

@@ -124,6 +124,16 @@ TEST_F(BatchManifest, WhatIsDamagedIsRefusedOrReadAsItIs) {
   }
 }
 
+// JSON that overflows the stack where it is copied is a damaged line like others.
+TEST(ManifestLine, DeepNestingIsNoRecord) {
+  const std::string deep(400'000, '['), end(400'000, ']');
+  for (const char* name : {"fingerprint", "files", "later"}) {
+    std::string line = "{\"scene\":\"a\",\"state\":\"done\",\"";
+    line += name;
+    EXPECT_FALSE(from_line(line + "\":" + deep + end + "}")) << name;
+  }
+}
+
 // A process may be killed at any byte of a line.
 TEST_F(BatchManifest, ALineTornAnywhereCostsItselfAlone) {
   const std::string first = to_line(done("a")) + "\n", second = to_line(done("b")) + "\n";

@@ -188,6 +188,13 @@ TEST_F(BatchScenes, TheSumChangesWithFramesOptionsAndWeights) {
 
   elsewhere.conf_percentile = 20;
   EXPECT_EQ(changes(before, fingerprint_of(elsewhere, dir_ / "w.ts")), "options");
+
+  Options masked = options;
+  masked.masks = (dir_ / "masks").string();
+  touch("masks/inner/1.png");
+  const Fingerprint with_masks = fingerprint_of(masked, dir_ / "w.ts");
+  touch("masks/inner/2.png");
+  EXPECT_EQ(changes(with_masks, fingerprint_of(masked, dir_ / "w.ts")), "frames");
   fs::last_write_time(dir_ / "a/2.jpg", fs::last_write_time(dir_ / "a/2.jpg") + std::chrono::milliseconds(1));
   EXPECT_EQ(changes(before, sum()), "frames");
   const Fingerprint later = sum();

@@ -92,7 +92,6 @@ TEST_F(CliTest, CtrlCStopsCleanly) {
     for (int i = 0; i < 1000 && !fs::exists(path("out")); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ASSERT_EQ(kill(child, signal), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -52,7 +52,8 @@ TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
   expect_refusal(reconstruct("--frames frames --out out/ --width 57"), "multiple of 14");
   expect_refusal(reconstruct("--frames frames --out out/ extra"), "extra");
   expect_refusal(reconstruct("--frames --out out/"), "--frames needs a value");
-  expect_refusal(reconstruct("--frames frames --out out/ --masks ''"), "--masks needs a value, found an empty");
+  expect_refusal(reconstruct("--frames frames --out out/ --masks ''"),
+                 "--masks needs a value, found an empty");
   expect_no_outputs();
 }
 
@@ -122,6 +123,11 @@ TEST_F(CliTest, PicturesOfWrongNamesAndPlacesAreRefused) {
   const std::string old = text_of(path("frames/1.png"));
   expect_refusal(reconstruct("--frames list.txt --out out/ --picture frames/1.png"),
                  "would replace an input");
+  fs::create_directory(path("masks"));
+  fs::copy(path("frames"), path("masks"));
+  expect_refusal(reconstruct(begin + "masks/1.png --masks masks"), "masks/1.png: would replace an input");
+  EXPECT_EQ(text_of(path("masks/1.png")), old);
+  fs::remove_all(path("masks"));
   EXPECT_EQ(text_of(path("frames/1.png")), old);
   expect_refusal(reconstruct(begin + "frames/0.png/s.png"), "frames/0.png");
   expect_no_outputs();

@@ -51,7 +51,8 @@ TEST(Failure, AFullDiskIsLackOfResources) {
   }
   EXPECT_EQ(explained(std::bad_alloc()).code, ExitCode::out_of_resources);
   EXPECT_EQ(explained(std::runtime_error("CUDA: out of memory")).code, ExitCode::out_of_resources);
-  EXPECT_FALSE(explained(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling ...")).machine);
+  EXPECT_FALSE(
+      explained(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling ...")).machine);
   EXPECT_EQ(explained(std::runtime_error("could not create a primitive")).code, ExitCode::out_of_resources);
   EXPECT_EQ(explained(std::runtime_error("could not create a primitive descriptor for x")).code,
             ExitCode::failed);

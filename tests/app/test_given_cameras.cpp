@@ -9,6 +9,7 @@
 
 #include "app/run/given_cameras.h"
 #include "io/scene/cameras_json.h"
+#include "io/scene/lens_numbers.h"
 
 namespace {
 
@@ -150,6 +151,29 @@ TEST(GivenCameras, PosesGiveTheScaleOfDepth) {
   EXPECT_EQ(adjust.model, CameraModel::simple_radial);
 }
 
+TEST(GivenCameras, FourNumbersAreOfOneSize) {
+  FrameSet set = three_frames();
+  set.frames[1].original_width = 320;
+  Options options;
+  options.intrinsics = "500,500,160,240";
+  EXPECT_EQ(
+      refusal([&] { check_given(plan_given(options), set); }),
+      "intrinsics: 500,500,160,240: of which size? 'a.jpg' has 640x480 pixels, 'b.jpg' 320x480; a file gives "
+      "each frame its own");
+}
+
+// What a file rounds is one focal length still.
+TEST(GivenCameras, FocalLengthsThatDifferByRoundingAreOne) {
+  for (const auto& [fy, model] :
+       {std::pair(808.5733193775012, CameraModel::simple_radial), {808.6, CameraModel::pinhole}}) {
+    Camera camera;
+    const LensNumbers lens{640, 480, 808.5733193775011, fy, {}, {}, model == CameraModel::pinhole ? 0 : -.1};
+    set_lens(camera, lens, LensReading::whole);
+    EXPECT_EQ(camera.model, model);
+    EXPECT_EQ(camera.k(0, 0) == camera.k(1, 1), model == CameraModel::simple_radial);
+  }
+}
+
 TEST(GivenCameras, WhatDoesNotFitIsRefused) {
   const FrameSet set = three_frames();
   const auto of = [&](const std::function<void(Options&)>& change) {
@@ -175,6 +199,12 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
   for (const char* odd : {"500,500,1e9,240", "500,500,320,-9999"}) {
     EXPECT_NE(of([&](Options& o) { o.intrinsics = odd; }).find("no principal point"), std::string::npos);
   }
+  for (const char* outside : {"500,500,-2,240", "500,500,641,240", "500,500,320,481"}) {
+    EXPECT_EQ(of([&](Options& o) { o.intrinsics = outside; }),
+              std::string("intrinsics: ") + outside +
+                  ": a principal point outside the image for 'a.jpg' of 640x480 pixels");
+  }
+  EXPECT_EQ(of([](Options& o) { o.intrinsics = "500, 500, 320, 240"; }), "");
   EXPECT_EQ(of([](Options& o) { o.intrinsics = "500,320,240"; }),
             "intrinsics: expected the four numbers fx,fy,cx,cy or a file, got '500,320,240'");
   for (const double k1 : {-40.0, 1e30}) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "app/scene/known_cameras.h"
+#include "io/scene/image_view.h"
 #include "io/scene/pose_files.h"
 #include "tests/support/refusal.h"
 
@@ -78,6 +79,72 @@ TEST(MatchCameras, WhatCannotBeMatchedIsRefused) {
             "align: p.tum: the poses: time 1 is there twice");
   EXPECT_EQ(refusal([&] { matched(frames, {named("", 1)}); }),
             "align: p.tum: its cameras have neither names nor times");
+}
+
+// COLMAP's cameras are of the images as their files store them; frames are upright.
+TEST(MatchCameras, OfStoredImagesAreTurnedAsExifSays) {
+  Camera upright;
+  upright.width = upright.original_width = 300;
+  upright.height = upright.original_height = 400;
+  upright.k << 350, 0, 151.5, 0, 351, 197.25, 0, 0, 1;
+  upright.cam_from_world.linear() =
+      Eigen::AngleAxisd(.4, Eigen::Vector3d(.3, -1, .2).normalized()).toRotationMatrix();
+  upright.cam_from_world.translation() << .1, -.3, .2;
+  for (int turns = 0; turns < 4; ++turns) {
+    FrameSet frames = frames_named({"a.jpg"});
+    Frame& frame = frames.frames.front();
+    frame.original_width = 300;
+    frame.original_height = 400;
+    frame.quarter_turns = turns;
+    FrameCamera stored{"a.jpg", {}, ViewedImage(upright, {turns, false}).camera()};
+    stored.as_stored = true;
+    const auto expect_upright = [&](const FrameCamera& known) {
+      const Camera found = *match_cameras(frames, {known}, "poses").front();
+      EXPECT_TRUE(found.cam_from_world.isApprox(upright.cam_from_world, 1e-12)) << turns;
+      if (known.camera.has_intrinsics()) {
+        EXPECT_TRUE(found.k.isApprox(upright.k, 1e-12)) << turns;
+      }
+    };
+    expect_upright(stored);
+    FrameCamera pose_alone{"a.jpg", {}, {}};
+    pose_alone.camera.cam_from_world = stored.camera.cam_from_world;
+    pose_alone.as_stored = true;
+    expect_upright(pose_alone);
+    expect_upright({"a.jpg", {}, upright});
+    if (turns % 2 == 0) continue;
+    FrameCamera of_a_copy{"a.jpg", {}, upright};  // made upright: its size says so
+    of_a_copy.as_stored = true;
+    expect_upright(of_a_copy);
+  }
+}
+
+// fl_x as an angle is of the width of the stored image.
+TEST(MatchCameras, AFieldOfViewIsOfTheStoredImage) {
+  FrameSet frames = frames_named({"a.jpg"});
+  Frame& frame = frames.frames.front();
+  frame.original_width = 300;
+  frame.original_height = 400;
+  frame.quarter_turns = 1;
+  FrameCamera known{"a.jpg", {}, {}};
+  known.as_stored = true;
+  set_simple_intrinsics(known.camera, 1, 0, 2);
+  const Camera found = *match_cameras(frames, {known}, "poses").front();
+  EXPECT_EQ(found.k(0, 0), 800);
+  EXPECT_EQ(found.k(1, 1), 800);
+  EXPECT_EQ(found.k(0, 2), 149.5);
+  EXPECT_EQ(found.k(1, 2), 199.5);
+}
+
+TEST(MatchCameras, NamesOfExportsAreKnown) {
+  EXPECT_EQ(matched(frames_named({"walk.mp4#0", "walk.mp4#12"}),
+                    {named("images/walk_000012.jpg", 2), named("images/walk_000000.jpg", 1)}),
+            (std::vector<double>{1, 2}));
+  EXPECT_EQ(
+      matched(frames_named({"nest/a/0.jpg", "nest/b/0.jpg"}), {named("b/0.jpg", 2), named("a/0.jpg", 1)}),
+      (std::vector<double>{1, 2}));
+  EXPECT_EQ(matched(frames_named({"a/0.jpg", "b/0.jpg"}),
+                    {named("../../nest/b/0.jpg", 2), named("../../nest/a/0.jpg", 1)}),
+            (std::vector<double>{1, 2}));
 }
 
 class PoseFiles : public ::testing::Test {

@@ -9,6 +9,7 @@
 
 #include "app/report/picture.h"
 #include "app/report/picture_view.h"
+#include "io/scene/image_view.h"
 
 namespace vggt {
 namespace {
@@ -232,6 +233,25 @@ TEST(PictureView, ShowsAllCamerasAndIsNotLedAstrayByFewPoints) {
       EXPECT_TRUE(at.z() > after.nearest && at.x() > 0 && at.y() > 0 && at.x() < kWidth && at.y() < kHeight)
           << at.transpose();
     }
+  }
+}
+
+// A frustum is that of the photograph: its outer corners, as its lens shows them.
+TEST(PictureView, FrustaAreThoseOfTheOriginals) {
+  Camera seen = camera({0, 0, 0});
+  seen.width = 280;
+  seen.height = 280;
+  seen.original_width = 300;
+  seen.original_height = 400;
+  seen.map = {280.0 / 400, 280.0 / 400, 35, 0};
+  seen.k << 210, 0, 139, 0, 210, 140, 0, 0, 1;
+  seen.distortion << -.1, .01;
+  const Camera original = original_camera(seen);
+  const Frustum frustum = frustums_of({seen}, wall().points).front();
+  const double corners[4][2] = {{-.5, -.5}, {299.5, -.5}, {299.5, 399.5}, {-.5, 399.5}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Eigen::Vector2d shown = original.project(seen.cam_from_world * frustum.corners[i]);
+    EXPECT_LT((shown - Eigen::Vector2d(corners[i][0], corners[i][1])).norm(), 1e-6) << i;
   }
 }
 

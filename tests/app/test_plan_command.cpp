@@ -44,6 +44,14 @@ TEST_F(PlanTest, TakesTheCommandLineOfARun) {
   EXPECT_FALSE(fs::exists(path("s.ply")));
 }
 
+TEST_F(PlanTest, ReplacesNoFrame) {
+  const std::string old = text_of(path("frames/1.png"));
+  const Outcome outcome = plan("--frames frames --no-autotune --json frames/1.png");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("frames/1.png: would replace an input"), std::string::npos) << outcome.err;
+  EXPECT_EQ(text_of(path("frames/1.png")), old);
+}
+
 TEST_F(PlanTest, TheOtherPlanMergesAsTheOptionsSay) {
   const auto attended = [&](const std::string& more) {
     const Outcome outcome = plan(

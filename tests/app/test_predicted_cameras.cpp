@@ -25,6 +25,20 @@ struct Arrays {
   std::vector<float> pose_enc, extrinsic, intrinsic;
 };
 
+// Far from the origin a rotation of float's digits would put the centre elsewhere.
+TEST(PredictedCameras, RotationsAreRotationsToDoublesDigits) {
+  Arrays arrays(1);
+  const Eigen::Matrix3f turn =
+      Eigen::AngleAxisf(.7F, Eigen::Vector3f(1, -2, .5F).normalized()).toRotationMatrix();
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 3; ++column)
+      arrays.extrinsic[static_cast<std::size_t>(4 * row + column)] = turn(row, column);
+  }
+  const Eigen::Matrix3d found = arrays.cameras().front().cam_from_world.linear();
+  EXPECT_TRUE((found * found.transpose()).isIdentity(1e-14));
+  EXPECT_TRUE(found.isApprox(turn.cast<double>(), 1e-6));
+}
+
 TEST(PredictedCameras, AreStoredAsTheyAreRead) {
   std::vector<Camera> cameras = Arrays(5).cameras();
   for (std::size_t i = 0; i < cameras.size(); ++i) {
@@ -42,8 +56,7 @@ TEST(PredictedCameras, AreStoredAsTheyAreRead) {
     EXPECT_EQ(read[i].width, 30);
     EXPECT_EQ(read[i].height, 20);
     EXPECT_EQ(read[i].k, cameras[i].k.cast<float>().cast<double>());
-    EXPECT_EQ(read[i].cam_from_world.matrix(),
-              cameras[i].cam_from_world.matrix().cast<float>().cast<double>());
+    EXPECT_TRUE(read[i].cam_from_world.isApprox(cameras[i].cam_from_world, 1e-6));
     // The encoding says the same: translation, quaternion xyzw, fields of view of height and width.
     const float* pose = stored.pose_enc.data() + 9 * i;
     const Eigen::Quaterniond turn(pose[6], pose[3], pose[4], pose[5]);

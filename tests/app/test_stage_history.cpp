@@ -67,7 +67,7 @@ TEST(StageHistory, AnotherTextIsNoCache) {
   };
   for (const std::string& text :
        {std::string(), std::string("{}"), std::string("[]"), std::string("\xff"),
-        good.substr(0, good.size() / 2), changed("\"format\": 1", "\"format\": 2"), changed("0.5", "-0.5"),
+        good.substr(0, good.size() / 2), changed("\"format\": 1", "\"format\": 2"), changed("0.5", "-2.5"),
         changed("0.5", "1e300"), changed("0.5", "null"), changed("2.0", "0"), changed("2.0", "1e-305"),
         changed("2.0", "\"2\""), changed("\"units\"", "\"number\""), changed("\"stages\"", "\"rates\"")}) {
     EXPECT_TRUE(runs_in_cache(text, kKey).empty()) << text;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <random>
 
 #include "io/frames/frames.h"
@@ -119,6 +120,30 @@ TEST_F(Masks, BlackIsAllButZeroAndColoursAreNot) {
   EXPECT_EQ(used[0], 1);
   EXPECT_EQ(used[1], 0);
   EXPECT_EQ(used[2], 0);
+}
+
+TEST_F(Masks, WhatIsTransparentIsNotUsed) {
+  image("frames/a.png", test::noise_picture(56, 56, 3));
+  cv::Mat mask(56, 56, CV_8UC4, cv::Scalar(255, 255, 255, 255));
+  mask.at<cv::Vec4b>(10, 20)[3] = 0;
+  image("masks/a.png", mask);
+  const std::vector<uint8_t> used = mask_of(load_frames(options()), 0);
+  EXPECT_EQ(std::count(used.begin(), used.end(), 0), 1);
+  EXPECT_EQ(used[10 * 56 + 20], 0);
+}
+
+TEST_F(Masks, OfListedFramesLieInFoldersOfAnyPartOfTheirPath) {
+  fs::create_directories(folder_ / "frames/nest/a");
+  fs::create_directories(folder_ / "masks/a");
+  image("frames/nest/a/0.png", test::noise_picture(56, 56, 3));
+  image("masks/a/0.png", cv::Mat(56, 56, CV_8UC1, cv::Scalar(255)));
+  std::ofstream(folder_ / "frames/list.txt") << "nest/a/0.png\n";
+  FrameOptions listed = options();
+  listed.source = folder_ / "frames/list.txt";
+  const std::vector<uint8_t> used = mask_of(load_frames(listed), 0);
+  EXPECT_EQ(std::count(used.begin(), used.end(), 1), 56 * 56);
+  fs::rename(folder_ / "masks/a", folder_ / "masks/b");
+  EXPECT_THAT(load_error(listed), HasSubstr("holds no mask for the frame nest/a/0.png"));
 }
 
 TEST_F(Masks, AnEntirelyBlackOneLeavesNothing) {

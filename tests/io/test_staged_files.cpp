@@ -113,6 +113,29 @@ TEST_F(StagedFilesTest, FoldersAppearWholeAndAreReplacedWhole) {
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "out"), fs::directory_iterator()), 2);
 }
 
+TEST_F(StagedFilesTest, WhatIsWrongNamesThePlaceThatWasMeant) {
+  StagedFiles files({}, {dir_ / "all"});
+  try {
+    files.write_folder(dir_ / "all", [](const fs::path& place) {
+      throw std::invalid_argument((place / "points.ply").string() + ": point 0 is not finite");
+    });
+    ADD_FAILURE();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(error.what(), (dir_ / "all/points.ply").string() + ": point 0 is not finite");
+  }
+}
+
+TEST_F(StagedFilesTest, InputsAreKeptApart) {
+  fs::create_directories(dir_ / "export/sub");
+  write(dir_ / "export/sub/a", "a");
+  write(dir_ / "b", "b");
+  EXPECT_THROW(check_apart({dir_ / "b"}, {dir_ / "." / "b"}), std::invalid_argument);
+  EXPECT_THROW(check_apart({}, {dir_ / "export/sub/a"}, {dir_ / "export"}), std::invalid_argument);
+  EXPECT_THROW(check_apart({}, {dir_ / "export"}, {dir_ / "export"}), std::invalid_argument);
+  EXPECT_NO_THROW(
+      check_apart({dir_ / "c"}, {dir_ / "b", "", dir_ / "export"}, {dir_ / "export/sub", dir_ / "exp"}));
+}
+
 TEST_F(StagedFilesTest, AFolderWithForeignFilesStays) {
   const fs::path folder = dir_ / "model";
   {

@@ -27,5 +27,17 @@ TEST(Text, WordsAreTakenOffTheFront) {
   EXPECT_EQ(words, (std::vector<std::string_view>{"one", "two", "three"}));
 }
 
+TEST(Text, DeepNestingIsSeen) {
+  const auto nested = [](int depth) { return std::string(static_cast<std::size_t>(depth), '['); };
+  EXPECT_FALSE(nests_deeply(nested(100)));
+  EXPECT_TRUE(nests_deeply(nested(101)));
+  EXPECT_TRUE(nests_deeply("{\"a\":" + nested(101)));
+  EXPECT_FALSE(nests_deeply("\"" + nested(200) + "\""));
+  EXPECT_TRUE(nests_deeply("\"\\\"\"" + nested(101)));
+  std::string flat;
+  for (int i = 0; i < 200; ++i) flat += "[],{},";
+  EXPECT_FALSE(nests_deeply(flat));
+}
+
 }  // namespace
 }  // namespace vggt

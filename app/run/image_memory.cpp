@@ -1,0 +1,60 @@
+#include "app/run/image_memory.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "app/export/export_scene.h"
+#include "app/run/process_memory.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether reading a source once leaves it as it is.
+bool stays(const fs::path& source) {
+  return source.empty() || fs::is_regular_file(source) || fs::is_directory(source);
+}
+
+}  // namespace
+
+MemoryRequest request_for(MemoryRequest request, const FrameSet& frames) {
+  request.frames = static_cast<int64_t>(frames.frames.size());
+  request.height = frames.height;
+  request.width = frames.width;
+  return request;
+}
+
+std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames) {
+  const ExportPlan& exports = plan.outputs.exports;
+  if (exports.files().empty() && exports.folders().empty()) return std::nullopt;
+  return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
+}
+
+void check_image_memory(const RunPlan& plan) {
+  if (!plan.limits.host || !stays(plan.frames.source)) return;
+  FrameOptions options = plan.frames;
+  options.pixels = false;
+  options.first_frame = true;
+  options.masks.clear();
+  const FrameSet sized = load_frames(options);
+  std::size_t most = 0;
+  for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
+  if (const auto images = exported_images(plan, sized))
+    most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
+  const int64_t picture = picture_bytes(plan), bytes = std::max(static_cast<int64_t>(most), picture);
+  if (bytes == 0 || bytes <= plan.limits.images) return;
+  const std::string for_image = plan.limits.host_memory_for(bytes);
+  const auto for_network =
+      least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
+                        std::stoll(for_image) * 1'000'000);
+  const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
+                    when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
+  throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
+                              std::to_string(bytes / 1'000'000) + when + "; give at least " +
+                              for_network.value_or(for_image));
+}
+
+}  // namespace vggt

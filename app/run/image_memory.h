@@ -1,0 +1,21 @@
+#pragma once
+#include <optional>
+
+#include "app/export/exported_images.h"
+#include "app/run/run_plan.h"
+#include "io/frames/frames.h"
+#include "model/memory_plan.h"
+
+namespace vggt {
+
+/// The request with number and size of the frames.
+MemoryRequest request_for(MemoryRequest request, const FrameSet& frames);
+
+/// What exports name, nothing where there are none; throws where they cannot.
+std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames);
+
+/// Before any image is decoded: throws std::invalid_argument, with the least --host-memory that would do,
+/// where not even one image at its own size, or the picture, fits what images may take of --host-memory.
+void check_image_memory(const RunPlan& plan);
+
+}  // namespace vggt

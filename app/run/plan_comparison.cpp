@@ -1,0 +1,26 @@
+#include "app/run/plan_comparison.h"
+
+#include <optional>
+
+#include "app/run/merging.h"
+#include "app/run/rank_run.h"
+#include "app/run/rates_cache.h"
+#include "app/run/stage_history.h"
+
+namespace vggt {
+
+PlanComparison compare_ways(const RunPlan& plan, MemoryRequest request, const FrameSource& source,
+                            const Events& events) {
+  std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
+  add_scratch_rates(request, rates);
+  const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  if (!merging.note.empty()) events.info(merging.note);
+  request.merge = merging.merge;
+  PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
+  plans.beside = predict_beside(plan, stage_works(plan, request, source));
+  for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
+  plans.nccl_bytes = nccl_bytes(plan);
+  return plans;
+}
+
+}  // namespace vggt
