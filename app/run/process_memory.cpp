@@ -14,7 +14,7 @@ namespace {
 // CPU; on an H200, where the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
-constexpr int64_t kMostCpuKept = 65'000'000, kMostGpuKept = 220'000'000;
+constexpr int64_t kMostCpuKept = 55'000'000, kMostGpuKept = 220'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
 constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches

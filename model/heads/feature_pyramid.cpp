@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "model/state/host_memory.h"
-
 namespace vggt {
 
 FeaturePyramid::FeaturePyramid(int64_t frames, int64_t levels, int64_t device_bytes)
@@ -16,10 +14,10 @@ void FeaturePyramid::allocate(const at::Tensor& maps) {
   for (int64_t level = 0; level < levels_; ++level)
     frame_bytes += (h >> level) * (w >> level) * C * static_cast<int64_t>(maps.element_size());
   device_frames_ = std::clamp<int64_t>(device_bytes_ / std::max<int64_t>(1, frame_bytes), 0, frames_);
+  const at::TensorOptions host = maps.options().device(at::kCPU).pinned_memory(device_.is_cuda());
   for (int64_t level = 0; level < levels_; ++level, h /= 2, w /= 2) {
-    levels_of_.push_back(
-        {at::empty({device_frames_, C, h, w}, maps.options()),
-         host_tensor({frames_ - device_frames_, C, h, w}, maps.scalar_type(), device_.is_cuda())});
+    levels_of_.push_back({at::empty({device_frames_, C, h, w}, maps.options()),
+                          at::empty({frames_ - device_frames_, C, h, w}, host)});
   }
 }
 
