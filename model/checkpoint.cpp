@@ -76,6 +76,9 @@ void Checkpoint::read_manifest() {
       files_[name] = {file.at("file"), file.at("shape"), file.at("type"), file.at("crc32")};
     for (const auto& [name, file] : files_) {
       if (file.name != fs::path(file.name).filename()) refuse(path, "damaged");
+      std::error_code ignored;
+      const std::uintmax_t bytes = fs::file_size(folder_ / file.name, ignored);
+      if (!ignored) on_disk_[file.name].hold(static_cast<int64_t>(bytes));
     }
   } catch (const json::exception&) {
     refuse(path, "damaged");
@@ -104,13 +107,16 @@ void Checkpoint::read(const std::string& name, FrameTensor& to) const {
 void Checkpoint::write(const std::string& name, FrameTensor& from) {
   from.finish();
   File file{name + "-" + std::to_string(published_ + 1), from.shape(), c10::toString(from.scalar_type())};
-  ScratchFile output(folder_ / file.name, from.bytes());
-  file.crc = in_pieces(from.bytes(), [&](int64_t offset, std::span<std::byte> piece) {
-    const auto bytes = static_cast<int64_t>(piece.size());
-    from.read(offset, piece.data(), bytes);
-    output.write(offset, piece.data(), bytes);
-  });
-  output.sync();
+  {
+    ScratchFile output(folder_ / file.name, from.bytes());
+    file.crc = in_pieces(from.bytes(), [&](int64_t offset, std::span<std::byte> piece) {
+      const auto bytes = static_cast<int64_t>(piece.size());
+      from.read(offset, piece.data(), bytes);
+      output.write(offset, piece.data(), bytes);
+    });
+    output.sync();
+  }
+  on_disk_[file.name].hold(from.bytes());
   drop(name);
   files_[name] = std::move(file);
 }
@@ -140,7 +146,9 @@ void Checkpoint::publish(int64_t layers) {
   for (const std::string& name : std::exchange(replaced_, {})) {
     // One that was written again, after a write that did not come to this, has the same name.
     const bool used = std::ranges::any_of(files_, [&](const auto& file) { return file.second.name == name; });
-    if (!used) fs::remove(folder_ / name, ignored);
+    if (used) continue;
+    fs::remove(folder_ / name, ignored);
+    on_disk_.erase(name);
   }
 }
 

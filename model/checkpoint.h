@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "io/files/scratch_file.h"
 #include "model/trunk/frame_tensor.h"
 
 namespace vggt {
@@ -48,9 +49,10 @@ class Checkpoint {
 
   std::filesystem::path folder_;
   std::string run_;
-  int64_t layers_ = 0, published_ = 0;  // published_: how often, which is in the names of files
-  std::map<std::string, File> files_;   // by the tensor's name
-  std::vector<std::string> replaced_;   // files that the next publish() removes
+  int64_t layers_ = 0, published_ = 0;           // published_: how often, which is in the names of files
+  std::map<std::string, File> files_;            // by the tensor's name
+  std::map<std::string, ScratchBytes> on_disk_;  // by the file's
+  std::vector<std::string> replaced_;            // files that the next publish() removes
 };
 
 }  // namespace vggt

@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "io/files/atomic_file.h"
+#include "io/files/scratch_file.h"
 
 namespace vggt {
 namespace {
@@ -115,6 +116,7 @@ std::string report_text(const Report& report) {
   json["predicted_network_bytes"] = report.predicted_network_bytes;
   json["predicted_pinned_bytes"] = report.predicted_pinned_bytes;
   json["predicted_host_bytes"] = report.predicted_host_bytes;
+  json["peak_scratch_bytes"] = peak_scratch_bytes();
   json["predicted_scratch_bytes"] = report.predicted_scratch_bytes;
   json["memory_plan"] = report.memory_plan;
   json["streams"] = report.streams;

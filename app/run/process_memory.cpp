@@ -35,7 +35,7 @@ struct Stored {
   int64_t all() const { return frames + gray + maps; }
 };
 
-Stored stored(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+Stored wanted(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
               int64_t original_height) {
   const int64_t frame = request.width * request.height, pixels = request.frames * frame;
   Stored result{.frames = 3 * pixels};
@@ -52,7 +52,13 @@ Stored stored(const RunPlan& plan, const MemoryRequest& request, int64_t origina
   int64_t pixel = source == CloudSource::none ? 0 : source == CloudSource::depth ? 8 : 16;
   if (holds_depth_apart(plan)) pixel += 8;
   result.maps = pixel * pixels;
-  // The rest lies in files.
+  return result;
+}
+
+/// What of it lies in memory; the rest lies in files.
+Stored stored(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+              int64_t original_height) {
+  Stored result = wanted(plan, request, original_width, original_height);
   int64_t left = plan.limits.storage.bytes;
   for (int64_t* const bytes : {&result.frames, &result.gray, &result.maps}) {
     *bytes = std::min(*bytes, left);
@@ -96,6 +102,22 @@ int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
 }
 
 }  // namespace
+
+int64_t predict_scratch(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                        int64_t original_height) {
+  // While the depth is corrected there are the levels of the gray images, and the maps once more.
+  constexpr double kLevels = 1.4;
+  const MemoryRequest& request = network.request;
+  const Stored all = wanted(plan, request, original_width, original_height);
+  const int64_t pixels = request.frames * request.width * request.height,
+                masks = plan.frames.masks.empty() ? 0 : pixels;
+  int64_t adjusting = 0;
+  if (plan.adjust.wanted)
+    adjusting = 4 * pixels + static_cast<int64_t>(kLevels * static_cast<double>(all.gray));
+  const int64_t limit = plan.limits.storage.bytes, early = all.of_frames() + masks;
+  return std::max(network.memory.scratch_bytes + std::max<int64_t>(0, early - limit),
+                  std::max<int64_t>(0, early + all.maps + adjusting - limit));
+}
 
 int64_t picture_bytes(const RunPlan& plan) {
   if (!plan.outputs.paths.picture) return 0;

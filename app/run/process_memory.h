@@ -13,6 +13,11 @@ namespace vggt {
 int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                           int64_t original_height);
 
+/// Most bytes of scratch files at once: the network's, and what --host-memory does not hold of frames, gray
+/// copies and maps. original_width, original_height: as above.
+int64_t predict_scratch(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                        int64_t original_height);
+
 /// What drawing the picture takes, 0 without one.
 int64_t picture_bytes(const RunPlan& plan);
 

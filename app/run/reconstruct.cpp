@@ -27,6 +27,7 @@
 #include "app/run/stage_work.h"
 #include "app/scene/scene_cloud.h"
 #include "io/files/host_storage.h"
+#include "io/files/scratch_file.h"
 #include "io/files/staged_files.h"
 #include "io/frames/image_writer.h"
 #include "io/scene/cameras_json.h"
@@ -188,10 +189,10 @@ bool is_long(const MemoryRequest& request) {
   return request.frames * (request.height / patch) * (request.width / patch) >= kTokens;
 }
 
-void report_run(const RunReport& run, Report& report) {
+void report_run(const RunReport& run, int64_t predicted_scratch, Report& report) {
   report.memory_plan = plan_text(run.plan);
   report.predicted_host_bytes = run.plan.host_bytes;
-  report.predicted_scratch_bytes = run.plan.scratch_bytes;
+  report.predicted_scratch_bytes = predicted_scratch;
   for (const auto& [name, o] : {std::pair("weights", run.weights), {"attention", run.attention}}) {
     if (o.bytes == 0) continue;
     report.streams[name] = {{"copy_ms", o.copy_ms},
@@ -335,7 +336,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
   const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
-  report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), result.report);
+  const Frame& first = frames.frames.front();
+  const int64_t scratch = predict_scratch(plan, network, first.original_width, first.original_height);
+  report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), scratch,
+             result.report);
   if (model) {
     model->save_tuning();
     result.report.attention = model->attention_kernels();
@@ -399,6 +403,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunP
     serve_rank(plan, *parts.group, events);
     return {};
   }
+  begin_peak_scratch_bytes();
   StagedFiles files(plan.outputs.files(), plan.outputs.folders());
   std::optional<Resume> resume;
   if (plan.checkpoint_seconds) resume.emplace(plan, files.hidden_folders());

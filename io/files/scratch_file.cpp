@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <mutex>
 #include <system_error>
 
 #include "io/files/write_at.h"
@@ -15,13 +16,44 @@ namespace {
 
 constexpr int64_t kMostAtOnce = int64_t{1} << 30;  // Linux moves at most 2 GiB a call
 
+std::mutex counting;
+int64_t held = 0, most_held = 0;  // of all ScratchBytes
+
 }  // namespace
+
+void ScratchBytes::hold(int64_t bytes) {
+  const std::lock_guard lock(counting);
+  held += bytes - bytes_;
+  bytes_ = bytes;
+  most_held = std::max(most_held, held);
+}
+
+void ScratchBytes::hold_at_least(int64_t bytes) {
+  const std::lock_guard lock(counting);
+  if (bytes <= bytes_) return;
+  held += bytes - bytes_;
+  bytes_ = bytes;
+  most_held = std::max(most_held, held);
+}
+
+int64_t peak_scratch_bytes() {
+  const std::lock_guard lock(counting);
+  return most_held;
+}
+
+void begin_peak_scratch_bytes() {
+  const std::lock_guard lock(counting);
+  if (held == 0) most_held = 0;
+}
 
 ScratchFile::ScratchFile(const std::filesystem::path& path, int64_t bytes) : path_(path) {
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file_ < 0) fail(errno, "cannot be created");
   const int error = bytes > 0 ? ::posix_fallocate(file_, 0, bytes) : 0;
-  if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return;
+  if (error == 0 || error == EOPNOTSUPP || error == EINVAL) {
+    bytes_.hold(bytes);
+    return;
+  }
   ::close(file_);
   ::unlink(path.c_str());
   fail(error, "cannot reserve its bytes");
@@ -50,6 +82,7 @@ void ScratchFile::write(int64_t offset, const void* from, int64_t bytes) {
   const auto* data = static_cast<const std::byte*>(from);
   const int error = write_at(file_, static_cast<uint64_t>(offset), {data, static_cast<std::size_t>(bytes)});
   if (error != 0) fail(error, "cannot be written");
+  bytes_.hold_at_least(offset + bytes);
 }
 
 void ScratchFile::sync() {

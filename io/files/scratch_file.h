@@ -4,6 +4,26 @@
 
 namespace vggt {
 
+/// Bytes that count as this process's scratch files as long as the object lives. Members may be called from
+/// several threads.
+class ScratchBytes {
+ public:
+  ScratchBytes() = default;
+  ScratchBytes(const ScratchBytes&) = delete;
+  ScratchBytes& operator=(const ScratchBytes&) = delete;
+  ~ScratchBytes() { hold(0); }
+  void hold(int64_t bytes);
+  /// The same where that is more.
+  void hold_at_least(int64_t bytes);
+
+ private:
+  int64_t bytes_ = 0;
+};
+/// Most bytes of scratch files that this process held at once since it last held none and began anew.
+int64_t peak_scratch_bytes();
+/// Begins anew where this process holds none.
+void begin_peak_scratch_bytes();
+
 /// A file of fixed size for what does not fit into memory, read and written at any place: nothing of it stays
 /// in the process's memory. Several threads may use it at once.
 class ScratchFile {
@@ -27,6 +47,7 @@ class ScratchFile {
 
   std::filesystem::path path_;
   int file_ = -1;
+  ScratchBytes bytes_;
 };
 
 }  // namespace vggt

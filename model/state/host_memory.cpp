@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <exception>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <vector>
 #ifdef VGGT_CUDA
@@ -29,7 +29,7 @@ constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
     };
     try {
       threads.emplace_back(work);
-    } catch (const std::system_error&) {  // there is no thread
+    } catch (const std::exception&) {  // there is no thread
       work();
     }
   }

@@ -94,6 +94,10 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   for (const auto& [name, values] : expected)
     EXPECT_LE(relative_error(got.at(name), values), kRounding) << name;
   EXPECT_TRUE(fs::is_empty(scratch()));
+  const json report = parse_strictly(path("near/scene.report.json"));
+  const double files = report["peak_scratch_bytes"], predicted = report["predicted_scratch_bytes"];
+  EXPECT_GT(files, 10e6);
+  EXPECT_NEAR(predicted, files, 0.1 * files);
 }
 
 /// What a refusal says would do.

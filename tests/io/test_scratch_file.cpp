@@ -1,5 +1,3 @@
-#include "io/files/scratch_file.h"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <fstream>
 #include <system_error>
 #include <vector>
+
+#include "io/files/scratch_file.h"
 
 namespace vggt {
 namespace {
@@ -37,6 +37,28 @@ TEST(ScratchFile, GivesBackWhatWasWrittenAnywhere) {
   EXPECT_EQ(got, two);
   EXPECT_THROW(file.read(1000, got.data(), 8), std::system_error);
   fs::remove(path);
+}
+
+TEST(ScratchFile, BytesAtOnceAreCounted) {
+  begin_peak_scratch_bytes();
+  EXPECT_EQ(peak_scratch_bytes(), 0);
+  ScratchBytes kept;
+  kept.hold(100);
+  {
+    ScratchFile reserved(fresh("scratch_d"), 1000), grown(fresh("scratch_e"), 0);
+    const std::vector<char> bytes(300);
+    grown.write(200, bytes.data(), 300);
+    grown.write(0, bytes.data(), 300);  // again
+    EXPECT_EQ(peak_scratch_bytes(), 1600);
+  }
+  kept.hold(50);
+  begin_peak_scratch_bytes();  // some are held
+  EXPECT_EQ(peak_scratch_bytes(), 1600);
+  kept.hold(0);
+  begin_peak_scratch_bytes();
+  EXPECT_EQ(peak_scratch_bytes(), 0);
+  fs::remove(fresh("scratch_d"));
+  fs::remove(fresh("scratch_e"));
 }
 
 TEST(ScratchFile, AFolderThatIsNotThereIsAnError) {

@@ -361,6 +361,20 @@ TEST(VideoContainer, AnyBytesAreRead) {
   }
 }
 
+// FFmpeg would open what a playlist names.
+TEST(VideoFile, APlaylistIsNoVideo) {
+  const test::TemporaryFolder folder;
+  write_video(folder / "secret.avi", "MJPG", 10, 5);
+  const std::string secret = (folder / "secret.avi").string();
+  test::write_text(folder / "hls.mp4", "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n" +
+                                           secret + "\n#EXT-X-ENDLIST\n");
+  test::write_text(folder / "concat.mp4", "ffconcat version 1.0\nfile " + secret + "\n");
+  test::write_text(folder / "nul.mp4",
+                   "#EXTM3U\n#" + std::string(1, '\0') + "\n#EXTINF:10,\n" + secret + "\n#EXT-X-ENDLIST\n");
+  for (const char* name : {"hls.mp4", "concat.mp4", "nul.mp4"})
+    EXPECT_THAT(load_error(small_options(folder / name)), HasSubstr("cannot be opened as a video")) << name;
+}
+
 TEST(VideoFile, CutOffOrNotAVideo) {
   const test::TemporaryFolder folder;
   write_video(folder / "a.avi", "MJPG", 10, 60);
