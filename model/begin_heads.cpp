@@ -20,7 +20,7 @@
 namespace vggt {
 namespace {
 
-/// Does the work on a thread of its own; what it cannot do is done later.
+/// Does the work on a thread of its own. If no thread starts or the work fails, the run does it later.
 template <class Work>
 std::future<void> begin(const ModelOptions& options, Work work) try {
   if (!options.device.is_cuda()) return {};

@@ -12,6 +12,7 @@
 #include "io/files/crc32.h"
 #include "io/files/input_file.h"
 #include "io/files/scratch_file.h"
+#include "io/files/text.h"
 #include "io/files/text_file.h"
 
 namespace vggt {
@@ -63,6 +64,7 @@ void Checkpoint::read_manifest() {
   const fs::path path = folder_ / kManifest;
   if (!fs::is_regular_file(path)) refuse(path, "not a file");
   const std::string text = read_text_file(path, kMostBytes, "a checkpoint's manifest");
+  if (nests_deeply(text)) refuse(path, "damaged");
   try {
     json manifest = json::parse(text);
     const uint32_t sum = manifest.at("crc32");

@@ -8,7 +8,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "app/adjust/depth_correction.h"
@@ -22,7 +21,8 @@ namespace vggt {
 namespace {
 
 constexpr std::size_t kFewestSightings = 30;
-constexpr double kOutlier = 5;  // standard deviations
+constexpr int kFewestLinks = 8;  // sightings that two frames share by more than chance
+constexpr double kOutlier = 5;   // standard deviations
 
 /// The passes, from what the network's errors need to what the originals show.
 constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingSide, 0.025, 0.75F, false, 1},
@@ -85,14 +85,16 @@ std::string obstacle(const std::vector<Camera>& cameras) {
   return {};
 }
 
-/// The pairs of frames that have sightings.
-std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle) {
-  std::set<std::pair<int, int>> pairs;
-  for (const Sighting& sighting : bundle.sightings) {
-    pairs.insert(
-        std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame));
+/// The pairs of frames that have at least so many sightings.
+std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest = 1) {
+  std::map<std::pair<int, int>, int> counts;
+  for (const Sighting& sighting : bundle.sightings)
+    ++counts[std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto& [pair, count] : counts) {
+    if (count >= fewest) pairs.push_back(pair);
   }
-  return {pairs.begin(), pairs.end()};
+  return pairs;
 }
 
 /// Groups of two and more frames that these pairs link; empty where there is one.
@@ -304,7 +306,8 @@ class SceneAdjustment {
     const std::vector<std::pair<int, int>> matched = matched_pairs(found);
     std::vector<double> before;
     for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
-    result.groups = groups_of(cameras_.size(), matched);
+    if (options_.poses == Known::no)
+      result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
     result.tracks = found_tracks(input_, found);
     correct_depth(input_, depth_, found, before, result.cameras, matched, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {

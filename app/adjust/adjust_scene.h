@@ -21,8 +21,8 @@ struct AdjustedScene {
   bool changed = false;  // false: poses and depth are as they were, and there are no tracks
   std::vector<Camera> cameras;
   std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
-  /// Groups of two and more frames that no matches link: how they lie to each other is the network's. Empty
-  /// where there is one.
+  /// Groups of two and more frames that no matches link: how they lie to each other is the network's guess.
+  /// Empty where there is one, or where poses were given.
   std::vector<std::vector<int>> groups;
   std::vector<Track> tracks;  // points seen in three and more frames
   std::string summary;        // such as "adjusted to 9446 matches in 111 pairs of frames, ..."

@@ -153,8 +153,7 @@ void run_bench_merge(const MergeBenchCommand& command, Console& console) {
   set_process_precision(plan.model.options.precision);
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {
-    check_apart({command.json}, {command.options.frames, plan.model.weights.path()});
-    keep_inputs(plan.frames, {command.json});
+    keep_inputs(command.options, plan.model.weights.path(), plan.frames, {command.json});
     check_writable_file(command.json);
   }
   const MergeReport report = compare_merging(std::move(plan), command.repeat, console.events());

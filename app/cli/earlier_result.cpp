@@ -29,7 +29,12 @@ std::string frames_of_report(const fs::path& path) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 28;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return "";
-  const std::string text = read_text_file(path, kMostBytes, "a report");
+  std::string text;
+  try {
+    text = read_text_file(path, kMostBytes, "a report");
+  } catch (const std::exception&) {
+    return "";
+  }
   if (nests_deeply(text)) return "";
   const Json report = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object() || !report.contains("options") || !report["options"].is_object()) return "";

@@ -77,11 +77,9 @@ struct MatchedCameras {
   std::vector<FovPair> fields_of_view;
 };
 
-/// The camera of a frame, turned upright where the other side of its pair tells how.
-Camera upright_as(const FrameCamera& other, const FrameCamera& frame) {
-  const Camera& camera = other.camera;
-  return other.as_stored ? frame.camera
-                         : upright_camera(frame, other.quarter_turns, camera.width, camera.height);
+/// A frame of one side, with what the other side tells of how EXIF turns it.
+KnownFrame known_by(const FrameCamera& other, const FrameCamera& frame) {
+  return {&frame, other.as_stored ? 0 : other.quarter_turns, other.camera.width, other.camera.height};
 }
 
 MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Events& events) {
@@ -97,10 +95,15 @@ MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Even
           fmt::format("eval: only {} of the {} poses of {} match one of the {} of {}; 2 are needed",
                       match.pairs.size(), result.size(), ours[scene].path, truth.size(), theirs[scene].path));
     }
+    std::vector<KnownFrame> of_result, of_truth;
     for (const auto& [i, j] : match.pairs) {
-      const CameraPair pair{upright_as(truth[j], result[i]), upright_as(result[i], truth[j])};
-      all.scenes[scene].push_back(pair);
-      const std::optional<double> fov = pair.result.fov_x_rad(), true_fov = pair.truth.fov_x_rad();
+      of_result.push_back(known_by(truth[j], result[i]));
+      of_truth.push_back(known_by(result[i], truth[j]));
+    }
+    const std::vector<Camera> found = upright_cameras(of_result), true_ones = upright_cameras(of_truth);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      all.scenes[scene].push_back({found[i], true_ones[i]});
+      const std::optional<double> fov = found[i].fov_x_rad(), true_fov = true_ones[i].fov_x_rad();
       if (fov && true_fov) all.fields_of_view.push_back({*fov, *true_fov});
     }
     count_frames(match, scene, scenes, report.pose_frames);

@@ -76,8 +76,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   set_process_precision(plan.model.options.precision);
   set_process_gpu_memory(plan.model.options.device, plan.limits.gpu_allocator);
   if (!command.json.empty()) {
-    check_apart({command.json}, {options.frames, plan.model.weights.path()});
-    if (command.frame_count == 0) keep_inputs(plan.frames, {command.json});
+    keep_inputs(command.options, plan.model.weights.path(), plan.frames, {command.json});
     check_writable_file(command.json);
   }
   for (const std::string& note : plan.notes) events.info(note);
@@ -91,13 +90,13 @@ void run_plan_command(const PlanCommand& command, Console& console) {
                  "; " + plan.model.weights.path().filename().string() + " on " +
                  device_name(plan.model.options.device) + " in " +
                  precision_name(plan.model.options.precision));
-  const int64_t host_peak = predict_host_peak(plan, plans.plan, sources.width, sources.height);
-  for (const std::string& row : plan_rows(plans, host_peak)) console.result(row);
+  const ProcessBytes process = predict_process(plan, plans.plan, sources.width, sources.height);
+  for (const std::string& row : plan_rows(plans, process)) console.result(row);
   console.check_output();
   if (!command.json.empty())
-    write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, host_peak); });
+    write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, process); });
   check_fits(plan, plans.plan);
-  warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
+  warn_of_memory(plan, plans.plan, process.scratch, plan.memory.ranks, events);
 }
 
 }  // namespace vggt

@@ -99,19 +99,26 @@ RgbImage undistorted(const RgbImage& image, const ViewedImage& view) {
   return result;
 }
 
+/// An open file that goes with its scope.
+struct Descriptor {
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+  int number = -1;
+};
+
 /// As fs::copy_file(), which of a full disk says no more than that writing failed.
 void copy_image(const fs::path& from, const fs::path& to) {
   constexpr uint64_t kAtOnce = 1 << 20;
   const InputFile file(from);
-  const int copy = ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  int error = copy < 0 ? errno : 0;
+  const Descriptor copy{::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+  int error = copy.number < 0 ? errno : 0;
   std::vector<std::byte> bytes;
   for (uint64_t at = 0; error == 0 && at < file.size(); at += bytes.size()) {
     bytes.resize(std::min(kAtOnce, file.size() - at));
     file.read(at, bytes);
-    error = write_at(copy, at, bytes);
+    error = write_at(copy.number, at, bytes);
   }
-  if (copy >= 0 && ::close(copy) != 0 && error == 0) error = errno;
   if (error != 0)
     throw std::system_error(error, std::generic_category(), to.string() + ": cannot be written");
 }

@@ -22,8 +22,12 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+/// Of a GPU that fails the libraries say some of what they say where memory lacks.
 Failure out_of_memory(const std::string& what) {
-  return {ExitCode::out_of_resources, "out of memory" + (what.empty() ? "" : ": " + first_line(what))};
+  const bool may_be_lost =
+      what.find("NOT_INITIALIZED") != what.npos || what.find("unable to find") != what.npos;
+  return {ExitCode::out_of_resources, "out of memory" + (what.empty() ? "" : ": " + first_line(what)),
+          may_be_lost};
 }
 
 Failure stopped() {

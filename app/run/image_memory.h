@@ -11,7 +11,8 @@ namespace vggt {
 /// The request with number and size of the frames.
 MemoryRequest request_for(MemoryRequest request, const FrameSet& frames);
 
-/// What exports name, nothing where there are none; throws where they cannot.
+/// The images that exports name; nothing without exports. Throws std::invalid_argument where they cannot be
+/// named.
 std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames);
 
 /// Before any image is decoded: throws std::invalid_argument, with the least --host-memory that would do,

@@ -173,7 +173,8 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   throw std::invalid_argument(refusal);
 }
 
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t ranks_here, const Events& events) {
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t scratch_bytes, int64_t ranks_here,
+                    const Events& events) {
   if (!run.limits.host) {
     const int64_t bytes =
         ranks_here * (plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes()));
@@ -185,12 +186,12 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t ranks_h
                 gib(bytes), gib(*free)));
     }
   }
-  if (plan.memory.scratch_bytes == 0 || !run.limits.network.scratch) return;
+  if (scratch_bytes == 0 || !run.limits.network.scratch) return;
   std::error_code error;
   const auto room = std::filesystem::space(*run.limits.network.scratch, error);
-  if (!error && static_cast<uint64_t>(plan.memory.scratch_bytes) > room.available) {
-    events.warn(print("the network's files take %.1f GiB, and %.1f are free in ",
-                      gib(plan.memory.scratch_bytes), gib(static_cast<int64_t>(room.available))) +
+  if (!error && static_cast<uint64_t>(scratch_bytes) > room.available) {
+    events.warn(print("the run's files take %.2f GiB, and %.2f are free in ", gib(scratch_bytes),
+                      gib(static_cast<int64_t>(room.available))) +
                 run.limits.network.scratch->string());
   }
 }
@@ -207,7 +208,7 @@ PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& m
   return {plan_network(request, rates), plan_network(other, rates)};
 }
 
-std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_host_bytes) {
+std::vector<std::string> plan_rows(const PlanComparison& plans, const ProcessBytes& process) {
   const NetworkPlan& plan = plans.plan;
   const Schedule& schedule = plan.memory.schedule;
   const bool on_gpu = plan.request.gpu.has_value();
@@ -233,16 +234,15 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, int64_t process_
   }
   for (const NetworkPlan& one : {plan, plans.other}) rows.push_back(kind_text(one) + ": " + total_text(one));
   for (const std::string& row : beside_rows(plans)) rows.push_back(row);
-  rows.push_back(print("process:   %.2f GiB of the host's memory in all", gib(process_host_bytes)));
+  rows.push_back(print("process:   %.2f GiB of the host's memory in all", gib(process.host)));
+  if (process.scratch > 0) rows.back() += print(", %.2f in files", gib(process.scratch));
   return rows;
 }
 
-std::string plan_json(const PlanComparison& plans, int64_t process_host_bytes) {
-  return Json{{"plan", json_of(plans.plan, plans.beside)},
-              {"other", json_of(plans.other, plans.beside)},
-              {"beside_seconds", json_of(plans.beside)},
-              {"nccl_bytes", plans.nccl_bytes},
-              {"process_host_bytes", process_host_bytes}}
+std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) {
+  return Json{{"plan", json_of(plans.plan, plans.beside)}, {"other", json_of(plans.other, plans.beside)},
+              {"beside_seconds", json_of(plans.beside)},   {"nccl_bytes", plans.nccl_bytes},
+              {"process_host_bytes", process.host},        {"process_scratch_bytes", process.scratch}}
              .dump(2) +
          "\n";
 }

@@ -22,9 +22,12 @@ constexpr int64_t kThinning = 32;        // bytes of a point that thinning leave
 constexpr int64_t kPicture = 32;         // bytes of a pixel of the picture, while it is drawn
 constexpr int64_t kVideo = 10;  // bytes of a pixel of a video's frame: those that FFmpeg holds, as measured
 
+int64_t cores() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
 int64_t threads_of(const RunPlan& plan) {
-  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return plan.frames.threads > 0 ? std::min<int64_t>(plan.frames.threads, cores) : cores;
+  return plan.frames.threads > 0 ? plan.frames.threads : cores();
 }
 
 /// What lies in memory from stage to stage, as far as the storage's limit allows.
@@ -101,10 +104,9 @@ int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
   return std::min(most, std::min(threads_of(plan), request.frames) * one) + (is_video ? kVideo * pixels : 0);
 }
 
-}  // namespace
-
-int64_t predict_scratch(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                        int64_t original_height) {
+int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                     int64_t original_height) {
+  if (!plan.limits.storage.scratch) return 0;
   // While the depth is corrected there are the levels of the gray images, and the maps once more.
   constexpr double kLevels = 1.4;
   const MemoryRequest& request = network.request;
@@ -118,6 +120,8 @@ int64_t predict_scratch(const RunPlan& plan, const NetworkPlan& network, int64_t
   return std::max(network.memory.scratch_bytes + std::max<int64_t>(0, early - limit),
                   std::max<int64_t>(0, early + all.maps + adjusting - limit));
 }
+
+}  // namespace
 
 int64_t picture_bytes(const RunPlan& plan) {
   if (!plan.outputs.paths.picture) return 0;
@@ -151,15 +155,18 @@ CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points)
   return filters;
 }
 
-int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                          int64_t original_height) {
+namespace {
+
+int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                  int64_t original_height) {
   const MemoryRequest& request = network.request;
   const MemoryPlan& memory = network.memory;
   const Stored kept = stored(plan, request, original_width, original_height);
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
-  const int64_t matching = plan.adjust.wanted ? threads_of(plan) * kMatchingCopies * kept.one_gray : 0;
+  const int64_t matching =
+      plan.adjust.wanted ? std::min(threads_of(plan), cores()) * kMatchingCopies * kept.one_gray : 0;
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
     const int64_t base =
@@ -179,6 +186,14 @@ int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64
   };
   return std::max({base(kept.of_frames()) + memory.host_bytes, base(kept.all() + chunks) + weights + matching,
                    base(kept.all()) + weights + point_bytes(plan, request)});
+}
+
+}  // namespace
+
+ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                             int64_t original_height) {
+  return {host_peak(plan, network, original_width, original_height),
+          scratch_peak(plan, network, original_width, original_height)};
 }
 
 }  // namespace vggt

@@ -7,16 +7,12 @@
 // What a run takes of the host's memory beside the network's tensors.
 namespace vggt {
 
-/// Most bytes of the host's memory that the process holds at once, its libraries' code included: with the
-/// network at work, or with the scene that comes of it. original_width, original_height: pixels of a frame's
-/// source. What an export reads of the sources is left out.
-int64_t predict_host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                          int64_t original_height);
-
-/// Most bytes of scratch files at once: the network's, and what --host-memory does not hold of frames, gray
-/// copies and maps. original_width, original_height: as above.
-int64_t predict_scratch(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                        int64_t original_height);
+/// What the process holds at most at once. Of the host's memory, its libraries' code included: with the
+/// sources while they are decoded, with the network at work, or with the scene that comes of it; what an
+/// export reads of the sources is left out. Of scratch files: the network's, and what --host-memory does not
+/// hold of frames, gray copies and maps. original_width, original_height: pixels of a frame's source.
+ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                             int64_t original_height);
 
 /// What drawing the picture takes, 0 without one.
 int64_t picture_bytes(const RunPlan& plan);

@@ -26,7 +26,7 @@ void keep_picture_apart(const fs::path& source, const fs::path& picture, const F
 }
 
 /// The files that become frames, and those of the masks; of a pipe, which can be read once, none.
-std::vector<fs::path> input_files(const FrameOptions& frames) {
+std::vector<fs::path> files_of(const FrameOptions& frames, const fs::path& masks) {
   std::vector<fs::path> files;
   std::error_code ignored;
   if (fs::is_directory(frames.source, ignored) || fs::is_regular_file(frames.source, ignored)) {
@@ -36,21 +36,20 @@ std::vector<fs::path> input_files(const FrameOptions& frames) {
       for (std::size_t i = 0; i < list.names.size(); ++i) files.push_back(list.path(i));
     }
   }
-  for (fs::recursive_directory_iterator at(frames.masks, ignored), end; !ignored && at != end;
-       at.increment(ignored))
+  for (fs::recursive_directory_iterator at(masks, ignored), end; !ignored && at != end; at.increment(ignored))
     files.push_back(at->path());
   return files;
 }
 
 }  // namespace
 
-void keep_inputs(const FrameOptions& frames, const std::vector<fs::path>& outputs) {
+void keep_frames(const FrameOptions& frames, const fs::path& masks, const std::vector<fs::path>& outputs) {
   std::vector<fs::path> standing;
   std::error_code ignored;
   for (const fs::path& output : outputs) {
     if (fs::exists(output, ignored)) standing.push_back(output);
   }
-  if (!standing.empty()) check_apart(standing, input_files(frames));
+  if (!standing.empty()) check_apart(standing, files_of(frames, masks));
 }
 
 FrameSet read_frames(const FrameOptions& options, const Events& events) {

@@ -157,12 +157,11 @@ std::optional<std::filesystem::path> write_scene(const OutputPlan& plan,
 }
 
 void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network,
-                 const BesideSeconds& beside, Report& report) {
+                 const ProcessBytes& process, const BesideSeconds& beside, Report& report) {
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
-  const Frame& first = frames.frames.front();
-  report.predicted_peak_host_bytes =
-      predict_host_peak(plan, network, first.original_width, first.original_height);
+  report.predicted_peak_host_bytes = process.host;
+  report.predicted_scratch_bytes = process.scratch;
   for (const StageSeconds& stage : network.seconds)
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
   for (const auto& stage : beside.stages) report.predicted_seconds.push_back(stage);
@@ -189,10 +188,9 @@ bool is_long(const MemoryRequest& request) {
   return request.frames * (request.height / patch) * (request.width / patch) >= kTokens;
 }
 
-void report_run(const RunReport& run, int64_t predicted_scratch, Report& report) {
+void report_run(const RunReport& run, Report& report) {
   report.memory_plan = plan_text(run.plan);
   report.predicted_host_bytes = run.plan.host_bytes;
-  report.predicted_scratch_bytes = predicted_scratch;
   for (const auto& [name, o] : {std::pair("weights", run.weights), {"attention", run.attention}}) {
     if (o.bytes == 0) continue;
     report.streams[name] = {{"copy_ms", o.copy_ms},
@@ -321,14 +319,16 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   options.merge = request.merge = merging.merge;
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  warn_of_memory(plan, network, ranks_here, events);
+  const Frame& first = frames.frames.front();
+  const ProcessBytes process = predict_process(plan, network, first.original_width, first.original_height);
+  warn_of_memory(plan, network, process.scratch, ranks_here, events);
   // A run that is given its model or frames has a part of the time beside other runs.
   const bool runs_alone = !parts.model && !parts.network && !parts.frames;
   const std::vector<StageSeconds> by_rates = network.seconds;
   std::vector<StageWork> works;
   if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
   if (runs_alone) add_more_than_rates(plan, request, network.seconds);
-  report_plan(plan, frames, network, predict_beside(plan, works), result.report);
+  report_plan(plan, frames, network, process, predict_beside(plan, works), result.report);
   if (parts.group)
     share_task(*parts.group,
                {request.frames, request.height, request.width, request.merge.has_value(), options.budget});
@@ -336,10 +336,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
   const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
-  const Frame& first = frames.frames.front();
-  const int64_t scratch = predict_scratch(plan, network, first.original_width, first.original_height);
-  report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), scratch,
-             result.report);
+  report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), result.report);
   if (model) {
     model->save_tuning();
     result.report.attention = model->attention_kernels();
@@ -447,7 +444,9 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
       compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
   check_fits(plan, plans.plan);
-  warn_of_memory(plan, plans.plan, plan.memory.ranks, events);
+  const Frame& first = frames.frames.front();
+  const ProcessBytes process = predict_process(plan, plans.plan, first.original_width, first.original_height);
+  warn_of_memory(plan, plans.plan, process.scratch, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
@@ -457,9 +456,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
     const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
     if (!without_cloud) lines.push_back("output:    " + path.string());
   }
-  const Frame& first = frames.frames.front();
-  const int64_t host_peak = predict_host_peak(plan, plans.plan, first.original_width, first.original_height);
-  for (const std::string& row : plan_rows(plans, host_peak)) lines.push_back(row);
+  for (const std::string& row : plan_rows(plans, process)) lines.push_back(row);
   return lines;
 }
 

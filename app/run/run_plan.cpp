@@ -147,12 +147,8 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   memory.weights_on_host = model.weights_on_host = weights_wait(memory);
   memory.query_points = static_cast<int64_t>(queries.size());
   memory.checkpoints = options.resume;
-  check_apart(outputs.files(),
-              {options.frames, weights.path(), options.query_points, camera_file(options.align),
-               camera_file(options.intrinsics), camera_file(options.poses)},
-              outputs.folders());
   FrameOptions frames = plan_frames(options, config, in_memory);
-  keep_inputs(frames, outputs.files());
+  keep_inputs(options, weights.path(), frames, outputs.files(), outputs.folders());
   if (!model.device.is_cuda() || model.weights_on_host) keep_weights(limits, weight_bytes(memory));
   frames.memory_budget_bytes = decoding_bytes(limits);
   if (adjust.wanted) frames.gray_side = kMatchingSide;
@@ -208,6 +204,16 @@ MergeOptions merge_options(const Options& options) {
 RunPlan plan_run(const Options& options, const LoadedModel* loaded, const InMemory& memory) {
   check_with(options, memory);
   return settle(options, loaded, memory);
+}
+
+void keep_inputs(const Options& options, const std::filesystem::path& weights, const FrameOptions& frames,
+                 const std::vector<std::filesystem::path>& outputs,
+                 const std::vector<std::filesystem::path>& folders) {
+  check_apart(outputs,
+              {options.frames, weights, options.query_points, camera_file(options.align),
+               camera_file(options.intrinsics), camera_file(options.poses)},
+              folders);
+  keep_frames(frames, options.masks, outputs);
 }
 
 RunPlan plan_measurement(Options options, bool with_scene) {

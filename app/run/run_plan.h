@@ -101,4 +101,10 @@ RunPlan plan_run(const Options& options, const LoadedModel* loaded = nullptr, co
 /// came of it, adjusted where the options say so; else there is none.
 RunPlan plan_measurement(Options options, bool with_scene = false);
 
+/// Throws std::invalid_argument where an output would replace a file that a run with these options reads, or
+/// where a folder that is replaced holds one. weights, frames: of the plan.
+void keep_inputs(const Options& options, const std::filesystem::path& weights, const FrameOptions& frames,
+                 const std::vector<std::filesystem::path>& outputs,
+                 const std::vector<std::filesystem::path>& folders = {});
+
 }  // namespace vggt

@@ -52,6 +52,14 @@ void refuse_unknown(const FrameSet& frames, const std::vector<std::string>& unma
                               printable(frames.frames.front().file) + "'");
 }
 
+/// Whether a camera is higher than wide as the upright frame is and the stored one is not, or the reverse.
+bool has_upright_shape(const KnownFrame& frame) {
+  const Camera& camera = frame.known->camera;
+  const bool sideways = frame.known->as_stored && frame.quarter_turns % 2 != 0;
+  return sideways && camera.width > 0 && camera.height > 0 && camera.width != camera.height &&
+         frame.width != frame.height && (camera.width > camera.height) == (frame.width > frame.height);
+}
+
 }  // namespace
 
 void complete(Camera& camera, int width, int height) {
@@ -60,21 +68,26 @@ void complete(Camera& camera, int width, int height) {
   if (camera.width == kAngleAlone) {
     camera.k.diagonal().head<2>() *= width;
     camera.k(0, 2) = (width - 1) / 2.0;
-    camera.width = width;
   }
   camera.k(1, 2) = (height - 1) / 2.0;
-  camera.height = height;
 }
 
-Camera upright_camera(const FrameCamera& known, int quarter_turns, int width, int height) {
-  Camera camera = known.camera;
-  if (!known.as_stored || quarter_turns == 0) return camera;
-  const bool sideways = quarter_turns % 2 != 0;
-  const bool is_upright = camera.width == width && camera.height == height;
-  if (sideways && width != height && is_upright) return camera;
-  if (sideways) std::swap(width, height);
-  complete(camera, width, height);
-  return turned_clockwise(camera, quarter_turns);
+std::vector<Camera> upright_cameras(const std::vector<KnownFrame>& frames) {
+  const bool were_upright = std::ranges::any_of(frames, has_upright_shape);
+  std::vector<Camera> cameras;
+  for (const KnownFrame& frame : frames) {
+    Camera& camera = cameras.emplace_back(frame.known->camera);
+    if (!frame.known->as_stored || frame.quarter_turns == 0 || were_upright) continue;
+    auto [width, height] = std::pair(frame.width, frame.height);
+    if (frame.quarter_turns % 2 != 0) std::swap(width, height);
+    complete(camera, width, height);
+    if (camera.has_intrinsics() && camera.height == 0) {
+      camera.width = width;
+      camera.height = height;
+    }
+    camera = turned_clockwise(camera, frame.quarter_turns);
+  }
+  return cameras;
 }
 
 std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
@@ -97,13 +110,16 @@ std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
       throw std::invalid_argument(where + ": " + error.what());
     }
   }();
-  std::vector<std::optional<Camera>> result(ours.size());
+  std::vector<KnownFrame> matched;
   std::vector<bool> used(theirs.size());
   for (const auto& [frame, pose] : match.pairs) {
     const Frame& own = frames.frames[frame];
-    result[frame] = upright_camera(*valid[pose], own.quarter_turns, own.original_width, own.original_height);
+    matched.push_back({valid[pose], own.quarter_turns, own.original_width, own.original_height});
     used[pose] = true;
   }
+  const std::vector<Camera> upright = upright_cameras(matched);
+  std::vector<std::optional<Camera>> result(ours.size());
+  for (std::size_t i = 0; i < upright.size(); ++i) result[match.pairs[i].first] = upright[i];
   std::vector<std::string> unmatched;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     if (!used[i] && !theirs[i].name.empty()) unmatched.push_back(theirs[i].name);

@@ -12,10 +12,17 @@ namespace vggt {
 /// height the principal point is in the middle. width, height: of the image.
 void complete(Camera& camera, int width, int height);
 
-/// The camera of the upright image of a frame, by what is known of its file: turned, where the camera is that
-/// of the image as stored. A size that only the upright image has says that it was a copy, made upright.
-/// quarter_turns, width and height: the frame's, upright.
-Camera upright_camera(const FrameCamera& known, int quarter_turns, int width, int height);
+/// A camera of a file, and the frame that it belongs to.
+struct KnownFrame {
+  const FrameCamera* known = nullptr;
+  int quarter_turns = 0;      // the frame's, as Frame::quarter_turns
+  int width = 0, height = 0;  // of the upright frame, pixels
+};
+
+/// The cameras of the upright frames. Those that are of images as stored are turned, unless one of them has
+/// the shape of an upright frame that EXIF turns sideways: then the images were copies, made upright. Of
+/// frames that are square or turned by 180° alone nothing tells that.
+std::vector<Camera> upright_cameras(const std::vector<KnownFrame>& frames);
 
 /// The known camera of each upright frame, or nothing. Frames are matched as by match_frames(); cameras whose
 /// `valid` is false, those of frames that the source has but that were not taken, and those of other times

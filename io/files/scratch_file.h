@@ -19,7 +19,8 @@ class ScratchBytes {
  private:
   int64_t bytes_ = 0;
 };
-/// Most bytes of scratch files that this process held at once since it last held none and began anew.
+/// Most bytes of scratch files that this process held at once since begin_peak_scratch_bytes() last began
+/// anew.
 int64_t peak_scratch_bytes();
 /// Begins anew where this process holds none.
 void begin_peak_scratch_bytes();

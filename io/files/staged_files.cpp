@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <stdexcept>
@@ -220,18 +221,31 @@ void StagedFiles::remove_all() noexcept {
 
 void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs,
                  const std::vector<fs::path>& folders) {
-  std::error_code ignored;  // where one of them does not exist
   const auto refuse = [](const fs::path& output) {
     throw std::invalid_argument(output.string() + ": would replace an input of this run");
   };
+  using Identity = std::pair<dev_t, ino_t>;
+  const auto identity = [](const fs::path& path) -> std::optional<Identity> {
+    struct stat status {};
+    if (path.empty() || ::stat(path.c_str(), &status) != 0) return std::nullopt;
+    return Identity(status.st_dev, status.st_ino);
+  };
+  std::map<Identity, fs::path> standing;
+  for (const fs::path& output : outputs) {
+    if (const auto known = identity(output)) standing.emplace(*known, output);
+  }
+  std::error_code ignored;  // where one of them does not exist
+  std::vector<std::pair<fs::path, fs::path>> replaced;
+  for (const fs::path& folder : folders)
+    replaced.emplace_back(fs::weakly_canonical(fs::absolute(folder), ignored), folder);
   for (const fs::path& input : inputs) {
-    for (const fs::path& output : outputs) {
-      if (fs::equivalent(output, input, ignored)) refuse(output);
-    }
+    const auto known = identity(input);
+    if (const auto output = known ? standing.find(*known) : standing.end(); output != standing.end())
+      refuse(output->second);
+    if (replaced.empty() || input.empty()) continue;
     const fs::path real = fs::weakly_canonical(input, ignored);
-    for (const fs::path& folder : folders) {
-      const fs::path replaced = fs::weakly_canonical(fs::absolute(folder), ignored);
-      if (!input.empty() && std::ranges::mismatch(replaced, real).in1 == replaced.end()) refuse(folder);
+    for (const auto& [path, folder] : replaced) {
+      if (!path.empty() && std::ranges::mismatch(path, real).in1 == path.end()) refuse(folder);
     }
   }
 }

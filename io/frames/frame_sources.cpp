@@ -35,16 +35,12 @@ bool has_extension(const fs::path& path, std::span<const char* const> extensions
   throw std::system_error(error, path.string() + ": cannot be read");
 }
 
-}  // namespace
-
 bool is_text(const fs::path& path) {
   const InputFile file(path);
   std::vector<char> start(std::min<uint64_t>(file.size(), 4096));
   file.read(0, std::as_writable_bytes(std::span(start)));
   return std::find(start.begin(), start.end(), '\0') == start.end();
 }
-
-namespace {
 
 bool is_image(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();

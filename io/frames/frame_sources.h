@@ -35,10 +35,6 @@ struct ImageList {
 /// Throws std::invalid_argument if there are none, std::system_error if the folder or list cannot be read.
 ImageList find_images(const std::filesystem::path& source, SourceKind kind);
 
-/// Whether the file's first bytes are text. Throws std::system_error if it cannot be read,
-/// std::invalid_argument for what is no file.
-bool is_text(const std::filesystem::path& path);
-
 /// Whether a comes before b in an order where digits compare as numbers: 2 before 10.
 bool natural_less(std::string_view a, std::string_view b);
 

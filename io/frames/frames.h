@@ -58,7 +58,7 @@ struct Frame {
   int original_width = 0, original_height = 0;  // pixels of the upright source image
   PixelMap map;
   int quarter_turns =
-      0;               // clockwise, from the image as its file stores it to the upright one; 0: or mirrored
+      0;  // clockwise, from the image as its file stores it to the upright one; 0 too for mirrored images
   std::string camera;  // maker, model and focal length as EXIF tells them; empty: it does not
   int gray_width = 0, gray_height = 0;  // pixels of the gray copy; 0: there is none
   std::size_t source_bytes = 0;         // with sizes alone: the memory that it takes to make it of its source

@@ -77,14 +77,23 @@ class MaskFinder {
       for (auto part = begin; part != parent.end(); ++part) inner /= *part;
       const bool inside = inner.is_relative() && *begin != ".." && *begin != ".";
       if (!inside || !fs::is_directory(root_ / inner)) continue;
-      if (fs::path found = folder(root_ / inner).find(frame); !found.empty()) return found;
+      if (fs::path found = folder(root_ / inner).find(frame); !found.empty())
+        return only_of(frame, found, begin == parent.begin());
     }
-    fs::path found = folder(root_).find(frame);
+    const fs::path found = folder(root_).find(frame);
     if (found.empty()) fail(root_.string() + " holds no mask for the frame " + frame);
     return found;
   }
 
  private:
+  /// The mask, unless it is another frame's: a/0.png is one of a/0.jpg and of b/a/0.jpg.
+  fs::path only_of(const std::string& frame, const fs::path& mask, bool whole_path) {
+    const auto [first, is_new] = inner_.try_emplace(mask, frame, whole_path);
+    if (!is_new && first->second.first != frame && !(first->second.second && whole_path))
+      fail(mask.string() + " is the mask of two frames: " + first->second.first + " and " + frame);
+    return mask;
+  }
+
   const MaskFolder& folder(const fs::path& path) {
     const auto found = folders_.find(path);
     return found != folders_.end() ? found->second : folders_.emplace(path, path).first->second;
@@ -92,6 +101,8 @@ class MaskFinder {
 
   fs::path root_;
   std::map<fs::path, MaskFolder> folders_;
+  std::map<fs::path, std::pair<std::string, bool>>
+      inner_;  // frames of masks in inner folders; by their whole path?
 };
 
 /// Whether a pixel of an image with four channels is wholly transparent.
@@ -246,7 +257,7 @@ ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
   in_parallel(options.threads > 0 ? options.threads : cores, paths.size(), read, [&](std::size_t done) {
     if (progress) progress(static_cast<int>(done), static_cast<int>(paths.size()));
   });
-  if (!any) fail(options.masks.string() + ": all masks are black; black leaves out, white is used");
+  if (!any) fail(options.masks.string() + ": all masks are black or transparent; white is used");
   return [store](std::size_t frame, std::span<uint8_t> used) {
     std::vector<std::byte> buffer;
     const std::span<const std::byte> stored = store->get(frame, buffer);

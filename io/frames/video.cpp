@@ -10,10 +10,9 @@
 #include <span>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 
 #include "io/files/input_file.h"
-#include "io/frames/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -50,11 +49,13 @@ std::optional<double> known_seconds(double seconds) {
 
 /// Whether FFmpeg could take the file for a list of other files, or of addresses, which it then would open.
 bool is_playlist(const std::filesystem::path& path) {
-  std::array<char, 16> start{};
   const InputFile file(path);
-  file.read(0, std::as_writable_bytes(std::span(start).first(std::min<uint64_t>(start.size(), file.size()))));
-  const std::string_view text(start.data(), start.size());
-  return text.starts_with("#EXTM3U") || text.starts_with("ffconcat") || text.find('<') == 0 || is_text(path);
+  std::string text(std::min<uint64_t>(file.size(), 4096), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  if (text.find('\0') == text.npos) return true;
+  text.resize(text.find('\0'));
+  constexpr std::array kSigns = {"#EXTM3U", "ffconcat", "<MPD", "<?xml", "c=IN IP"};
+  return std::ranges::any_of(kSigns, [&](const char* sign) { return text.find(sign) != text.npos; });
 }
 
 }  // namespace

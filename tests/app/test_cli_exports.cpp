@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli.h"
+#include "tests/support/media.h"
 
 namespace vggt::test {
 namespace {
@@ -30,6 +31,44 @@ TEST_F(CliTest, ExportsBesideANamedCloud) {
   EXPECT_TRUE(fs::exists(dir_ / "a.kitti.txt"));
   const cv::Mat depth = cv::imread(path("a.depth/0.png"), cv::IMREAD_UNCHANGED);
   EXPECT_EQ(depth.cols % 14, 0);
+}
+
+// COLMAP passes over EXIF: its cameras, and those that we export for it, are of the images as stored.
+TEST_F(CliTest, ExportsOfTurnedPhotographsAreReadBackUpright) {
+  fs::create_directory(dir_ / "turned");
+  int number = 0;
+  for (const int orientation : {6, 8, 3, 1}) {
+    const cv::Mat upright = noise_picture(number < 2 ? 84 : 112, number < 2 ? 112 : 84, 3);
+    const std::vector<uint8_t> jpeg = encoded(".jpg", stored_picture(upright, orientation));
+    write_bytes(dir_ / "turned" / (std::to_string(number++) + ".jpg"), with_exif(jpeg, orientation, true));
+  }
+  const std::string frames = "--frames turned --fit whole --bundle-adjust off --out ";
+  ASSERT_EQ(reconstruct(frames + "out/ --export colmap,nerfstudio").code, 0);
+  const json cameras = parse_strictly(path("out/scene.cameras.json"))["cameras"];
+  EXPECT_EQ(cameras[0]["quarter_turns"], 1);
+  EXPECT_EQ(cameras[1]["quarter_turns"], 3);
+  EXPECT_EQ(cameras[2]["quarter_turns"], 2);
+  EXPECT_FALSE(cameras[3].contains("quarter_turns"));
+  for (const std::string model : {"colmap", "nerfstudio"}) {
+    const Outcome again =
+        reconstruct(frames + "again/ --poses out/" + model + " --intrinsics out/" + model + " --no-autotune");
+    ASSERT_EQ(again.code, 0) << again.err;
+    const json read = parse_strictly(path("again/scene.cameras.json"))["cameras"];
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (const char* matrix : {"cam_from_world", "k_original"}) {
+        for (std::size_t row = 0; row < 3; ++row) {
+          for (std::size_t column = 0; column < 3; ++column)
+            EXPECT_NEAR(read[i][matrix][row][column], cameras[i][matrix][row][column].get<double>(), 1e-6)
+                << model << ' ' << i << ' ' << matrix;
+        }
+      }
+    }
+    const Outcome eval =
+        run("eval --result out/scene.cameras.json --truth out/" + model + " --json eval.json");
+    ASSERT_EQ(eval.code, 0) << eval.err;
+    EXPECT_LT(parse_strictly(path("eval.json"))["median_rotation_deg"], 1e-3) << model;
+    fs::remove_all(path("again"));
+  }
 }
 
 TEST_F(CliTest, AFolderThatIsNotOursIsLeftAlone) {

@@ -53,6 +53,10 @@ TEST(Failure, AFullDiskIsLackOfResources) {
   EXPECT_EQ(explained(std::runtime_error("CUDA: out of memory")).code, ExitCode::out_of_resources);
   EXPECT_FALSE(
       explained(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling ...")).machine);
+  // Which a GPU that fails says too: a batch ends.
+  const Failure doubtful =
+      explained(std::runtime_error("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when ..."));
+  EXPECT_TRUE(doubtful.code == ExitCode::out_of_resources && doubtful.machine);
   EXPECT_EQ(explained(std::runtime_error("could not create a primitive")).code, ExitCode::out_of_resources);
   EXPECT_EQ(explained(std::runtime_error("could not create a primitive descriptor for x")).code,
             ExitCode::failed);

@@ -112,8 +112,10 @@ TEST(MatchCameras, OfStoredImagesAreTurnedAsExifSays) {
     expect_upright(pose_alone);
     expect_upright({"a.jpg", {}, upright});
     if (turns % 2 == 0) continue;
-    FrameCamera of_a_copy{"a.jpg", {}, upright};  // made upright: its size says so
+    FrameCamera of_a_copy{"a.jpg", {}, upright};  // made upright: its shape says so, whatever its size
     of_a_copy.as_stored = true;
+    of_a_copy.camera.width = 150;
+    of_a_copy.camera.height = 201;
     expect_upright(of_a_copy);
   }
 }

@@ -109,7 +109,7 @@ TEST_F(PlanTest, RefusesWhatItCannotPlan) {
 TEST_F(PlanTest, WarnsOfAScratchFolderWithLessRoomThanFilesTake) {
   const std::string many = "--no-autotune --frame-size 518x392 --host-memory 200GB --scratch . ";
   const Outcome outcome = plan("--frame-count 10000000 " + many);
-  EXPECT_NE(outcome.err.find("warning: the network's files take "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: the run's files take "), std::string::npos) << outcome.err;
   EXPECT_EQ(plan("--frame-count 4 " + many).err.find("the network's files"), std::string::npos);
 }
 
@@ -173,7 +173,7 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   ASSERT_EQ(fresh.code, 0) << fresh.err;
   EXPECT_EQ(fresh.out.find("beside:"), std::string::npos) << fresh.out;
   EXPECT_TRUE(parse_strictly(path("plan.json"))["beside_seconds"].is_null());
-  const json first = report_of()["predicted_seconds"];
+  const json one = report_of(), &first = one["predicted_seconds"];
   EXPECT_TRUE(first.contains("aggregator"));
   EXPECT_FALSE(first.contains("frames"));
   EXPECT_FALSE(first.contains("total"));
@@ -187,11 +187,12 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   }
   for (const auto& [stage, seconds] : measured.items()) EXPECT_TRUE(predicted.contains(stage)) << stage;
 
-  // What the network took more than by its rates is added to them.
+  // What the network took more or less than by its rates is added to them: of two runs the faster.
   const json third = report_of()["predicted_seconds"];
   for (const char* stage : {"patch_embed", "aggregator", "camera_head", "depth_head"}) {
     EXPECT_NE(learned().find(std::string("; ") + stage + ": "), std::string::npos) << stage;
-    EXPECT_GE(third[stage], first[stage]) << stage;
+    const double faster = std::min(one["seconds"][stage], measured[stage]).get<double>();
+    EXPECT_NEAR(third[stage], faster, 1e-3 * faster + 1e-6) << stage;
   }
 
   for (const Outcome& plan : {in_room("plan", "--json plan.json"), in_room("", "--out out/ --dry-run")}) {
@@ -202,8 +203,8 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   double beside = 0;
   for (const auto& [stage, seconds] : plans["beside_seconds"].items()) beside += seconds.get<double>();
   beside -= std::min(plans["beside_seconds"]["frames"], plans["beside_seconds"]["weights"]).get<double>();
-  for (const char* one : {"plan", "other"})
-    EXPECT_NEAR(plans[one]["run_seconds"], plans[one]["total_seconds"].get<double>() + beside, 1e-6) << one;
+  for (const char* way : {"plan", "other"})
+    EXPECT_NEAR(plans[way]["run_seconds"], plans[way]["total_seconds"].get<double>() + beside, 1e-6) << way;
   // What was never run is not known.
   EXPECT_FALSE(report_of("--voxel 0.1")["predicted_seconds"].contains("total"));
 }

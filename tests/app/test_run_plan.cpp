@@ -44,8 +44,8 @@ TEST(PlanTable, SaysWhatEachRankHas) {
   request.width = 336;
   const auto table = [&] {
     const PlanComparison plans = compare_plans(request, MergeOptions(), std::nullopt);
-    std::string text = plan_json(plans, 0);
-    for (const std::string& row : plan_rows(plans, 0)) text += row + "\n";
+    std::string text = plan_json(plans, {});
+    for (const std::string& row : plan_rows(plans, {})) text += row + "\n";
     return text;
   };
   EXPECT_EQ(table().find("ranks"), std::string::npos);

@@ -142,6 +142,12 @@ TEST_F(Masks, OfListedFramesLieInFoldersOfAnyPartOfTheirPath) {
   listed.source = folder_ / "frames/list.txt";
   const std::vector<uint8_t> used = mask_of(load_frames(listed), 0);
   EXPECT_EQ(std::count(used.begin(), used.end(), 1), 56 * 56);
+  std::ofstream(folder_ / "frames/list.txt") << "nest/a/0.png\na/0.png\n";
+  fs::create_directories(folder_ / "frames/a");
+  image("frames/a/0.png", test::noise_picture(56, 56, 3));
+  EXPECT_THAT(load_error(listed), HasSubstr("a/0.png is the mask of two frames: nest/a/0.png and a/0.png"));
+  std::ofstream(folder_ / "frames/list.txt") << "nest/a/0.png\nnest/a/0.png\n";
+  EXPECT_EQ(load_frames(listed).frames.size(), 2U);
   fs::rename(folder_ / "masks/a", folder_ / "masks/b");
   EXPECT_THAT(load_error(listed), HasSubstr("holds no mask for the frame nest/a/0.png"));
 }
@@ -151,7 +157,7 @@ TEST_F(Masks, AnEntirelyBlackOneLeavesNothing) {
     image(std::string("frames/") + name, test::flat_picture(56, 56, 100));
     image(std::string("masks/") + name, cv::Mat(56, 56, CV_8UC1, cv::Scalar(0)));
   }
-  EXPECT_THAT(load_error(options()), HasSubstr("all masks are black; black leaves out"));
+  EXPECT_THAT(load_error(options()), HasSubstr("all masks are black or transparent; white is used"));
   image("masks/b.png", test::flat_picture(56, 56, 255));
   EXPECT_EQ(mask_of(load_frames(options()), 0), std::vector<uint8_t>(56 * 56, 0));
 }
