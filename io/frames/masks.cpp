@@ -70,7 +70,7 @@ class MaskFinder {
   }
 
   fs::path find(const std::string& frame) {
-    // In a/b of a/b/name.png, in b, then in none.
+    // The mask of a/b/name.png lies in a/b, in b, or in the root.
     const fs::path parent = fs::path(frame).parent_path();
     for (auto begin = parent.begin(); begin != parent.end(); ++begin) {
       fs::path inner;
@@ -101,8 +101,8 @@ class MaskFinder {
 
   fs::path root_;
   std::map<fs::path, MaskFolder> folders_;
-  std::map<fs::path, std::pair<std::string, bool>>
-      inner_;  // frames of masks in inner folders; by their whole path?
+  /// Of each mask in an inner folder the frame that it was found for, and whether by the frame's whole path.
+  std::map<fs::path, std::pair<std::string, bool>> inner_;
 };
 
 /// Whether a pixel of an image with four channels is wholly transparent.
