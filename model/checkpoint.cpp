@@ -117,6 +117,7 @@ void Checkpoint::write(const std::string& name, FrameTensor& from) {
       output.write(offset, piece.data(), bytes);
     });
     output.sync();
+    output.keep();
   }
   on_disk_[file.name].hold(from.bytes());
   drop(name);

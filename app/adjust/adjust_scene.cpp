@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 
@@ -15,6 +14,7 @@
 #include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
 #include "app/adjust/sighting_error.h"
+#include "app/scene/linked_frames.h"
 #include "app/scene/median.h"
 
 namespace vggt {
@@ -99,16 +99,7 @@ std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest 
 
 /// Groups of two and more frames that these pairs link; empty where there is one.
 std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs) {
-  std::vector<int> group(frames);
-  std::iota(group.begin(), group.end(), 0);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& [a, b] : pairs) {
-      int &of_a = group[static_cast<std::size_t>(a)], &of_b = group[static_cast<std::size_t>(b)];
-      changed = changed || of_a != of_b;
-      of_a = of_b = std::min(of_a, of_b);
-    }
-  }
+  const std::vector<int> group = first_linked(frames, pairs);
   std::map<int, std::vector<int>> members;
   for (std::size_t i = 0; i < frames; ++i) members[group[i]].push_back(static_cast<int>(i));
   std::vector<std::vector<int>> groups;

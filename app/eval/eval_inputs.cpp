@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <span>
 #include <stdexcept>
 
 #include "io/files/input_file.h"
@@ -18,13 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 enum class FileKind { poses, png, npy, pfm, ply, tensors };
-
-std::string head_of(const InputFile& file) {
-  constexpr uint64_t kEnough = 1 << 16;
-  std::string head(std::min(file.size(), kEnough), '\0');
-  file.read(0, std::as_writable_bytes(std::span(head)));
-  return head;
-}
 
 FileKind kind_of(const fs::path& path) {
   std::string head = head_of(InputFile(path));

@@ -145,16 +145,15 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
 
 void ExportedImages::settle_originals(const ExportPlan& plan) {
   std::vector<fs::path> paths;
-  const std::vector<fs::path> folders = plan.folders();
   for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
     paths.push_back(fs::absolute(images_.file(i)).lexically_normal());
-    check_apart({}, {paths.back()}, folders);
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;
     orientations_.push_back(images_.orientation(i));
     heif_.push_back(images_.is_heif(i));
   }
+  check_apart({}, paths, plan.folders());
   for (const fs::path& path : paths) names_.push_back(path.lexically_relative(originals_).generic_string());
 }
 

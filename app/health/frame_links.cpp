@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/scene/linked_frames.h"
 #include "app/scene/pixel_transfer.h"
 
 namespace vggt {
@@ -210,20 +211,14 @@ LinkedFrames link_frames(const SmallFrames& small, const std::vector<Camera>& ca
 }
 
 std::vector<int> connected_parts(const std::vector<FrameLink>& links, const std::vector<Camera>& cameras) {
-  std::vector<int> root(cameras.size());
-  std::iota(root.begin(), root.end(), 0);
-  const auto find = [&](int i) {
-    while (root[static_cast<std::size_t>(i)] != i) i = root[static_cast<std::size_t>(i)];
-    return i;
-  };
+  std::vector<std::pair<int, int>> pairs;
   for (const FrameLink& link : links) {
-    if (link.strength < kStrong && link.tracks < kEnoughTracks) continue;
-    const int a = find(link.a), b = find(link.b);
-    root[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+    if (link.strength >= kStrong || link.tracks >= kEnoughTracks) pairs.emplace_back(link.a, link.b);
   }
+  const std::vector<int> root = first_linked(cameras.size(), pairs);
   std::map<int, int> sizes;
   for (std::size_t i = 0; i < cameras.size(); ++i) {
-    if (cameras[i].valid) ++sizes[find(static_cast<int>(i))];
+    if (cameras[i].valid) ++sizes[root[i]];
   }
   std::vector<std::pair<int, int>> order;  // minus the size, root
   for (const auto& [first, size] : sizes) order.emplace_back(-size, first);
@@ -232,7 +227,7 @@ std::vector<int> connected_parts(const std::vector<FrameLink>& links, const std:
   for (std::size_t i = 0; i < order.size(); ++i) numbers[order[i].second] = static_cast<int>(i);
   std::vector<int> parts;
   for (std::size_t i = 0; i < cameras.size(); ++i)
-    parts.push_back(cameras[i].valid ? numbers.at(find(static_cast<int>(i))) : -1);
+    parts.push_back(cameras[i].valid ? numbers.at(root[i]) : -1);
   return parts;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
@@ -47,6 +48,12 @@ void InputFile::read(uint64_t offset, std::span<std::byte> to) const {
     to = to.subspan(static_cast<std::size_t>(count));
     offset += static_cast<uint64_t>(count);
   }
+}
+
+std::string head_of(const InputFile& file, uint64_t most) {
+  std::string head(std::min(file.size(), most), '\0');
+  file.read(0, std::as_writable_bytes(std::span(head)));
+  return head;
 }
 
 FileMapping::FileMapping(const InputFile& file) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace vggt {
 
@@ -29,6 +30,9 @@ class InputFile {
   int descriptor_ = -1;
   uint64_t size_ = 0;
 };
+
+/// Its first bytes, so many or all: what kinds of files are known by.
+std::string head_of(const InputFile& file, uint64_t most = 1 << 16);
 
 /// The whole of a file as memory; its pages are read when they are looked at. Throws std::system_error naming
 /// the path if it cannot be mapped.

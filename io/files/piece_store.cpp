@@ -1,8 +1,6 @@
 #include "io/files/piece_store.h"
 
-#include <filesystem>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 namespace vggt {
@@ -12,8 +10,6 @@ PieceStore::PieceStore(std::shared_ptr<HostSpace> space, std::string name)
 
 PieceStore::~PieceStore() {
   space_->give_back(taken_);
-  std::error_code ignored;
-  if (file_) std::filesystem::remove(space_->folder().path() / name_, ignored);
 }
 
 PieceStore::Piece PieceStore::place_for(std::size_t size) {

@@ -21,19 +21,20 @@ int64_t held = 0, most_held = 0;  // of all ScratchBytes
 
 }  // namespace
 
-void ScratchBytes::hold(int64_t bytes) {
-  const std::lock_guard lock(counting);
+void ScratchBytes::set(int64_t bytes) {
   held += bytes - bytes_;
   bytes_ = bytes;
   most_held = std::max(most_held, held);
 }
 
+void ScratchBytes::hold(int64_t bytes) {
+  const std::lock_guard lock(counting);
+  set(bytes);
+}
+
 void ScratchBytes::hold_at_least(int64_t bytes) {
   const std::lock_guard lock(counting);
-  if (bytes <= bytes_) return;
-  held += bytes - bytes_;
-  bytes_ = bytes;
-  most_held = std::max(most_held, held);
+  set(std::max(bytes, bytes_));
 }
 
 int64_t peak_scratch_bytes() {
@@ -61,6 +62,7 @@ ScratchFile::ScratchFile(const std::filesystem::path& path, int64_t bytes) : pat
 
 ScratchFile::~ScratchFile() {
   ::close(file_);
+  if (!kept_) ::unlink(path_.c_str());
 }
 
 void ScratchFile::fail(int error, const char* what) const {

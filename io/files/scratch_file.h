@@ -17,6 +17,8 @@ class ScratchBytes {
   void hold_at_least(int64_t bytes);
 
  private:
+  void set(int64_t bytes);
+
   int64_t bytes_ = 0;
 };
 /// Most bytes of scratch files that this process held at once since begin_peak_scratch_bytes() last began
@@ -34,8 +36,9 @@ class ScratchFile {
   ScratchFile(const std::filesystem::path& path, int64_t bytes);
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
-  /// Closes the file and leaves it: its folder removes it.
+  /// Removes the file, unless it is to be kept.
   ~ScratchFile();
+  void keep() { kept_ = true; }
 
   /// Throw std::system_error.
   void read(int64_t offset, void* to, int64_t bytes) const;
@@ -48,6 +51,7 @@ class ScratchFile {
 
   std::filesystem::path path_;
   int file_ = -1;
+  bool kept_ = false;
   ScratchBytes bytes_;
 };
 

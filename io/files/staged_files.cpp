@@ -239,7 +239,7 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
   for (const fs::path& folder : folders)
     replaced.emplace_back(fs::weakly_canonical(fs::absolute(folder), ignored), folder);
   for (const fs::path& input : inputs) {
-    const auto known = identity(input);
+    const auto known = standing.empty() ? std::nullopt : identity(input);
     if (const auto output = known ? standing.find(*known) : standing.end(); output != standing.end())
       refuse(output->second);
     if (replaced.empty() || input.empty()) continue;

@@ -36,10 +36,7 @@ bool has_extension(const fs::path& path, std::span<const char* const> extensions
 }
 
 bool is_text(const fs::path& path) {
-  const InputFile file(path);
-  std::vector<char> start(std::min<uint64_t>(file.size(), 4096));
-  file.read(0, std::as_writable_bytes(std::span(start)));
-  return std::find(start.begin(), start.end(), '\0') == start.end();
+  return head_of(InputFile(path), 4096).find('\0') == std::string::npos;
 }
 
 bool is_image(const fs::directory_entry& entry) {

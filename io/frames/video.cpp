@@ -7,7 +7,6 @@
 #include <opencv2/core.hpp>
 #include <opencv2/core/utility.hpp>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -49,9 +48,7 @@ std::optional<double> known_seconds(double seconds) {
 
 /// Whether FFmpeg could take the file for a list of other files, or of addresses, which it then would open.
 bool is_playlist(const std::filesystem::path& path) {
-  const InputFile file(path);
-  std::string text(std::min<uint64_t>(file.size(), 4096), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
+  std::string text = head_of(InputFile(path), 4096);
   if (text.find('\0') == text.npos) return true;
   text.resize(text.find('\0'));
   constexpr std::array kSigns = {"#EXTM3U", "ffconcat", "<MPD", "<?xml", "c=IN IP"};

@@ -1,7 +1,6 @@
 #include "io/scene/pose_files.h"
 
 #include <algorithm>
-#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -15,8 +14,6 @@ namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kEnough = 1 << 16;  // bytes, to know a file by
 
 /// COLMAP's lines of images have ten fields or more, TUM's eight.
 bool looks_like_colmap(std::string_view text) {
@@ -46,9 +43,7 @@ fs::path file_in(const fs::path& folder) {
 std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lenses) {
   std::error_code ignored;  // reading it says what is wrong
   if (fs::is_directory(path, ignored)) return read_as_it_looks(file_in(path), lenses);
-  const InputFile file(path);
-  std::string head(std::min(file.size(), kEnough), '\0');
-  file.read(0, std::as_writable_bytes(std::span(head)));
+  std::string head = head_of(InputFile(path));
   if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
   if (head.find('\0') != std::string::npos)
     throw std::invalid_argument(path.string() + ": neither TUM nor images.txt nor transforms.json");

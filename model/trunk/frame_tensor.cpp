@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <future>
 #include <optional>
-#include <system_error>
 
 #include "io/files/scratch_file.h"
 #include "model/state/host_memory.h"
@@ -90,7 +88,6 @@ struct FrameTensor::Impl {
       host = host_tensor(shape, scalar_type(), true);
     } else {
       file = std::make_unique<ScratchFile>(path, bytes);
-      file_path = path;
     }
     buffers.resize(kBuffers);
     staging.resize(place == Place::file && on_gpu ? kBuffers : 0);
@@ -101,8 +98,6 @@ struct FrameTensor::Impl {
   ~Impl() {
     if (reading.valid()) reading.wait();
     if (writing.valid()) writing.wait();
-    std::error_code ignored;
-    if (file) std::filesystem::remove(file_path, ignored);
   }
 
   at::ScalarType scalar_type() const {
@@ -157,7 +152,6 @@ struct FrameTensor::Impl {
   at::Tensor all;   // of a resident tensor
   at::Tensor host;  // of one in the host's memory
   std::unique_ptr<ScratchFile> file;
-  std::filesystem::path file_path;
   std::vector<at::Tensor> buffers;  // [piece,...] on the device
   std::vector<at::Tensor> staging;  // [piece,...] page-locked, from a file to a GPU
   at::Tensor write_stage;           // [piece,...] the same, from a GPU to a file
