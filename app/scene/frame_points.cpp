@@ -1,9 +1,11 @@
 #include "app/scene/frame_points.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "app/scene/rank_search.h"
 #include "app/scene/surface_normal.h"
 
 namespace vggt {
@@ -11,10 +13,27 @@ namespace {
 
 constexpr int kBlackBelowSum = 16, kWhiteAbove = 240;
 
+/// 1 or 0.
+uint32_t is_finite(float value) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  return (std::bit_cast<uint32_t>(value) & kExponent) != kExponent ? 1 : 0;
+}
+
+/// The key of the least float that is not below a number.
+uint32_t least_key(double number) {
+  const auto rounded = static_cast<float>(number);
+  return ordered_key(rounded < number ? std::nextafter(rounded, std::numeric_limits<float>::infinity())
+                                      : rounded);
+}
+
 }  // namespace
 
 FramePoints::FramePoints(const SceneOptions& options, int width, int height, double conf_threshold)
-    : options_(options), width_(width), height_(height), conf_threshold_(conf_threshold) {}
+    : options_(options),
+      width_(width),
+      height_(height),
+      conf_threshold_(conf_threshold),
+      least_key_(least_key(conf_threshold)) {}
 
 void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   points_.clear();
@@ -40,6 +59,7 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   const bool plain = !judges_color && !judges_edges && frame.points.empty() && frame.used.empty() &&
                      frame.confirmed.empty();  // numbers alone decide
   kept_.resize(static_cast<std::size_t>(width_));
+  keeps_.resize(kept_.size());
   for (int y = view.begin_y; y < view.end_y; ++y) {
     const std::size_t row = static_cast<std::size_t>(y) * static_cast<std::size_t>(width_);
     std::size_t kept = 0;
@@ -78,19 +98,26 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   if (with_normals) make_normals(frame);
 }
 
-/// Columns of a row that nothing but depth and confidence drops, into kept_; returns their number. Without
-/// branches, for confidences have no order.
+/// Columns of a row that nothing but depth and confidence drops, into kept_; returns their number.
+/// Confidences have no order, so there is no branch: integers are compared, and what is kept is noted before
+/// it is counted.
 std::size_t FramePoints::keep_plain(const FrameMaps& frame, int y) {
   const std::size_t row = static_cast<std::size_t>(y) * static_cast<std::size_t>(width_);
+  const float* const depth = frame.depth.data() + row;
+  const float* const confidence = frame.confidence.data() + row;
+  uint8_t* const keeps = keeps_.data();
+  const int begin = frame.view.begin_x, end = frame.view.end_x;
+  const uint32_t threshold = least_key_;
+  uint32_t not_finite = 0;
+  for (int x = begin; x < end; ++x) {
+    const uint32_t finite = is_finite(depth[x]) & is_finite(confidence[x]);
+    keeps[x] = static_cast<uint8_t>(finite & (ordered_key(confidence[x]) >= threshold ? 1U : 0U));
+    not_finite += 1 - finite;
+  }
   std::size_t kept = 0;
-  int64_t not_finite = 0;
-  for (int x = frame.view.begin_x; x < frame.view.end_x; ++x) {
-    const std::size_t pixel = row + static_cast<std::size_t>(x);
-    const float sure = frame.confidence[pixel];
-    const bool finite = std::isfinite(frame.depth[pixel]) & std::isfinite(sure);
+  for (int x = begin; x < end; ++x) {
     kept_[kept] = x;
-    kept += finite & (sure >= conf_threshold_) ? 1 : 0;
-    not_finite += finite ? 0 : 1;
+    kept += keeps[x];
   }
   dropped_[static_cast<std::size_t>(Drop::not_finite)] += not_finite;
   return kept;

@@ -71,8 +71,10 @@ class FramePoints {
   SceneOptions options_;
   int width_, height_;
   double conf_threshold_;
-  std::vector<double> depth_;  // [H,W] along the camera's axis, of points and where edges count
-  std::vector<int> kept_;      // columns of a row
+  uint32_t least_key_;          // of a confidence that reaches it
+  std::vector<double> depth_;   // [H,W] along the camera's axis, of points and where edges count
+  std::vector<int> kept_;       // columns of a row
+  std::vector<uint8_t> keeps_;  // of each column, whether it is kept
   Eigen::RowVector4d axis_;
   Eigen::Matrix3d rotation_;  // of cam_from_world
   Eigen::Vector3d translation_;

@@ -34,7 +34,8 @@ SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, s
       read_rgb_(std::move(read_rgb)),
       work_(std::move(work)),
       maps_(space, "scene"),
-      first_pass_(search_.tally()),
+      first_pass_(static_cast<std::size_t>(threads_for(work_, static_cast<int>(frames_.size()))),
+                  search_.tally()),
       counted_(frames_.size()),
       mean_confidence_(frames_.size()) {}
 
@@ -75,8 +76,9 @@ void SceneBuilder::add(const DenseChunk& chunk) {
     throw std::logic_error("SceneBuilder: a chunk needs either depth (after the cameras) or points");
   }
   const std::size_t pixels = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(chunk.count); ++i) {
-    const int frame = chunk.first + static_cast<int>(i);
+  for_each_frame(work_, chunk.count, [&](int index, int thread) {
+    const auto i = static_cast<std::size_t>(index);
+    const int frame = chunk.first + index;
     const std::span<const float> confidence(chunk.confidence + i * pixels, pixels);
     maps_.put(frame,
               chunk.depth ? std::span(chunk.depth + i * pixels, pixels)
@@ -85,19 +87,23 @@ void SceneBuilder::add(const DenseChunk& chunk) {
     double sum = 0;
     int64_t finite = 0;
     const bool counts = usable(frame) && !options_.conf_threshold;
+    Tally& tally = first_pass_[static_cast<std::size_t>(thread)];
     each_confidence(frame, confidence, [&](float value) {
       sum += value;
       ++finite;
-      if (counts) search_.count(ordered_key(value), first_pass_);
+      if (counts) search_.count(ordered_key(value), tally);
     });
     mean_confidence_[static_cast<std::size_t>(frame)] = finite ? sum / static_cast<double>(finite) : 0;
-    counted_[static_cast<std::size_t>(frame)] = counts;
-  }
+    counted_[static_cast<std::size_t>(frame)] = counts ? 1 : 0;
+  });
 }
 
 double SceneBuilder::confidence_quantile() {
   const int frames = static_cast<int>(frames_.size()), threads = threads_for(work_, frames);
-  using Tally = RankSearch<uint32_t>::Tally;
+  const auto sum_of = [&](std::vector<Tally> tallies) {
+    for (std::size_t t = 1; t < tallies.size(); ++t) search_.merge(tallies[t], tallies[0]);
+    return std::move(tallies[0]);
+  };
   const auto one_pass = [&] {
     std::vector<Tally> tallies(static_cast<std::size_t>(threads), search_.tally());
     std::vector<DenseMaps::Buffer> buffers(tallies.size());
@@ -107,13 +113,12 @@ double SceneBuilder::confidence_quantile() {
       each_confidence(frame, maps_.confidence(frame, buffers[t]),
                       [&](float value) { search_.count(ordered_key(value), tallies[t]); });
     });
-    for (std::size_t t = 1; t < tallies.size(); ++t) search_.merge(tallies[t], tallies[0]);
-    return std::move(tallies[0]);
+    return sum_of(std::move(tallies));
   };
   bool same = true;  // an adjustment may have changed which cameras are valid
   for (int frame = 0; frame < frames; ++frame)
-    same = same && counted_[static_cast<std::size_t>(frame)] == (usable(frame) && maps_.has(frame));
-  Tally tally = same ? std::move(first_pass_) : one_pass();
+    same = same && (counted_[static_cast<std::size_t>(frame)] != 0) == (usable(frame) && maps_.has(frame));
+  Tally tally = same ? sum_of(std::move(first_pass_)) : one_pass();
   const int64_t count = search_.total(tally);
   if (count == 0) return 0;
   const QuantilePlace place(options_.conf_percentile / 100, count);

@@ -85,6 +85,7 @@ class SceneBuilder {
                                                          std::span<const float> confidence)>& take) const;
 
  private:
+  using Tally = RankSearch<uint32_t>::Tally;
   struct Worker;  // what a thread makes points with
 
   std::vector<Worker> workers(double conf_threshold) const;
@@ -113,10 +114,10 @@ class SceneBuilder {
   std::vector<Camera> cameras_;
   DenseMaps maps_;
   std::shared_ptr<const PieceStore>
-      confirmed_;                           // of each frame [H,W]: 0 where other frames do not confirm it
-  RankSearch<uint32_t> search_;             // of the confidence's percentile
-  RankSearch<uint32_t>::Tally first_pass_;  // over the frames in counted_
-  std::vector<bool> counted_;
+      confirmed_;                  // of each frame [H,W]: 0 where other frames do not confirm it
+  RankSearch<uint32_t> search_;    // of the confidence's percentile
+  std::vector<Tally> first_pass_;  // of each thread, over the frames in counted_
+  std::vector<char> counted_;      // of each frame, written by several threads
   std::vector<double> mean_confidence_;
   double conf_threshold_ = 0;
   std::vector<int64_t> first_points_;

@@ -16,7 +16,9 @@ class VoxelChoice {
   /// throws.
   VoxelChoice(const SceneBuilder& builder, const BuiltScene& scene, int64_t most);
 
-  bool operator()(int64_t index) const { return kept_[static_cast<std::size_t>(index / 64)] >> index % 64 & 1; }
+  bool operator()(int64_t index) const {
+    return kept_[static_cast<std::size_t>(index / 64)] >> index % 64 & 1;
+  }
   /// The side of the cubes, world units.
   double side() const { return side_; }
 
