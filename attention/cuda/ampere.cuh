@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "attention/cuda/swizzle.h"
+
 namespace vggt::ampere {
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
@@ -48,6 +50,27 @@ __device__ __forceinline__ void multiply(float* d, const uint32_t* a, const uint
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
+}
+
+/// The address of number `column` (a multiple of 8) of row `row`, in a matrix with kRows rows: blocks of 64
+/// columns, swizzled as swizzle.h says.
+template <int kRows>
+__device__ __forceinline__ uint32_t unit(uint32_t matrix, int row, int column) {
+  return matrix + column_offset(column / 64 * 64, kRows) + swizzled_offset(row, column % 64 * 2);
+}
+
+/// The address for the fragment `row` rows and `column` columns on, multiples of 16, in a matrix with kRows
+/// rows.
+template <int kRows>
+__device__ __forceinline__ uint32_t fragment(uint32_t first, int row, int column) {
+  return (first ^ column % 64 * 2) + column_offset(column / 64 * 64, kRows) + row * kRowBytes;
+}
+
+/// d [16,16] += a [16,16] · b [16,16].
+template <class T>
+__device__ __forceinline__ void multiply_square(float* d, const uint32_t* a, const uint32_t* b) {
+  multiply<T>(d, a, b);
+  multiply<T>(d + 4, a, b + 2);
 }
 
 /// Closes a group of copies.

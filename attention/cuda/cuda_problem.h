@@ -74,6 +74,11 @@ VGGT_HOST_DEVICE PartitionState partition_state(const CudaProblem& p, int partit
           p.workspace + partition * wide};
 }
 
+/// Whether the state is wanted, with the largest logit: for an output any number near it will do.
+VGGT_HOST_DEVICE bool wants_largest(const CudaProblem& p) {
+  return p.out == nullptr;
+}
+
 struct KeyRange {
   int first, end;
 };

@@ -275,6 +275,41 @@ TEST_P(AttentionKernel, LogitsOfMinusInfinityOnlyCountForNothing) {
   EXPECT_TRUE((got.lse == -kInf).all().item<bool>());
 }
 
+TEST_P(AttentionKernel, LogitsThatJumpFromTileToTile) {
+  constexpr int64_t kKeys = 1000, kBlock = 50, kBlocks = kKeys / kBlock;
+  const std::vector<std::string> orders{"rising", "falling", "shuffled", "behind and before -inf"};
+  for (size_t order = 0; order < orders.size(); ++order) {
+    const bool has_infinite = order == 3;
+    Qkv x = random_qkv(1, 2, 150, kKeys, 64, options());
+    x.q.select(3, 0) = 1;
+    if (!has_infinite) x.q.slice(2, 0, std::nullopt, 3).select(3, 0) = -1;  // the other way round
+    for (int64_t block = 0; block < kBlocks; ++block) {
+      const int64_t steps = order == 0 ? block : order == 1 ? -block : block * 7 % kBlocks - kBlocks / 2;
+      const bool infinite = has_infinite && (block < 4 || block >= kBlocks - 4);
+      // A step is 40 in the logits: exp of two has left the range of fp32.
+      x.k.select(3, 0).slice(2, block * kBlock, (block + 1) * kBlock) = infinite ? -kInf : 320.0 * steps;
+    }
+    const Qkv r = rounded(x);
+    const AttentionResult want = exact(r);
+    const double theirs =
+        norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v)), want.out);
+    for (const KernelTile& tile : tiles()) {
+      for (int partitions : {1, 3}) {
+        const std::string what = orders[order] + ", partitions " + std::to_string(partitions);
+        const AttentionResult got = run(x, tile, partitions);
+        EXPECT_LE(norm_error_of(got.out, want.out), 2 * theirs + tolerance()) << what;
+        EXPECT_LE(error_of(got.lse, want.lse), 2e-6 * want.lse.abs().max().item<double>()) << what;
+        const AttentionResult state = run(x, tile, partitions, AttentionWant::state);
+        EXPECT_LE(norm_error_of(finalise_state(state, GetParam().type).out, want.out),
+                  2 * theirs + tolerance())
+            << what << ", as a state";
+        const at::Tensor most = at::matmul(r.q.to(at::kDouble) / 8, r.k.to(at::kDouble).mT()).amax(-1);
+        EXPECT_LE(error_of(state.m, most), 2e-6 * most.abs().max().item<double>()) << what;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionKernel, InputsOfAnySize) {
   if (GetParam().type != at::kFloat) GTEST_SKIP() << "beyond the range of this type";
   for (int64_t terms : {64, 2}) {  // of a product that are not zero

@@ -20,11 +20,12 @@ struct HalfConsumer {
   using Element = T;
   using Out = Out_;
   static constexpr bool kOfParts = std::is_same_v<Out, float>;
+  using Rows = std::conditional_t<kOfParts, TurboRows, HalfRows>;
 
   float scores[Shape::kKeys / 2];      // q·k of a tile, then exp of them
   uint32_t weights[Shape::kKeys / 4];  // the tile before: exp in pairs of T
   float values[Shape::kDim / 2];       // w
-  SoftmaxRows<8, kOfParts ? kTurboLift : 0> rows;
+  Rows rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
 
@@ -38,6 +39,11 @@ struct HalfConsumer {
                   b + column_offset(column, Shape::kKeys) / 16, column > 0);
     }
     wgmma_commit();
+  }
+
+  __device__ __forceinline__ void score_again(const Layout<Shape>& shared, int slot) {
+    for (float& x : scores) x = 0;
+    multiply_by_warp<T, Shape>(scores, shared.queries(group), shared.slot(slot), thread);
   }
 
   __device__ __forceinline__ void start_values(const Layout<Shape>& shared, int slot) {

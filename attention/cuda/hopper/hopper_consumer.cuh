@@ -3,9 +3,11 @@
 // exponentials of the tile before are taken, within a warpgroup and, in turns, across them.
 //
 // The type C says what a consumer's registers hold and how products are computed from them. It has Shape,
-// scores, values, rows, start_scores(), start_values(), pack_weights(), take_values() (which adds up what
-// start_values() computed), pin_operands(), and Out and exponent() for write_row().
+// scores, values, rows (of type Rows), start_scores(), score_again() (unless Rows::kLooks), start_values(),
+// pack_weights(), take_values() (which adds up what start_values() computed), pin_operands(), and Out and
+// exponent() for write_row().
 
+#include "attention/cuda/ampere.cuh"
 #include "attention/cuda/half_rows.cuh"
 #include "attention/cuda/hopper/hopper_producer.cuh"
 
@@ -71,11 +73,54 @@ __device__ __forceinline__ void negate(float (&scores)[kCount]) {
   for (float& x : scores) x = -x;
 }
 
+/// Adds q·k of a tile to scores, by each warp for itself. queries, keys: a part of the operands.
+template <class T, class S>
+__device__ __forceinline__ void multiply_by_warp(float (&scores)[S::kKeys / 2], uint32_t queries,
+                                                 uint32_t keys, int thread) {
+  using namespace ampere;
+  asm volatile("" : "+r"(thread));  // or the loop over tiles would keep registers for the addresses
+  const int lane = thread % 32, warp = thread / 32;
+  queries = unit<kGroupQueries>(queries, warp * 16 + lane % 16, lane / 16 * 8);
+  keys = unit<S::kKeys>(keys, lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+#pragma unroll 1
+  for (int column = 0; column < S::kDim; column += 16) {
+    uint32_t a[4];
+    load_fragments(a, fragment<kGroupQueries>(queries, 0, column));
+#pragma unroll
+    for (int key = 0; key < S::kKeys; key += 16) {
+      uint32_t b[4];
+      load_fragments(b, fragment<S::kKeys>(keys, key, column));
+      multiply_square<T>(scores + key / 2, a, b);
+    }
+  }
+}
+
+/// The logits of the tile in the slot to weights. tracks: the largest ones are wanted. Returns whether w must
+/// be multiplied by factor.
+template <class C>
+__device__ __forceinline__ bool weigh(const Layout<typename C::Shape>& shared, int slot, bool negative,
+                                      bool tracks, C& c, float (&factor)[2]) {
+  if (negative) negate(c.scores);
+  if constexpr (!C::Rows::kLooks) {
+    float total[2];
+    if (!tracks && __all_sync(~0u, c.rows.weigh_unseen(c.scores, c.scale2, total))) {
+      c.rows.keep(total);
+      return false;
+    }
+    if (!tracks) c.score_again(shared, slot);
+    if (!tracks && negative) negate(c.scores);
+  }
+  const bool lags = __any_sync(~0u, c.rows.lags(c.scores, c.scale2)), rises = lags || !tracks;
+  if (rises) c.rows.rise(c.scores, c.scale2, factor);
+  c.rows.weigh(c.scores, c.scale2);
+  return rises;
+}
+
 template <class C>
 __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typename C::Shape>& shared,
                                        Ring<typename C::Shape>& ring, const BlockWork& work, C& c) {
   using S = typename C::Shape;
-  const bool leads = c.thread % 32 == 0, negative = p.scale < 0;
+  const bool leads = c.thread % 32 == 0, negative = p.scale < 0, tracks = C::Rows::kLooks || wants_largest(p);
   auto release = [&](int slot) {
     if (leads) arrive(shared.slot_free(slot));
   };
@@ -92,8 +137,9 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
   if (negative) negate(c.scores);
   if (left < S::kKeys) mask(c.scores, c.thread, left);
   float factor[2];
-  c.rows.raise(c.scores, c.scale2, factor);
-  c.rows.exponentiate(c.scores, c.scale2);
+  c.rows.lags(c.scores, c.scale2);
+  c.rows.rise(c.scores, c.scale2, factor);
+  c.rows.weigh(c.scores, c.scale2);
   c.pack_weights();
 
   if (p.q_offsets && left < S::kKeys) clear_foreign_values<S>(shared, ring, work, left, c.group, c.thread);
@@ -113,10 +159,8 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
     pass_turn<S>(c.group);
     wgmma_wait<1>();
     pin(c.scores);
+    const bool raised = weigh(shared, key_slot, negative, tracks, c, factor);
     release(key_slot);
-    if (negative) negate(c.scores);
-    const bool raised = c.rows.raise(c.scores, c.scale2, factor);
-    c.rows.exponentiate(c.scores, c.scale2);
     wgmma_wait<0>();
     c.pin_operands();
     release(value_slot);
@@ -141,6 +185,7 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
 
 template <class C>
 __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockWork& work, C& c) {
+  if (!wants_largest(p)) c.rows.forget_largest();
   c.rows.join_columns();
   const int exponent = C::exponent(p, work);
 #pragma unroll

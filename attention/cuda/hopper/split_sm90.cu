@@ -18,12 +18,13 @@ template <class Shape_>
 struct SplitConsumer {
   using Shape = Shape_;
   using Out = float;
+  using Rows = SplitRows;
 
   float scores[Shape::kKeys / 2];                          // q·k of a tile, then exp of them
   uint32_t high[Shape::kKeys / 4], low[Shape::kKeys / 4];  // the tile before: exp in pairs of fp16
   float tile[Shape::kDim / 2];                             // w of one tile
   float values[Shape::kDim / 2];                           // w, without the scales
-  SoftmaxRows<0> rows;
+  Rows rows;
   float scale2;
   int group, thread;  // the warpgroup, the thread in it
 
