@@ -27,6 +27,9 @@ struct QkParts {
 struct AttentionOptions {
   double scale = 0;  // factor of the logits; 0: 1/sqrt(D)
   AttentionWant want = AttentionWant::output;
+  /// Of a state: m may be any number near the maximum logit. Merging and finalising take such states as well,
+  /// and kernels that need not look for the maximum are faster.
+  bool any_m = false;
   AttentionVariant variant = AttentionVariant::automatic;  // others: for fp32, bf16, fp16 on CUDA only
   /// Whether LibTorch's kernels may take the variant's place where they are faster and no less exact, as they
   /// may take automatic's: for outputs without packed sequences, and a positive scale.

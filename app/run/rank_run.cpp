@@ -79,6 +79,7 @@ int64_t agree(const RunPlan& plan, Group& group) {
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
   own["options"] = shared_options(plan.given);
   own["weights"] = content_sum(plan.model.weights.path());
+  plan.model.weights.sum_loads();
   own["config"] = config_to_json(plan.model.config, plan.model.options.heads);  // also of a file beside them
   const at::Device device = plan.model.options.device;
   own["scratch"] = !plan.given.scratch.empty();  // plans depend on whether there is one
@@ -99,6 +100,14 @@ int64_t agree(const RunPlan& plan, Group& group) {
                                   " have the same GPU; each needs its own");
   }
   return std::ranges::count(ranks, own["machine"], [](const json& rank) { return rank["machine"]; });
+}
+
+void compare_weights(Group& group, const WeightFile& weights) {
+  const std::vector<std::string> sums = group.texts(std::to_string(weights.loaded_sum()));
+  const auto other = std::ranges::find_if(sums, [&](const std::string& sum) { return sum != sums.front(); });
+  if (other != sums.end())
+    throw std::invalid_argument("rank " + std::to_string(other - sums.begin()) +
+                                " does not fit rank 0: it has other weights");
 }
 
 MemoryBudget smallest_budget(Group& group, MemoryBudget own) {
@@ -134,6 +143,7 @@ void serve_rank(const RunPlan& plan, Group& group, const Events& events) {
   agree(plan, group);
   LoadedModel model(plan.model);
   model.wait(events);
+  compare_weights(group, plan.model.weights);
   RankTask task;
   task.budget = smallest_budget(group, plan.limits.network);
   HostSpace space(plan.limits.storage);

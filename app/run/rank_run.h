@@ -16,8 +16,9 @@ void share_among(RunPlan& plan, int64_t ranks);
 /// What NCCL takes of each rank's GPU beside the plan, in bytes; 0 of a single one.
 int64_t nccl_bytes(const RunPlan& plan);
 
-/// Checks that all ranks have the same options, weights and program, and a GPU each. Every rank calls it
-/// first. Returns how many of them are on this rank's machine. Throws std::invalid_argument on all of them.
+/// Checks that all ranks have the same options, weights (a sample of them) and program, and a GPU each. Every
+/// rank calls it first. Returns how many of them are on this rank's machine. Throws std::invalid_argument on
+/// all of them.
 int64_t agree(const RunPlan& plan, Group& group);
 
 /// What rank 0 settles for all.
@@ -26,6 +27,9 @@ struct RankTask {
   bool merges = false;
   MemoryBudget budget;  // the smallest of all ranks'
 };
+
+/// Checks that all ranks have loaded the same weights, after agree(). Throws as that.
+void compare_weights(Group& group, const WeightFile& weights);
 
 /// The smallest of the ranks' budgets: rank 0 calls it before it plans.
 MemoryBudget smallest_budget(Group& group, MemoryBudget own);

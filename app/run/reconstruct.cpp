@@ -296,6 +296,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
   if (own) {
     own->wait(events);
+    if (parts.group) compare_weights(*parts.group, plan.model.weights);
     times.add("weights", own->seconds());
   }
   const LoadedModel* const model = own ? &*own : parts.model;

@@ -5,7 +5,7 @@
 // half as much comes from shared memory for a product.
 //
 // The type W says what a warp's registers hold and how products are computed from them. It has Shape, Out,
-// scores, values, rows (of type Rows), multiply_keys(), multiply_values(), and exponent() for write_row().
+// scores, values, rows, multiply_keys(), multiply_values(), and exponent() for write_row().
 
 #include <climits>
 
@@ -119,9 +119,9 @@ __device__ __forceinline__ void load_values(uint32_t (&b)[4], uint32_t first, in
   load_transposed(b, fragment<S::kKeys>(first, key, column));
 }
 
-/// The logits of keys that do not exist.
+/// Logits to weights; `left` keys of the tile exist.
 template <class W>
-__device__ __forceinline__ void mask(W& w, int left) {
+__device__ __forceinline__ void weigh(W& w, float scale2, int left) {
   using S = typename W::Shape;
   if (left < S::kKeys) {
 #pragma unroll
@@ -131,16 +131,10 @@ __device__ __forceinline__ void mask(W& w, int left) {
       for (int g = 0; g < S::kGroups; ++g) w.scores[g][i] = missing ? -INFINITY : w.scores[g][i];
     }
   }
-}
-
-/// Logits to weights, where the largest ones are looked for. rises: the peaks follow them in any case.
-template <class W>
-__device__ __forceinline__ void weigh(W& w, float scale2, bool rises) {
-  using S = typename W::Shape;
   bool behind = false;
 #pragma unroll
   for (int g = 0; g < S::kGroups; ++g) behind |= w.rows[g].lags(w.scores[g], scale2);
-  if (rises || __any_sync(~0u, behind)) {
+  if (__any_sync(~0u, behind)) {
 #pragma unroll
     for (int g = 0; g < S::kGroups; ++g) {
       float factor[2];
@@ -151,20 +145,6 @@ __device__ __forceinline__ void weigh(W& w, float scale2, bool rises) {
   }
 #pragma unroll
   for (int g = 0; g < S::kGroups; ++g) w.rows[g].weigh(w.scores[g], scale2);
-}
-
-/// The same where they are not. Returns false where that was wrong: nothing has happened but to scores.
-template <class W>
-__device__ __forceinline__ bool weigh_unseen(W& w, float scale2) {
-  using S = typename W::Shape;
-  float total[S::kGroups][2];
-  bool right = true;
-#pragma unroll
-  for (int g = 0; g < S::kGroups; ++g) right &= w.rows[g].weigh_unseen(w.scores[g], scale2, total[g]);
-  if (!__all_sync(~0u, right)) return false;
-#pragma unroll
-  for (int g = 0; g < S::kGroups; ++g) w.rows[g].keep(total[g]);
-  return true;
 }
 
 /// A whole block; shared memory of Shape::kSharedBytes.
@@ -188,23 +168,13 @@ __device__ __forceinline__ void run_block(const CudaProblem& p, char* memory) {
   start(0);
   take_queries<S>(memory + 4 * S::kTileBytes, HeadRows(p.q, p, p.q_strides, work), work, p.scale < 0);
   const float scale2 = logit_scale(p, work);
-  const bool tracks = W::Rows::kLooks || wants_largest(p);
   W warp;
   for (int tile = 0; tile * S::kKeys < work.keys; ++tile) {
     wait_copies<0>();
     __syncthreads();  // the tile is there, and all warps are done with the one before
     start(tile + 1);
-    auto score = [&] {
-      warp.multiply_keys(rows.queries, rows.keys + tile % 2 * S::kTileBytes);
-      mask(warp, work.keys - tile * S::kKeys);
-    };
-    score();
-    bool looks = tracks || tile == 0;
-    if (!looks && !weigh_unseen(warp, scale2)) {
-      score();
-      looks = true;
-    }
-    if (looks) weigh(warp, scale2, /*rises=*/!tracks);
+    warp.multiply_keys(rows.queries, rows.keys + tile % 2 * S::kTileBytes);
+    weigh(warp, scale2, work.keys - tile * S::kKeys);
     warp.multiply_values(rows.values + tile % 2 * S::kTileBytes);
   }
   // Worked out once more, so that the loop keeps no registers for it.
@@ -214,7 +184,6 @@ __device__ __forceinline__ void run_block(const CudaProblem& p, char* memory) {
   const int exponent = warp.exponent(p, finished);
 #pragma unroll
   for (int g = 0; g < S::kGroups; ++g) {
-    if (!wants_largest(p)) warp.rows[g].forget_largest();
     warp.rows[g].join_columns();
 #pragma unroll
     for (int row = 0; row < 2; ++row) {

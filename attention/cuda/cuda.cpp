@@ -59,6 +59,7 @@ CudaProblem problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   p.lse = data(result.lse);
   p.m = data(result.m);
   p.s = data(result.s);
+  p.wants_largest = options.want == AttentionWant::state && !options.any_m;
   if (const QkParts* parts = options.parts) {
     const std::vector<int64_t> of_q{2, q.size(0), q.size(1), q.size(2), q.size(3)},
         of_k{2, k.size(0), k.size(1), k.size(2), k.size(3)};

@@ -44,6 +44,7 @@ struct CudaProblem {
   float* w = nullptr;            // [B,A,Nq,D], with out_strides
   AttentionStrides out_strides;  // in elements
   float *lse = nullptr, *m = nullptr, *s = nullptr;
+  bool wants_largest = false;  // whether m has to be the largest logit: else any number near it will do
 
   int partitions = 1;          // of the keys: 1 to kMostPartitions
   float* workspace = nullptr;  // workspace_floats(*this), 16-byte aligned; null for one partition
@@ -72,11 +73,6 @@ VGGT_HOST_DEVICE PartitionState partition_state(const CudaProblem& p, int partit
   float* numbers = p.workspace + p.partitions * wide;
   return {numbers + 2 * partition * rows, numbers + (2 * partition + 1) * rows,
           p.workspace + partition * wide};
-}
-
-/// Whether the state is wanted, with the largest logit: for an output any number near it will do.
-VGGT_HOST_DEVICE bool wants_largest(const CudaProblem& p) {
-  return p.out == nullptr;
 }
 
 struct KeyRange {

@@ -34,11 +34,13 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
 // ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
 // largest number, and rescaling w all but vanishes from the loop.
 //
-// Note [Unseen maximum]: where only outputs and their log-sum-exp are wanted, the largest logit of a tile is
-// not even looked for. Weights are taken relative to the peak as it is, and their sum, which is needed
-// anyway, says whether that was right: no weight is greater than it. Where it exceeds kMost, or is no number,
-// the logits are computed again and the peak rises to the largest. That happens in the first tiles of a row,
-// if at all. It saves a third of the instructions between the two products, and the shuffles.
+// Note [Unseen maximum]: where only outputs and their log-sum-exp are wanted, the kernels for Hopper do not
+// even look for the largest logit of a tile. Weights are taken relative to the peak as it is, and their sum,
+// which is needed anyway, says whether that was right: no weight is greater than it. Where it exceeds kMost
+// the peak rises by the largest weight, and the weights are brought to it. Where it is no number, as exp2 has
+// overflowed, the logits are computed again and looked at. Both happen in the first tiles of a row, if at
+// all. It saves a third of the instructions between the two products, and the shuffles. (The kernels for
+// sm_80 gain nothing by it.)
 //
 // Note [Lift]: a weight in fp16 has an error of 2^-25, however small the weight is. Turbo's weights are
 // therefore multiplied by 2^kTurboLift, and so are s and w. With the slack, a weight is then at most 2^15.
@@ -97,21 +99,45 @@ struct SoftmaxRows {
     keep(total);
   }
 
-  // A tile whose largest logits nobody looks for, see Note [Unseen maximum]: weigh_unseen(), and keep() where
-  // no thread of the warp returned false. Before write_row(), forget_largest().
+  // A tile whose largest logits nobody looks for, see Note [Unseen maximum]: weigh_unseen(), then keep()
+  // where all threads of the warp have fits(total), or overtake() where all have is_finite(total). Before
+  // write_row(), forget_largest().
 
-  /// Replaces logits by their weights; total: their sums by row. Returns false where they must not be used.
+  /// Replaces logits by their weights; total: the sums of these by row.
   template <int kCount>
-  __device__ __forceinline__ bool weigh_unseen(float (&scores)[kCount], float scale2,
+  __device__ __forceinline__ void weigh_unseen(float (&scores)[kCount], float scale2,
                                                float (&total)[2]) const {
     if (kSlack == 0 || far) lower(scores);
     take_weights(scores, scale2, total);
+  }
+  __device__ __forceinline__ bool fits(const float (&total)[2]) const {
     return settled && total[0] <= kMost && total[1] <= kMost;
+  }
+  __device__ __forceinline__ bool is_finite(const float (&total)[2]) const {
+    return settled && total[0] < INFINITY && total[1] < INFINITY;
   }
 
   __device__ __forceinline__ void keep(const float (&total)[2]) {
     sum[0] += total[0];
     sum[1] += total[1];
+  }
+
+  /// Raises the peaks to the logits of the largest weights, and keeps the weights relative to them. w must be
+  /// multiplied by factor.
+  template <int kCount>
+  __device__ __forceinline__ void overtake(float (&weights)[kCount], float scale2, float (&total)[2],
+                                           float (&factor)[2]) {
+    float most[2];
+    find_largest(weights, most);
+    join_lanes(most);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) largest[row] = peak[row] + fmaxf(log2f(most[row]) - kLift, 0) / scale2;
+    raise_peaks(scale2, factor);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) weights[i] *= factor[i / 2 % 2];
+    total[0] *= factor[0];
+    total[1] *= factor[1];
+    keep(total);
   }
 
   __device__ __forceinline__ void forget_largest() {

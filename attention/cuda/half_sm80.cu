@@ -20,11 +20,10 @@ struct HalfWarp {
   using Shape = Shape_;
   using Out = Out_;
   static constexpr bool kOfParts = std::is_same_v<Out, float>;
-  using Rows = std::conditional_t<kOfParts, TurboRows, HalfRows>;
 
   float scores[Shape::kGroups][Shape::kKeys / 2];      // q·k of a tile, then exp of them
   float values[Shape::kGroups][Shape::kDim / 2] = {};  // w
-  Rows rows[Shape::kGroups];
+  std::conditional_t<kOfParts, TurboRows, HalfRows> rows[Shape::kGroups];
 
   __device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys) {
 #pragma unroll

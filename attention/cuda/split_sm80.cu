@@ -16,12 +16,11 @@ template <class Shape_>
 struct SplitWarp {
   using Shape = Shape_;
   using Out = float;
-  using Rows = SplitRows;
   static constexpr int kGroups = Shape::kGroups, kKeys = Shape::kKeys, kDim = Shape::kDim;
 
   float scores[kGroups][kKeys / 2];      // q·k of a tile, then exp of them
   float values[kGroups][kDim / 2] = {};  // w, without the scales
-  Rows rows[kGroups];
+  SplitRows rows[kGroups];
 
   __device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys) {
     float small[kGroups][kKeys / 2];

@@ -39,6 +39,7 @@ class CpuKeys {
 AttentionOptions chunk_options(const AttentionOptions& options, int64_t first, int64_t count) {
   AttentionOptions part = options;
   part.want = AttentionWant::state;
+  part.any_m |= options.want != AttentionWant::state;
   if (options.k_offsets.defined()) part.k_offsets = (options.k_offsets - first).clamp(0, count);
   return part;
 }

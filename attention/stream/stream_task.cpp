@@ -22,6 +22,7 @@ AttentionOptions call_options(const StreamOptions& options, int64_t dim) {
   call.scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(dim)) : options.scale;
   call.variant = options.variant;
   call.want = AttentionWant::state;
+  call.any_m = true;
   return call;
 }
 

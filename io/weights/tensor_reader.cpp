@@ -151,7 +151,7 @@ struct TensorReader::Job {
   const std::string& name;
   const TensorEntry& entry;
   at::ScalarType type;
-  bool sums = false;  // the tensor is a whole record whose checksum is not known yet
+  bool sums = false;  // its checksum is wanted
   uint32_t sum = 0;
 };
 
@@ -160,22 +160,36 @@ TensorReader::TensorReader(const InputFile& file, const std::vector<FileRecord>&
 
 at::Tensor TensorReader::read(const std::string& name, const TensorEntry& entry, at::ScalarType type,
                               at::Device device) const {
-  Job job{name, entry, type};
+  Job job{name, entry, type, keeps_sums_};
   const bool dense = is_row_major(entry);
+  bool is_record = false;  // a whole one, whose checksum is not known yet
   if (entry.record != TensorEntry::kNoRecord && !verified_[entry.record]) {
     const FileRecord& record = records_[entry.record];
     const uint64_t bytes = static_cast<uint64_t>(checked_count(entry.shape)) * element_bytes(entry.type);
-    job.sums = dense && entry.offset == record.offset && bytes == record.size;
-    if (!job.sums) check_record(entry.record);
+    is_record = dense && entry.offset == record.offset && bytes == record.size;
+    if (!is_record) check_record(entry.record);
+    job.sums |= is_record;
   }
   at::Tensor result = at::empty(entry.shape, at::TensorOptions(type).device(dense ? device : at::kCPU));
   if (dense) {
     read_dense(job, result);
-    if (job.sums) compare(entry.record, job.sum);
+    if (is_record) compare(entry.record, job.sum);
   } else if (result.numel() > 0) {
     read_strided(job, result);
+    job.sum = crc32(bytes_of(result));
+  }
+  if (keeps_sums_) {
+    const std::lock_guard lock(mutex_);
+    sums_[name] = job.sum;
   }
   return result.to(device);
+}
+
+uint32_t TensorReader::sum() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const auto& [name, sum] : sums_) text += name + ' ' + std::to_string(sum) + '\n';
+  return crc32(std::as_bytes(std::span(text)));
 }
 
 void TensorReader::read_dense(Job& job, at::Tensor& result) const {

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ class TensorReader {
   at::Tensor read(const std::string& name, const TensorEntry& entry, at::ScalarType type,
                   at::Device device) const;
 
+  /// From now on: sums what is read. sum(): of all tensors read since, by name, as the file has them.
+  void keep_sums() const { keeps_sums_ = true; }
+  uint32_t sum() const;
+
  private:
   struct Job;
   void read_dense(Job& job, at::Tensor& result) const;
@@ -38,6 +44,9 @@ class TensorReader {
   const InputFile& file_;
   const std::vector<FileRecord>& records_;
   std::unique_ptr<std::atomic<bool>[]> verified_;  // per record
+  mutable std::atomic<bool> keeps_sums_ = false;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, uint32_t> sums_;  // by tensor
 };
 
 }  // namespace vggt

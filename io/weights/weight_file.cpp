@@ -126,6 +126,13 @@ const std::optional<std::string>& WeightFile::config_json() const {
   return contents_->index.config_json;
 }
 
+void WeightFile::sum_loads() const {
+  contents_->reader->keep_sums();
+}
+uint32_t WeightFile::loaded_sum() const {
+  return contents_->reader->sum();
+}
+
 at::Tensor WeightFile::load(const std::string& name, at::ScalarType type, at::Device device) const {
   TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kDouble,
               "weights load to a floating type, got ", type);

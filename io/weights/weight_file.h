@@ -41,6 +41,11 @@ class WeightFile {
   /// few MB. Throws std::invalid_argument naming the tensor: NaN or Inf, or (archives) a wrong checksum.
   at::Tensor load(const std::string& name, at::ScalarType type, at::Device device) const;
 
+  /// From now on: sums what is loaded. loaded_sum(): the CRC-32 of all of it, the same for the same tensors
+  /// in files of one format.
+  void sum_loads() const;
+  uint32_t loaded_sum() const;
+
  private:
   struct Contents;
   explicit WeightFile(std::unique_ptr<Contents> contents);

@@ -253,6 +253,7 @@ void TrunkRun::exact_by_ring(const Block& block) {
   });
   AttentionOptions options = net_.attention();
   options.want = AttentionWant::state;
+  options.any_m = true;
   AttentionResult state;
   for (int64_t step = 0; step < ranks; ++step) {
     at::Tensor coming;

@@ -10,12 +10,15 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "app/run/rank_run.h"
 #include "app/run/reconstruct.h"
+#include "io/files/content_sum.h"
+#include "io/weights/weight_tools.h"
 #include "model/ranks/thread_group.h"
 
 namespace vggt {
@@ -161,6 +164,35 @@ TEST_F(RankRun, OtherWeightsAreRefusedOnEveryRank) {
   file.close();
   for (const std::string& answer : refusals(use_other))
     EXPECT_NE(answer.find("rank 1 does not fit rank 0: it has other weights"), std::string::npos) << answer;
+}
+
+TEST_F(RankRun, OneOtherNumberInTheWeightsIsFound) {
+  // As safetensors, which have no checksums of their own. The file is too large to be compared whole at
+  // first.
+  const fs::path one = dir_ / "one.safetensors", other = dir_ / "other.safetensors";
+  convert(WeightFile::open(options_.weights), one, at::kFloat, std::nullopt);
+  ASSERT_GT(fs::file_size(one), kSummedWhole);
+  fs::copy_file(one, other);
+  const auto middle = static_cast<std::streamoff>(fs::file_size(other) / 2) + 100'001;
+  std::fstream file(other, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(middle);
+  const int before = file.get();
+  file.seekp(middle);
+  file.put(static_cast<char>(before ^ 1));
+  file.close();
+  ASSERT_EQ(content_sum(one), content_sum(other));  // a sample of either
+  const std::vector<std::string> answers = on_ranks(2, [&](int64_t rank, Group& group) -> std::string {
+    Options options = options_;
+    options.weights = (rank == 0 ? one : other).string();
+    try {
+      reconstruct(plan_of(options, "refused", 2), {}, {.group = &group});
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "(agreed)";
+  });
+  for (const std::string& answer : answers)
+    EXPECT_EQ(answer, "rank 1 does not fit rank 0: it has other weights");
 }
 
 TEST_F(RankRun, TheSmallestBudgetAndTheFirstRanksTaskHoldForAll) {

@@ -1,11 +1,11 @@
 // Times one scene on several GPUs beside one of them, with random weights of the VGGT-1B architecture:
-//   torchrun --nproc-per-node 2 --no-python bench_ranks [--merge] [--compare] PRECISION HEIGHTxWIDTH REPEATS
-//   FRAMES...
-//   bench_ranks --predict [--merge] PRECISION HEIGHTxWIDTH 0 FRAMES...
+//   torchrun --nproc-per-node 2 --no-python bench_ranks [--merge] [--compare|--together] PRECISION
+//   HEIGHTxWIDTH REPEATS FRAMES... bench_ranks --predict [--merge] PRECISION HEIGHTxWIDTH 0 FRAMES...
 // Prints seconds (median of the warm runs, with their spread) and the largest peak of allocated memory of a
 // rank, both for rank 0 alone and for all ranks. --compare: also how far the results are apart, beside those
-// of one GPU by two tilings, of which the other one streams its keys and values. Several ranks need a GPU
-// each. --predict: only what measured rates let expect of so many ranks.
+// of one GPU by two tilings, of which the other one streams its keys and values. --together: not rank 0
+// alone. REPEATS 0: the first run counts. Several ranks need a GPU each. --predict: only what measured rates
+// let expect of so many ranks.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -143,16 +143,17 @@ vggt::RunOptions other_tiling(vggt::RunOptions run, const vggt::MemoryRequest& r
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool merge = false, compare = false, predict = false;
+  bool merge = false, compare = false, together = false, predict = false;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
     merge |= std::string(argv[1]) == "--merge";
     compare |= std::string(argv[1]) == "--compare";
+    together |= std::string(argv[1]) == "--together";
     predict |= std::string(argv[1]) == "--predict";
   }
   if (argc < 5) {
-    std::fprintf(
-        stderr,
-        "usage: bench_ranks [--merge] [--compare|--predict] PRECISION HEIGHTxWIDTH REPEATS FRAMES...\n");
+    std::fprintf(stderr,
+                 "usage: bench_ranks [--merge] [--compare|--together|--predict] PRECISION HEIGHTxWIDTH "
+                 "REPEATS FRAMES...\n");
     return 2;
   }
   const auto place = vggt::rank_place([](const char* name) { return std::getenv(name); });
@@ -205,7 +206,7 @@ int main(int argc, char** argv) {
   if (speaks) {
     const vggt::Vggt model(config, weights, options);
     rates = vggt::measure_rates(config, options);
-    for (const std::string& frames : counts) {
+    for (const std::string& frames : together ? std::vector<std::string>() : counts) {
       std::printf("%s frames %s, %s%s\n", frames.c_str(), argv[2], argv[1], merge ? ", merged" : "");
       print_predictions([&](int64_t ranks) { return request_of(frames, ranks); }, rates);
       if (predict) continue;
@@ -232,10 +233,12 @@ int main(int argc, char** argv) {
     for (const std::string& text : group->texts(std::to_string(several.peak_gib)))
       peak = std::max(peak, std::stod(text));
     if (!speaks) continue;
-    const Side& one = alone.at(frames);
     std::printf("%s frames\n", frames.c_str());
     print((std::to_string(group->ranks()) + " ranks").c_str(), several, peak);
     print_prediction(frames, group->ranks());
+    std::fflush(stdout);
+    if (together) continue;
+    const Side& one = alone.at(frames);
     std::printf("           speed-up %.3f, peak %.3f of one rank's\n", median(one) / median(several),
                 peak / one.peak_gib);
     if (compare) print_difference("several ranks", several.results, one.results);

@@ -102,13 +102,20 @@ __device__ __forceinline__ bool weigh(const Layout<typename C::Shape>& shared, i
                                       bool tracks, C& c, float (&factor)[2]) {
   if (negative) negate(c.scores);
   if constexpr (!C::Rows::kLooks) {
-    float total[2];
-    if (!tracks && __all_sync(~0u, c.rows.weigh_unseen(c.scores, c.scale2, total))) {
-      c.rows.keep(total);
-      return false;
+    if (!tracks) {
+      float total[2];
+      c.rows.weigh_unseen(c.scores, c.scale2, total);
+      if (__all_sync(~0u, c.rows.fits(total))) {
+        c.rows.keep(total);
+        return false;
+      }
+      if (__all_sync(~0u, c.rows.is_finite(total))) {
+        c.rows.overtake(c.scores, c.scale2, total, factor);
+        return true;
+      }
+      c.score_again(shared, slot);
+      if (negative) negate(c.scores);
     }
-    if (!tracks) c.score_again(shared, slot);
-    if (!tracks && negative) negate(c.scores);
   }
   const bool lags = __any_sync(~0u, c.rows.lags(c.scores, c.scale2)), rises = lags || !tracks;
   if (rises) c.rows.rise(c.scores, c.scale2, factor);
@@ -120,7 +127,7 @@ template <class C>
 __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typename C::Shape>& shared,
                                        Ring<typename C::Shape>& ring, const BlockWork& work, C& c) {
   using S = typename C::Shape;
-  const bool leads = c.thread % 32 == 0, negative = p.scale < 0, tracks = C::Rows::kLooks || wants_largest(p);
+  const bool leads = c.thread % 32 == 0, negative = p.scale < 0, tracks = C::Rows::kLooks || p.wants_largest;
   auto release = [&](int slot) {
     if (leads) arrive(shared.slot_free(slot));
   };
@@ -185,7 +192,7 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
 
 template <class C>
 __device__ __forceinline__ void write_rows(const CudaProblem& p, const BlockWork& work, C& c) {
-  if (!wants_largest(p)) c.rows.forget_largest();
+  if (!p.wants_largest) c.rows.forget_largest();
   c.rows.join_columns();
   const int exponent = C::exponent(p, work);
 #pragma unroll
