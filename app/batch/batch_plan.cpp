@@ -8,6 +8,7 @@
 #include "app/batch/scene_options.h"
 #include "app/batch/work_list.h"
 #include "app/run/device.h"
+#include "io/files/text.h"
 #include "model/memory_plan.h"
 
 namespace vggt {
@@ -33,10 +34,9 @@ void take_memory(RunPlan& plan, const RunPlan& common) {
 
 std::string passed_over_text(const std::vector<std::string>& names) {
   constexpr std::size_t kNamed = 5;
-  std::string text = names.size() == 1 ? "a sub-folder holds no images: "
-                                       : std::to_string(names.size()) + " sub-folders hold no images: ";
-  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return text + (names.size() > kNamed ? ", ..." : "");
+  const std::string what = names.size() == 1 ? "a sub-folder holds no images: "
+                                             : std::to_string(names.size()) + " sub-folders hold no images: ";
+  return what + first_of(names, kNamed);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "app/batch/scene_options.h"
 #include "app/cli/first_contact.h"
 #include "app/cli/process.h"
+#include "io/files/text.h"
 #include "io/frames/frame_sources.h"
 
 namespace vggt {
@@ -77,10 +78,8 @@ void make_settings(const BatchCommand& command, const BatchPlan& plan) {
 /// Such as "3 of 12 scenes ", what of them, and the names of some.
 std::string some_of(const std::vector<std::string>& names, std::size_t scenes, const std::string& what) {
   constexpr std::size_t kNamed = 5;
-  std::string text = std::to_string(names.size()) + " of " + std::to_string(scenes) +
-                     (scenes == 1 ? " scene " : " scenes ") + what + ": ";
-  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return text + (names.size() > kNamed ? ", ..." : "");
+  return std::to_string(names.size()) + " of " + std::to_string(scenes) +
+         (scenes == 1 ? " scene " : " scenes ") + what + ": " + first_of(names, kNamed);
 }
 
 /// Throws for a batch whose share is not done.

@@ -105,11 +105,8 @@ std::string apart_text(const Warnings& warnings, const Run& run) {
 std::string few_matches_text(const std::vector<std::string>& frames) {
   constexpr std::size_t kNamed = 3;
   if (frames.size() == 1) return "few matches hold the camera of " + frames.front() + ", which may be wrong";
-  std::string names;
-  for (std::size_t i = 0; i < std::min(kNamed, frames.size()); ++i) names += (i > 0 ? ", " : "") + frames[i];
-  if (frames.size() > kNamed) names += ", ...";
   return "few matches hold the cameras of " + std::to_string(frames.size()) +
-         " frames, which may be wrong: " + names;
+         " frames, which may be wrong: " + first_of(frames, kNamed);
 }
 
 bool is_one_place(const std::vector<FrameLink>& links) {

@@ -9,6 +9,7 @@
 #include "app/scene/align_cameras.h"
 #include "app/scene/known_cameras.h"
 #include "app/scene/world_move.h"
+#include "io/files/text.h"
 #include "io/scene/pose_files.h"
 
 namespace vggt {
@@ -57,11 +58,8 @@ void warn_of_wrong_poses(const PlacementPlan& plan, const std::vector<std::strin
                          const Events& events) {
   constexpr std::size_t kNamed = 3;
   if (names.empty()) return;
-  std::string some;
-  for (std::size_t i = 0; i < std::min(kNamed, names.size()); ++i) some += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kNamed) some += ", ...";
   events.warn(where(plan) + ": the poses of " + std::to_string(names.size()) +
-              " frames do not fit to the others and are left out: " + some);
+              " frames do not fit to the others and are left out: " + first_of(names, kNamed));
 }
 
 /// What is left between cameras and poses.

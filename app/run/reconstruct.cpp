@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "app/export/export_scene.h"
@@ -29,6 +30,7 @@
 #include "io/files/host_storage.h"
 #include "io/files/scratch_file.h"
 #include "io/files/staged_files.h"
+#include "io/files/text.h"
 #include "io/frames/image_writer.h"
 #include "io/scene/cameras_json.h"
 #include "io/scene/tum.h"
@@ -66,18 +68,15 @@ std::string merge_text(const MergeOptions& merge) {
 }
 
 void warn_of_lost_frames(const FrameSet& frames, const std::vector<Camera>& cameras, const Events& events) {
-  constexpr int kNamed = 3;
-  int lost = 0;
-  std::string names;
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> lost;
   for (std::size_t i = 0; i < cameras.size(); ++i) {
-    if (cameras[i].valid || ++lost > kNamed) continue;
-    names += (lost > 1 ? ", " : "") + frames.frames[i].file;
+    if (!cameras[i].valid) lost.push_back(frames.frames[i].file);
   }
-  if (lost == 0) return;
-  if (lost > kNamed) names += ", ...";
-  events.warn(
-      std::to_string(lost) + " of " + std::to_string(cameras.size()) +
-      " frames have no camera (no finite pose, or no field of view above 0) and give no points: " + names);
+  if (lost.empty()) return;
+  events.warn(std::to_string(lost.size()) + " of " + std::to_string(cameras.size()) +
+              " frames have no camera (no finite pose, or no field of view above 0) and give no points: " +
+              first_of(lost, kNamed));
 }
 
 /// The plan's frames, their pixels in the space; or their sizes alone.
@@ -280,6 +279,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     events.info("going on from the finished stages in " + resume->folder().string());
 
   const int64_t ranks_here = parts.group ? agree(plan, *parts.group) : 1;
+  if (parts.group && (parts.model || parts.network))
+    throw std::logic_error("reconstruct: ranks load their models themselves");
   std::optional<LoadedModel> own;
   if (!parts.model && !parts.network) own.emplace(plan.model);
   const LoadedFrames loaded =

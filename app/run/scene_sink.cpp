@@ -9,6 +9,7 @@
 #include "app/run/process_memory.h"
 #include "app/scene/predicted_cameras.h"
 #include "app/scene/world_move.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -22,11 +23,11 @@ at::Tensor fp32(const at::Tensor& values) {
 /// Names the first frame of a few groups that nothing links.
 std::string groups_text(const std::vector<std::vector<int>>& groups, const FrameSet& frames) {
   constexpr std::size_t kNamed = 4;
-  std::string text = "no matches link " + std::to_string(groups.size()) + " groups of frames, those with ";
-  for (std::size_t i = 0; i < std::min(kNamed, groups.size()); ++i)
-    text += (i > 0 ? ", " : "") + frames.frames[static_cast<std::size_t>(groups[i].front())].file;
-  return text + (groups.size() > kNamed ? ", ..." : "") +
-         ": how these lie to each other is the network's guess";
+  std::vector<std::string> names;
+  for (const std::vector<int>& group : groups)
+    names.push_back(frames.frames[static_cast<std::size_t>(group.front())].file);
+  return "no matches link " + std::to_string(groups.size()) + " groups of frames, those with " +
+         first_of(names, kNamed) + ": how these lie to each other is the network's guess";
 }
 
 /// The largest coordinate of the cameras' centres.

@@ -98,9 +98,9 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   if (with_normals) make_normals(frame);
 }
 
-/// Columns of a row that nothing but depth and confidence drops, into kept_; returns their number.
-/// Confidences have no order, so there is no branch: integers are compared, and what is kept is noted before
-/// it is counted.
+/// Columns of a row that nothing but depth and confidence drops, into kept_; returns their number. A branch
+/// on confidences could not be predicted, so there is none: integers are compared, and what is kept is noted
+/// before it is counted.
 std::size_t FramePoints::keep_plain(const FrameMaps& frame, int y) {
   const std::size_t row = static_cast<std::size_t>(y) * static_cast<std::size_t>(width_);
   const float* const depth = frame.depth.data() + row;

@@ -12,6 +12,13 @@
 
 namespace vggt {
 
+namespace {
+
+constexpr int kTakers =
+    8;  // threads that take maps: more are not faster, and each has half a megabyte of counts
+
+}  // namespace
+
 struct SceneBuilder::Worker {
   FramePoints maker;
   DenseMaps::Buffer values, confidence;
@@ -34,8 +41,7 @@ SceneBuilder::SceneBuilder(const SceneOptions& options, int width, int height, s
       read_rgb_(std::move(read_rgb)),
       work_(std::move(work)),
       maps_(space, "scene"),
-      first_pass_(static_cast<std::size_t>(threads_for(work_, static_cast<int>(frames_.size()))),
-                  search_.tally()),
+      first_pass_(kTakers, search_.tally()),
       counted_(frames_.size()),
       mean_confidence_(frames_.size()) {}
 
@@ -76,7 +82,8 @@ void SceneBuilder::add(const DenseChunk& chunk) {
     throw std::logic_error("SceneBuilder: a chunk needs either depth (after the cameras) or points");
   }
   const std::size_t pixels = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
-  for_each_frame(work_, chunk.count, [&](int index, int thread) {
+  const FrameWork takers{std::min(kTakers, threads_for(work_, chunk.count)), work_.check_stop};
+  for_each_frame(takers, chunk.count, [&](int index, int thread) {
     const auto i = static_cast<std::size_t>(index);
     const int frame = chunk.first + index;
     const std::span<const float> confidence(chunk.confidence + i * pixels, pixels);
@@ -118,7 +125,7 @@ double SceneBuilder::confidence_quantile() {
   bool same = true;  // an adjustment may have changed which cameras are valid
   for (int frame = 0; frame < frames; ++frame)
     same = same && (counted_[static_cast<std::size_t>(frame)] != 0) == (usable(frame) && maps_.has(frame));
-  Tally tally = same ? sum_of(std::move(first_pass_)) : one_pass();
+  Tally tally = same ? sum_of(first_pass_) : one_pass();
   const int64_t count = search_.total(tally);
   if (count == 0) return 0;
   const QuantilePlace place(options_.conf_percentile / 100, count);

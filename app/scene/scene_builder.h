@@ -55,8 +55,8 @@ class SceneBuilder {
   void set_cameras(std::vector<Camera> cameras);
   /// Before add(): which pixels are used. The others have no part in percentile, mean confidence and points.
   void set_masks(ReadMask read_mask) { read_mask_ = std::move(read_mask); }
-  /// Throws std::logic_error for depth without cameras. Chunks may come in any order and size: the result is
-  /// the same.
+  /// Throws std::logic_error for depth without cameras, and what check_stop throws. Chunks may come in any
+  /// order and size: the result is the same.
   void add(const DenseChunk& chunk);
   /// The maps of the frames added so far; depth in them may be replaced before finish().
   DenseMaps& maps() { return maps_; }

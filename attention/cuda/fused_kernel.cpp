@@ -57,7 +57,7 @@ std::vector<CudaKernel> fused_kernels(AttentionVariant variant, CudaElement type
 
 CudaPlan plan_by_rule(const CudaPlan& own, CudaElement type, const CudaSizes& sizes,
                       const CudaDevice& device) {
-  // Of bf16 and fp16, on an H200: by Hopper's instructions ours takes 0.8 of cuDNN's time, by Ampere's 1.3 of
+  // Of bf16 and fp16, on an H200: by Hopper's instructions ours takes 0.7 of cuDNN's time, by Ampere's 1.3 of
   // cuDNN's and 0.95 of flash's. So LibTorch's is only taken where it is cuDNN, whose code is for the GPU
   // itself. In fp32 split takes a third of the memory-efficient kernel's time or less.
   const CudaKernel fused = choose_fused_kernel(type, sizes, device);

@@ -34,16 +34,20 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
 // ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
 // largest number, and rescaling w all but vanishes from the loop.
 //
-// Note [Unseen maximum]: where only outputs and their log-sum-exp are wanted, the kernels for Hopper do not
-// even look for the largest logit of a tile. Weights are taken relative to the peak as it is, and their sum,
-// which is needed anyway, says whether that was right: no weight is greater than it. Where it exceeds kMost
-// the peak rises by the largest weight, and the weights are brought to it. Where it is no number, as exp2 has
-// overflowed, the logits are computed again and looked at. Both happen in the first tiles of a row, if at
-// all. That saves a fifth of the loop's instructions, and the time in which a warp waits for its shuffles.
-// (The kernels for sm_80 gain nothing by it.)
+// Note [Unseen maximum]: half and turbo on Hopper do not even look for the largest logit of a tile, but of a
+// row's first, unless that number itself is wanted. Weights are taken relative to the peak as it is. A
+// thread's sum of them, which is needed anyway, says whether they are in range: none is greater. There are
+// three cases.
+// - The sum is at most kMost: nothing more is to be done.
+// - It is greater, but below kOvertaken: the peak rises by the largest weight, and all are brought to it.
+// - It is greater still or no number, or a row has no peak yet: the logits are computed again and looked at.
+// The last two happen where a tile brings logits far above all before it, so hardly ever but in a row's first
+// tiles; a row of NaN has the last one in each tile. This saves a fifth of the loop's instructions, and the
+// time in which a warp waits for its shuffles. (The kernels for sm_80 gain nothing by it.)
 //
 // Note [Lift]: a weight in fp16 has an error of 2^-25, however small the weight is. Turbo's weights are
-// therefore multiplied by 2^kTurboLift, and so are s and w. With the slack, a weight is then at most 2^15.
+// therefore multiplied by 2^kTurboLift, and so are s and w. With the slack, a weight is then at most 2^15
+// (where the maximum is unseen, kMost).
 constexpr int kTurboLift = 7;
 
 // Note [Far logits]: one fma computes a logit's distance to the peak, from the rounded product of peak and
@@ -51,14 +55,17 @@ constexpr int kTurboLift = 7;
 // until weights leave the range of their type. Where the peak is beyond kFar, the kernel subtracts it before
 // scaling: that is exact for the logits near the peak, the only ones with weight.
 
-/// m and s of two rows. A thread's m and s cover its own columns until join_columns(). With kSlack = 0 all
-/// logits are treated as far. Sums are 2^kLift_ times larger, see Note [Lift].
+/// m and s of two rows. A thread's s, and m of tiles that are looked at, cover its own columns until
+/// join_columns(). With kSlack = 0 all logits are treated as far. Sums are 2^kLift_ times larger, see Note
+/// [Lift].
 template <int kSlack, int kLift_ = 0>
 struct SoftmaxRows {
   static constexpr int kLift = kLift_;
   static constexpr bool kLooks = kSlack == 0;  // always, at the largest logits: weights have no room above 1
   static constexpr float kFar = 4096;
-  static constexpr float kMost = kLift > 0 ? 65504 : 1 << 13;  // fp16's largest number, or well below it
+  // See Note [Unseen maximum]. With kMost every weight fits fp16, in whose range 2^13 leaves some room; the
+  // factor of weights below kOvertaken is above 2^-126, below which exp2_of() gives 0.
+  static constexpr float kMost = kLift > 0 ? 65504 : 1 << 13, kOvertaken = 0x1p100F;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
   float peak[2] = {-INFINITY, -INFINITY};     // of largest, what s and w are relative to; NaN for +inf
@@ -100,7 +107,7 @@ struct SoftmaxRows {
   }
 
   // A tile whose largest logits nobody looks for, see Note [Unseen maximum]: weigh_unseen(), then keep()
-  // where all threads of the warp have fits(total), or overtake() where all have is_finite(total). Before
+  // where all threads of the warp have fits(total), or overtake() where all have may_overtake(total). Before
   // write_row(), forget_largest().
 
   /// Replaces logits by their weights; total: the sums of these by row.
@@ -113,8 +120,8 @@ struct SoftmaxRows {
   __device__ __forceinline__ bool fits(const float (&total)[2]) const {
     return settled && total[0] <= kMost && total[1] <= kMost;
   }
-  __device__ __forceinline__ bool is_finite(const float (&total)[2]) const {
-    return settled && total[0] < INFINITY && total[1] < INFINITY;
+  __device__ __forceinline__ bool may_overtake(const float (&total)[2]) const {
+    return settled && total[0] < kOvertaken && total[1] < kOvertaken;
   }
 
   __device__ __forceinline__ void keep(const float (&total)[2]) {

@@ -31,6 +31,12 @@ std::string printable(std::string_view text) {
   return one_line(std::string(text.substr(0, kLongest))) + (text.size() > kLongest ? "..." : "");
 }
 
+std::string first_of(const std::vector<std::string>& names, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return text + (names.size() > most ? ", ..." : "");
+}
+
 bool nests_deeply(std::string_view json) {
   constexpr int kMost = 100;
   int depth = 0;

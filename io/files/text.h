@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace vggt {
 
@@ -14,6 +15,9 @@ std::string one_line(const std::string& text);
 /// A name out of a file, fit for a message: one_line() of it, and what follows the first 100 characters
 /// becomes "...".
 std::string printable(std::string_view text);
+
+/// The first names with commas between them, at most so many, and ", ..." for the others.
+std::string first_of(const std::vector<std::string>& names, std::size_t most);
 
 /// Whether brackets and braces outside of strings nest deeper than any document of ours: nlohmann::json
 /// copies and writes such JSON by recursion, and would overflow the stack.

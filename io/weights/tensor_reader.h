@@ -28,7 +28,8 @@ class TensorReader {
   at::Tensor read(const std::string& name, const TensorEntry& entry, at::ScalarType type,
                   at::Device device) const;
 
-  /// From now on: sums what is read. sum(): of all tensors read since, by name, as the file has them.
+  /// From now on: sums what is read. sum(): of all tensors read since, by name; of their bytes in the file,
+  /// or of strided ones of the numbers that were read.
   void keep_sums() const { keeps_sums_ = true; }
   uint32_t sum() const;
 

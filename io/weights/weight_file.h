@@ -42,7 +42,7 @@ class WeightFile {
   at::Tensor load(const std::string& name, at::ScalarType type, at::Device device) const;
 
   /// From now on: sums what is loaded. loaded_sum(): the CRC-32 of all of it, the same for the same tensors
-  /// in files of one format.
+  /// that are stored and loaded in the same types and strides.
   void sum_loads() const;
   uint32_t loaded_sum() const;
 

@@ -286,8 +286,8 @@ TEST_P(AttentionKernel, LogitsThatJumpFromTileToTile) {
     for (int64_t block = 0; block < kBlocks; ++block) {
       const int64_t steps = order == 0 ? block : order == 1 ? -block : block * 7 % kBlocks - kBlocks / 2;
       const bool infinite = has_infinite && (block < 4 || block >= kBlocks - 4);
-      // A step is 40 in the logits: exp of two has left the range of fp32.
-      x.k.select(3, 0).slice(2, block * kBlock, (block + 1) * kBlock) = infinite ? -kInf : 320.0 * steps;
+      // A step is 44 in the logits: exp of two of them is 2^126.96, and its inverse is not a normal number.
+      x.k.select(3, 0).slice(2, block * kBlock, (block + 1) * kBlock) = infinite ? -kInf : 352.0 * steps;
     }
     const Qkv r = rounded(x);
     const AttentionResult want = exact(r);
@@ -313,6 +313,46 @@ TEST_P(AttentionKernel, LogitsThatJumpFromTileToTile) {
         const at::Tensor most = at::matmul(r.q.to(at::kDouble) / 8, r.k.to(at::kDouble).mT()).amax(-1);
         EXPECT_LE(error_of(state.m, most), 2e-6 * most.abs().max().item<double>()) << what;
       }
+    }
+  }
+}
+
+TEST_P(AttentionKernel, LogitsThatJumpInEveryKindOfCall) {
+  struct Call {
+    int64_t dim;
+    double scale;
+    std::vector<int64_t> queries, keys;  // offsets of sequences
+  };
+  const std::vector<Call> calls{{128, 0.125, {0, 150}, {0, 1000}},
+                                {64, -0.125, {0, 150}, {0, 1000}},
+                                {128, -0.125, {0, 150}, {0, 1000}},
+                                {64, 0.125, {0, 70, 150}, {0, 430, 1000}}};
+  for (const Call& call : calls) {
+    Qkv x = random_qkv(1, 2, 150, 1000, call.dim, options());
+    x.q.select(3, 0) = 1;
+    for (int64_t block = 0; block < 20; ++block)
+      x.k.select(3, 0).slice(2, block * 50, (block + 1) * 50) = 352.0 * (block * 7 % 20 - 10);
+    AttentionOptions asked = ask();
+    asked.scale = call.scale;
+    if (call.keys.size() > 2) {
+      asked.q_offsets = at::tensor(call.queries, at::kLong);
+      asked.k_offsets = at::tensor(call.keys, at::kLong);
+    }
+    const AttentionResult got = attention(x.q, x.k, x.v, asked);
+    for (size_t i = 0; i + 1 < call.keys.size(); ++i) {
+      const std::string what = shape(150, 1000, call.dim) + ", scale " + std::to_string(call.scale) +
+                               ", sequence " + std::to_string(i);
+      const int64_t q = call.queries[i], q_end = call.queries[i + 1], k = call.keys[i],
+                    k_end = call.keys[i + 1];
+      const Qkv r = rounded({x.q.slice(2, q, q_end), x.k.slice(2, k, k_end), x.v.slice(2, k, k_end)});
+      const AttentionResult want = exact(r, call.scale);
+      const double theirs = norm_error_of(
+          std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v, {}, 0.0, false, {}, call.scale)),
+          want.out);
+      EXPECT_LE(norm_error_of(got.out.slice(2, q, q_end), want.out), 2 * theirs + tolerance(call.dim))
+          << what;
+      EXPECT_LE(error_of(got.lse.slice(2, q, q_end), want.lse), 2e-6 * want.lse.abs().max().item<double>())
+          << what;
     }
   }
 }

@@ -1,11 +1,15 @@
 // Times one scene on several GPUs beside one of them, with random weights of the VGGT-1B architecture:
-//   torchrun --nproc-per-node 2 --no-python bench_ranks [--merge] [--compare|--together] PRECISION
-//   HEIGHTxWIDTH REPEATS FRAMES... bench_ranks --predict [--merge] PRECISION HEIGHTxWIDTH 0 FRAMES...
-// Prints seconds (median of the warm runs, with their spread) and the largest peak of allocated memory of a
-// rank, both for rank 0 alone and for all ranks. --compare: also how far the results are apart, beside those
-// of one GPU by two tilings, of which the other one streams its keys and values. --together: not rank 0
-// alone. REPEATS 0: the first run counts. Several ranks need a GPU each. --predict: only what measured rates
-// let expect of so many ranks.
+//   torchrun --nproc-per-node 2 --no-python bench_ranks [--merge] [--compare|--together]
+//     PRECISION HEIGHTxWIDTH REPEATS FRAMES...
+//   bench_ranks --predict [--merge] PRECISION HEIGHTxWIDTH 0 FRAMES...
+//
+// Prints seconds (median of the warm runs, with their spread; of REPEATS 0 those of the first run) and the
+// largest peak of allocated memory of a rank, both for rank 0 alone and for all ranks. Several ranks need a
+// GPU each.
+// --compare: also how far the results are apart, beside those of one GPU by two tilings, of which the other
+// one streams its keys and values.
+// --together: rank 0 does not run alone.
+// --predict: nothing runs but what measures rates; prints what these let expect of so many ranks.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>

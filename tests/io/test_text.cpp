@@ -7,6 +7,13 @@
 namespace vggt {
 namespace {
 
+TEST(FirstOf, NamesSoManyAndSaysThatThereAreOthers) {
+  EXPECT_EQ(first_of({}, 2), "");
+  EXPECT_EQ(first_of({"a"}, 2), "a");
+  EXPECT_EQ(first_of({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(first_of({"a", "b", "c"}, 2), "a, b, ...");
+}
+
 TEST(Text, PrintableIsShortAndOnOneLine) {
   EXPECT_EQ(printable("a b\n\x1b[31m\x7f"), "a b??[31m?");
   EXPECT_EQ(printable("\xc2\x80\xc2\x9f\xc2\xa0ü\xc2"), "??\xc2\xa0ü\xc2");

@@ -73,7 +73,8 @@ __device__ __forceinline__ void negate(float (&scores)[kCount]) {
   for (float& x : scores) x = -x;
 }
 
-/// Adds q·k of a tile to scores, by each warp for itself. queries, keys: a part of the operands.
+/// Adds q·k of a tile to scores, by each warp for itself. queries, keys: addresses of the group's queries and
+/// of the tile's keys, one part of each.
 template <class T, class S>
 __device__ __forceinline__ void multiply_by_warp(float (&scores)[S::kKeys / 2], uint32_t queries,
                                                  uint32_t keys, int thread) {
@@ -109,7 +110,7 @@ __device__ __forceinline__ bool weigh(const Layout<typename C::Shape>& shared, i
         c.rows.keep(total);
         return false;
       }
-      if (__all_sync(~0u, c.rows.is_finite(total))) {
+      if (__all_sync(~0u, c.rows.may_overtake(total))) {
         c.rows.overtake(c.scores, c.scale2, total, factor);
         return true;
       }
@@ -166,8 +167,9 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
     pass_turn<S>(c.group);
     wgmma_wait<1>();
     pin(c.scores);
+    if constexpr (C::Rows::kLooks) release(key_slot);
     const bool raised = weigh(shared, key_slot, negative, tracks, c, factor);
-    release(key_slot);
+    if constexpr (!C::Rows::kLooks) release(key_slot);
     wgmma_wait<0>();
     c.pin_operands();
     release(value_slot);
