@@ -22,8 +22,7 @@ struct MemoryLimits {
   std::optional<int64_t> host;           // --host-memory
   /// Where that is set: what images of their own size may take at once, which are read before the network
   /// runs and written after it, when of the network only the weights are held; and their share of each
-  /// further byte of
-  /// --host-memory.
+  /// further byte of --host-memory.
   int64_t images = MemoryBudget::kUnlimited;
   double images_share = 1;
 
