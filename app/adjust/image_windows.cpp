@@ -270,9 +270,8 @@ class SeenWindow {
   }
 
  private:
-  static constexpr float kMargin = 1.5F;  // pixels to the image's border
-  static constexpr float kNearest =
-      0.1F;  // the plane's least depth in the window, as a share of the anchor's
+  static constexpr float kMargin = 1.5F;   // pixels to the image's border
+  static constexpr float kNearest = 0.1F;  // the plane's least depth in the window, of the anchor's
 
   const cv::Mat& image_;
   Values xs_, ys_;              // pixels of the level

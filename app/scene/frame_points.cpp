@@ -29,11 +29,7 @@ uint32_t least_key(double number) {
 }  // namespace
 
 FramePoints::FramePoints(const SceneOptions& options, int width, int height, double conf_threshold)
-    : options_(options),
-      width_(width),
-      height_(height),
-      conf_threshold_(conf_threshold),
-      least_key_(least_key(conf_threshold)) {}
+    : options_(options), width_(width), height_(height), least_key_(least_key(conf_threshold)) {}
 
 void FramePoints::make(const FrameMaps& frame, bool with_normals) {
   points_.clear();
@@ -76,7 +72,7 @@ void FramePoints::make(const FrameMaps& frame, bool with_normals) {
           drop(Drop::color);
         } else if (judges_edges && is_edge(x, y)) {
           drop(Drop::depth_edge);
-        } else if (frame.confidence[pixel] >= conf_threshold_ &&
+        } else if (ordered_key(frame.confidence[pixel]) >= least_key_ &&
                    (frame.confirmed.empty() || frame.confirmed[pixel] != 0)) {
           kept_[kept++] = x;
         }

@@ -70,7 +70,6 @@ class FramePoints {
 
   SceneOptions options_;
   int width_, height_;
-  double conf_threshold_;
   uint32_t least_key_;          // of a confidence that reaches it
   std::vector<double> depth_;   // [H,W] along the camera's axis, of points and where edges count
   std::vector<int> kept_;       // columns of a row

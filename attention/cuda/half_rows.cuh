@@ -114,7 +114,7 @@ struct SoftmaxRows {
   template <int kCount>
   __device__ __forceinline__ void weigh_unseen(float (&scores)[kCount], float scale2,
                                                float (&total)[2]) const {
-    if (kSlack == 0 || far) lower(scores);
+    if (far) lower(scores);
     take_weights(scores, scale2, total);
   }
   __device__ __forceinline__ bool fits(const float (&total)[2]) const {

@@ -57,8 +57,8 @@ struct Frame {
   double time_s = 0;  // time in the video, else the index in the sequence, skipped frames counted
   int original_width = 0, original_height = 0;  // pixels of the upright source image
   PixelMap map;
-  int quarter_turns =
-      0;  // clockwise, from the image as its file stores it to the upright one; 0 too for mirrored images
+  /// Clockwise, from the image as its file stores it to the upright one; 0 too for mirrored images.
+  int quarter_turns = 0;
   std::string camera;  // maker, model and focal length as EXIF tells them; empty: it does not
   int gray_width = 0, gray_height = 0;  // pixels of the gray copy; 0: there is none
   std::size_t source_bytes = 0;         // with sizes alone: the memory that it takes to make it of its source

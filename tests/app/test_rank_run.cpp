@@ -167,8 +167,7 @@ TEST_F(RankRun, OtherWeightsAreRefusedOnEveryRank) {
 }
 
 TEST_F(RankRun, OneOtherNumberInTheWeightsIsFound) {
-  // As safetensors, which have no checksums of their own. The file is too large to be compared whole at
-  // first.
+  // As safetensors, which have no checksums of their own. Of a file of this size agree() compares a sample.
   const fs::path one = dir_ / "one.safetensors", other = dir_ / "other.safetensors";
   convert(WeightFile::open(options_.weights), one, at::kFloat, std::nullopt);
   ASSERT_GT(fs::file_size(one), kSummedWhole);
