@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cfloat>
 #include <type_traits>
 
 #include "attention/cuda/cuda_block.cuh"
@@ -34,12 +35,14 @@ __device__ __forceinline__ uint32_t packed_pair(float low, float high) {
 // ahead (in base 2). The algebra holds for any peak. With a slack of 8, weights reach 2^8, far from fp16's
 // largest number, and rescaling w all but vanishes from the loop.
 //
-// Note [Unseen maximum]: half and turbo on Hopper do not even look for the largest logit of a tile, but of a
+// Note [Unseen maximum]: the kernels for Hopper do not even look for the largest logit of a tile, but of a
 // row's first, unless that number itself is wanted. Weights are taken relative to the peak as it is. A
 // thread's sum of them, which is needed anyway, says whether they are in range: none is greater. There are
 // three cases.
 // - The sum is at most kMost: nothing more is to be done.
-// - It is greater, but below kOvertaken: the peak rises by the largest weight, and all are brought to it.
+// - It is greater, but below kOvertaken: the peak rises so far that the largest sum of the row's four threads
+//   becomes 1, and all weights are brought to it. Like the largest logit, such a peak leaves no weight above
+//   1 and a row's sum that is not below 1, on which the errors of weights in fp16 are relative to the output.
 // - It is greater still or no number, or a row has no peak yet: the logits are computed again and looked at.
 // The last two happen where a tile brings logits far above all before it, so hardly ever but in a row's first
 // tiles; a row of NaN has the last one in each tile. This saves a fifth of the loop's instructions, and the
@@ -53,55 +56,56 @@ constexpr int kTurboLift = 7;
 // Note [Far logits]: one fma computes a logit's distance to the peak, from the rounded product of peak and
 // scale. The rounding shifts all distances of a row alike, by up to 2^-25 of the peak, which does no harm
 // until weights leave the range of their type. Where the peak is beyond kFar, the kernel subtracts it before
-// scaling: that is exact for the logits near the peak, the only ones with weight.
+// scaling: that is exact for the logits near the peak, the only ones with weight. Split's logits are below
+// 2^18 (see Note [Splitting]), so none is far; its factors are taken from the rounded products, as its
+// weights are, and are as exact.
 
 /// m and s of two rows. A thread's s, and m of tiles that are looked at, cover its own columns until
-/// join_columns(). With kSlack = 0 all logits are treated as far. Sums are 2^kLift_ times larger, see Note
-/// [Lift].
+/// join_columns(). kSlack = 0: of split. Sums are 2^kLift_ times larger, see Note [Lift].
 template <int kSlack, int kLift_ = 0>
 struct SoftmaxRows {
   static constexpr int kLift = kLift_;
-  static constexpr bool kLooks = kSlack == 0;  // always, at the largest logits: weights have no room above 1
+  static constexpr bool kNeverFar = kSlack == 0;  // see Note [Far logits]
   static constexpr float kFar = 4096;
-  // See Note [Unseen maximum]. With kMost every weight fits fp16, in whose range 2^13 leaves some room; the
-  // factor of weights below kOvertaken is above 2^-126, below which exp2_of() gives 0.
-  static constexpr float kMost = kLift > 0 ? 65504 : 1 << 13, kOvertaken = 0x1p100F;
+  // See Note [Unseen maximum]. With kMost every weight fits fp16, in whose range 2^13 leaves some room, and
+  // split's do so times 2^kSplitLift. The factor of weights below kOvertaken is above 2^-126, below which
+  // exp2_of() gives 0.
+  static constexpr float kMost = kSlack == 0 ? 1.99F : kLift > 0 ? 65504 : 1 << 13, kOvertaken = 0x1p100F;
 
   float largest[2] = {-INFINITY, -INFINITY};  // q·k, times the sign of the scale; NaN once one was
   float peak[2] = {-INFINITY, -INFINITY};     // of largest, what s and w are relative to; NaN for +inf
   float sum[2] = {0, 0};
-  float shift[2] = {0, 0};  // added to scaled logits: kLift minus the peak, or kLift where far
-  bool far = kSlack == 0;   // see Note [Far logits]
-  bool settled = false;     // both rows have a peak, which is a number
+  float shift[2] = {INFINITY, INFINITY};  // added to scaled logits: kLift minus the peak, or kLift where far
+  bool far = false;                       // see Note [Far logits]
+  bool settled = false;                   // both rows have a peak, which is a number
 
   /// The factor that turns sums relative to the peak into sums relative to `to`.
   __device__ __forceinline__ float factor_to(float to, int row, float scale2) const {
-    return exp2_of((peak[row] - anchor(to)) * scale2);
+    return exp2_of(kNeverFar ? shift_by(to, scale2) - shift[row] : (peak[row] - anchor(to)) * scale2);
   }
 
   // A tile that is looked at: first lags(), whether rise() is due in all threads of the warp, because a row
-  // of this thread needs a new peak or, with a slack, is far. After rise() w must be multiplied by factor.
-  // Then weigh(), which replaces logits by their weights and adds these to sum. A NaN or +inf makes all
-  // results of its row NaN.
+  // of this thread needs a new peak or is far. After rise() w must be multiplied by factor. Then weigh(),
+  // which replaces logits by their weights and adds these to sum. A NaN or +inf makes all results of its row
+  // NaN.
 
   template <int kCount>
   __device__ __forceinline__ bool lags(const float (&scores)[kCount], float scale2) {
     float most[2];
     find_largest(scores, most);
-    return falls_behind(most, scale2) || (kSlack > 0 && far);
+    return falls_behind(most, scale2) || far;
   }
 
   template <int kCount>
   __device__ __forceinline__ void rise(float (&scores)[kCount], float scale2, float (&factor)[2]) {
     join_lanes(largest);
     raise_peaks(scale2, factor);
-    if (kSlack > 0 && far) lower(scores);
+    if (far) lower(scores);
   }
 
   template <int kCount>
   __device__ __forceinline__ void weigh(float (&scores)[kCount], float scale2) {
     float total[2];
-    if constexpr (kSlack == 0) lower(scores);
     take_weights(scores, scale2, total);
     keep(total);
   }
@@ -129,16 +133,16 @@ struct SoftmaxRows {
     sum[1] += total[1];
   }
 
-  /// Raises the peaks to the logits of the largest weights, and keeps the weights relative to them. w must be
-  /// multiplied by factor.
+  /// Raises the peaks by the rows' largest sums, and keeps the weights relative to them. w must be multiplied
+  /// by factor.
   template <int kCount>
   __device__ __forceinline__ void overtake(float (&weights)[kCount], float scale2, float (&total)[2],
                                            float (&factor)[2]) {
-    float most[2];
-    find_largest(weights, most);
+    float most[2] = {total[0], total[1]};
     join_lanes(most);
 #pragma unroll
-    for (int row = 0; row < 2; ++row) largest[row] = peak[row] + fmaxf(log2f(most[row]) - kLift, 0) / scale2;
+    for (int row = 0; row < 2; ++row)
+      largest[row] = fminf(peak[row] + fmaxf(log2f(most[row]) - kLift, 0) / scale2, FLT_MAX);
     raise_peaks(scale2, factor);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) weights[i] *= factor[i / 2 % 2];
@@ -162,6 +166,11 @@ struct SoftmaxRows {
   }
 
  private:
+  /// What takes scaled logits to their distances from a peak, plus kLift.
+  __device__ static __forceinline__ float shift_by(float peak, float scale2) {
+    return kLift - anchor(peak * scale2);
+  }
+
   /// Logits to their distances from the peak, see Note [Far logits].
   template <int kCount>
   __device__ __forceinline__ void lower(float (&scores)[kCount]) const {
@@ -209,8 +218,10 @@ struct SoftmaxRows {
     bool behind = false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
+      const bool new_largest = !(most[row] <= largest[row]);
       largest[row] = max_or_nan(largest[row], most[row]);
-      behind |= !((largest[row] - peak[row]) * scale2 <= static_cast<float>(kSlack));
+      // Without a slack the largest is the peak, for which there need be no register.
+      behind |= kSlack == 0 ? new_largest : !((largest[row] - peak[row]) * scale2 <= kSlack);
     }
     return behind;
   }
@@ -224,9 +235,9 @@ struct SoftmaxRows {
       peak[row] = next;
     }
     settled = peak[0] > -INFINITY && peak[1] > -INFINITY;
-    if constexpr (kSlack > 0) {
-      shift[0] = kLift - anchor(peak[0] * scale2);
-      shift[1] = kLift - anchor(peak[1] * scale2);
+    shift[0] = shift_by(peak[0], scale2);
+    shift[1] = shift_by(peak[1], scale2);
+    if constexpr (!kNeverFar) {
       far = fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kFar;
       if (far) shift[0] = shift[1] = kLift;
     }

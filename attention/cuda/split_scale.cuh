@@ -1,8 +1,6 @@
 #pragma once
 // The powers of two of Note [Splitting].
 
-#include <cfloat>
-
 #include "attention/cuda/cuda_block.cuh"
 #include "attention/cuda/split_pair.cuh"
 
@@ -14,8 +12,9 @@ __device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockWo
   if (!p.largest) return scale;
   const float* largest = p.largest + head_row(p, work);
   const int exponent = split_exponent(largest[0]) + split_exponent(largest[p.batch * p.heads]);
-  // Not 0, which a masked logit must not be multiplied by.
-  return fmaxf(ldexpf(scale, -exponent), FLT_MIN);
+  // Not 0, which a masked logit must not be multiplied by, nor so small that peaks, which are divided by it,
+  // overflow. Products of parts are below 2^37 (D = 128), so that all weights are 1 here and below.
+  return fmaxf(ldexpf(scale, -exponent), 0x1p-100F);
 }
 
 /// The exponent e of the values' parts.
@@ -23,7 +22,7 @@ __device__ __forceinline__ int value_exponent(const CudaProblem& p, const BlockW
   return split_exponent(p.largest[2 * p.batch * p.heads + head_row(p, work)]);
 }
 
-constexpr int kSplitLift = 15;  // weights are at most 1: times 2^kSplitLift they still fit fp16
+constexpr int kSplitLift = 15;  // weights are below 2 (kMost): times 2^kSplitLift they fit fp16
 
 /// The high and low parts of split's weights, times 2^kSplitLift, packed in pairs.
 template <int kCount>

@@ -275,19 +275,33 @@ TEST_P(AttentionKernel, LogitsOfMinusInfinityOnlyCountForNothing) {
   EXPECT_TRUE((got.lse == -kInf).all().item<bool>());
 }
 
+/// Keys whose logits for a query that begins with `first` are all but the same in blocks of 50.
+struct Jumps {
+  std::string order;
+  double first, step;  // of the first numbers: of queries, of keys from one block to another
+};
+
 TEST_P(AttentionKernel, LogitsThatJumpFromTileToTile) {
   constexpr int64_t kKeys = 1000, kBlock = 50, kBlocks = kKeys / kBlock;
-  const std::vector<std::string> orders{"rising", "falling", "shuffled", "behind and before -inf"};
-  for (size_t order = 0; order < orders.size(); ++order) {
-    const bool has_infinite = order == 3;
+  std::vector<Jumps> all;
+  for (const char* order : {"rising", "falling", "shuffled", "behind and before -inf"}) {
+    // A step is 44 in the logits: exp of two of them is 2^126.96, and its inverse is not a normal number.
+    all.push_back({order, 1, 352});
+    all.push_back({order, 4, 25});  // 12.5: here split refuses no head
+  }
+  for (const Jumps& jumps : all) {
+    const bool has_infinite = jumps.order.ends_with("-inf");
     Qkv x = random_qkv(1, 2, 150, kKeys, 64, options());
-    x.q.select(3, 0) = 1;
-    if (!has_infinite) x.q.slice(2, 0, std::nullopt, 3).select(3, 0) = -1;  // the other way round
+    x.q.select(3, 0) = jumps.first;
+    if (!has_infinite) x.q.slice(2, 0, std::nullopt, 3).select(3, 0) = -jumps.first;  // the other way round
     for (int64_t block = 0; block < kBlocks; ++block) {
-      const int64_t steps = order == 0 ? block : order == 1 ? -block : block * 7 % kBlocks - kBlocks / 2;
+      const int64_t steps = (jumps.order == "rising"    ? block
+                             : jumps.order == "falling" ? kBlocks - block
+                                                        : block * 7 % kBlocks) -
+                            kBlocks / 2;
       const bool infinite = has_infinite && (block < 4 || block >= kBlocks - 4);
-      // A step is 44 in the logits: exp of two of them is 2^126.96, and its inverse is not a normal number.
-      x.k.select(3, 0).slice(2, block * kBlock, (block + 1) * kBlock) = infinite ? -kInf : 352.0 * steps;
+      x.k.select(3, 0).slice(2, block * kBlock, (block + 1) * kBlock) =
+          infinite ? -kInf : jumps.step * static_cast<double>(steps);
     }
     const Qkv r = rounded(x);
     const AttentionResult want = exact(r);
@@ -295,7 +309,8 @@ TEST_P(AttentionKernel, LogitsThatJumpFromTileToTile) {
         norm_error_of(std::get<0>(at::_scaled_dot_product_attention_math(r.q, r.k, r.v)), want.out);
     for (const KernelTile& tile : tiles()) {
       for (int partitions : {1, 3}) {
-        const std::string what = orders[order] + ", partitions " + std::to_string(partitions);
+        const std::string what =
+            jumps.order + " by " + std::to_string(jumps.step) + ", partitions " + std::to_string(partitions);
         const AttentionResult got = run(x, tile, partitions);
         EXPECT_LE(norm_error_of(got.out, want.out), 2 * theirs + tolerance()) << what;
         EXPECT_LE(error_of(got.lse, want.lse), 2e-6 * want.lse.abs().max().item<double>()) << what;

@@ -15,6 +15,8 @@ template <int kDim_, int kParts_, int kGroups_, int kKeys_, int kSlots_, bool kT
 struct Shape {
   static constexpr int kDim = kDim_, kParts = kParts_, kGroups = kGroups_, kKeys = kKeys_, kSlots = kSlots_;
   static constexpr bool kTurns = kTurns_;
+  // At the largest logits of every tile: no registers are left for Note [Unseen maximum].
+  static constexpr bool kLooks = kParts > 1 && kDim > 64;
   static constexpr int kQueries = kGroups * kGroupQueries, kThreads = (kGroups + 1) * kGroupThreads;
   static constexpr int kQueryPart = kGroupQueries * kDim * 2, kKeyPart = kKeys * kDim * 2;  // bytes
   static constexpr int kQueryBytes = kParts * kQueryPart, kSlotBytes = kParts * kKeyPart;

@@ -3,7 +3,7 @@
 // exponentials of the tile before are taken, within a warpgroup and, in turns, across them.
 //
 // The type C says what a consumer's registers hold and how products are computed from them. It has Shape,
-// scores, values, rows (of type Rows), start_scores(), score_again() (unless Rows::kLooks), start_values(),
+// scores, values, rows (of type Rows), start_scores(), score_again() (unless Shape::kLooks), start_values(),
 // pack_weights(), take_values() (which adds up what start_values() computed), pin_operands(), and Out and
 // exponent() for write_row().
 
@@ -102,7 +102,7 @@ template <class C>
 __device__ __forceinline__ bool weigh(const Layout<typename C::Shape>& shared, int slot, bool negative,
                                       bool tracks, C& c, float (&factor)[2]) {
   if (negative) negate(c.scores);
-  if constexpr (!C::Rows::kLooks) {
+  if constexpr (!C::Shape::kLooks) {
     if (!tracks) {
       float total[2];
       c.rows.weigh_unseen(c.scores, c.scale2, total);
@@ -128,7 +128,7 @@ template <class C>
 __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typename C::Shape>& shared,
                                        Ring<typename C::Shape>& ring, const BlockWork& work, C& c) {
   using S = typename C::Shape;
-  const bool leads = c.thread % 32 == 0, negative = p.scale < 0, tracks = C::Rows::kLooks || p.wants_largest;
+  const bool leads = c.thread % 32 == 0, negative = p.scale < 0, tracks = S::kLooks || p.wants_largest;
   auto release = [&](int slot) {
     if (leads) arrive(shared.slot_free(slot));
   };
@@ -167,9 +167,9 @@ __device__ __forceinline__ void attend(const CudaProblem& p, const Layout<typena
     pass_turn<S>(c.group);
     wgmma_wait<1>();
     pin(c.scores);
-    if constexpr (C::Rows::kLooks) release(key_slot);
+    if constexpr (S::kLooks) release(key_slot);
     const bool raised = weigh(shared, key_slot, negative, tracks, c, factor);
-    if constexpr (!C::Rows::kLooks) release(key_slot);
+    if constexpr (!S::kLooks) release(key_slot);
     wgmma_wait<0>();
     c.pin_operands();
     release(value_slot);

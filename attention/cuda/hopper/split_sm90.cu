@@ -47,6 +47,16 @@ struct SplitConsumer {
     wgmma_commit();
   }
 
+  __device__ __forceinline__ void score_again(const Layout<Shape>& shared, int slot) {
+    for (float& x : scores) x = 0;
+#pragma unroll 1
+    for (int product = 0; product < 3; ++product) {  // as kOrder
+      const int q = product == 0 ? kLow : kHigh, k = product == 1 ? kLow : kHigh;
+      multiply_by_warp<__half, Shape>(scores, shared.queries(group) + q * Shape::kQueryPart,
+                                      shared.slot(slot) + k * Shape::kKeyPart, thread);
+    }
+  }
+
   __device__ __forceinline__ void multiply_part(const uint32_t* weights, uint32_t from, bool first) {
     const uint64_t b = matrix_descriptor(from, Shape::kKeys * kRowBytes, kSwizzleBytes);
 #pragma unroll
