@@ -20,7 +20,6 @@ constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's
 constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
 constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
 constexpr int64_t kPicture = 32;         // bytes of a pixel of the picture, while it is drawn
-constexpr int64_t kVideo = 10;  // bytes of a pixel of a video's frame: those that FFmpeg holds, as measured
 
 int64_t cores() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -95,13 +94,14 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
 /// Sources while they become frames: images as large as the first one, on all threads.
 int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
                      int64_t original_height, int64_t one_gray) {
-  const int64_t pixels = original_width * original_height,
-                one = 3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
-                most = std::max(one, static_cast<int64_t>(plan.frames.memory_budget_bytes));
   std::error_code ignored;
   const bool is_video = std::filesystem::is_regular_file(plan.frames.source, ignored) &&
                         kind_of_source(plan.frames.source) == SourceKind::video;
-  return std::min(most, std::min(threads_of(plan), request.frames) * one) + (is_video ? kVideo * pixels : 0);
+  const int64_t pixels = original_width * original_height,
+                one = 3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
+                decoder = is_video ? kDecoderBytes * pixels : 0,
+                most = std::max(one, static_cast<int64_t>(plan.frames.memory_budget_bytes) - decoder);
+  return std::min(most, std::min(threads_of(plan), request.frames) * one) + decoder;
 }
 
 int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,

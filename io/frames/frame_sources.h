@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 namespace vggt {
 
 enum class SourceKind { folder, image, list, video, tensor_file, memory };
+
+constexpr int64_t kDecoderBytes = 10;  // of a video's pixel: what FFmpeg and OpenCV hold, as measured
 
 /// What a source of frames is, by its kind of file and its extension. A pipe, or a text file with another
 /// extension, is a list. Throws std::invalid_argument if it does not exist or is none of these.

@@ -101,7 +101,8 @@ class VideoTasks {
         name_(options.source.filename().string()),
         video_(options.source, sampling_of(options)),
         chosen_(std::move(chosen)),
-        budget_(options.memory_budget_bytes) {}
+        budget_(options.memory_budget_bytes - std::min(options.memory_budget_bytes, video_.decoder_bytes())) {
+  }
 
   std::optional<FrameTask> next() {
     if (chosen_ && taken_ == chosen_->size()) return std::nullopt;
@@ -204,16 +205,20 @@ std::vector<FrameResult> size_video(const FrameOptions& options, const Progress&
                                     std::string& missing_part) {
   const std::string name = options.source.filename().string();
   VideoReader video(options.source, sampling_of(options));
+  const auto sized = [&](cv::Size size, int64_t number) {
+    FrameResult result =
+        sized_frame(options, name + "#" + std::to_string(number), video.time_s(), size.width, size.height);
+    result.frame.source_bytes =
+        video.decoder_bytes() + video.frame_bytes() + bytes_beside_pixels(options, size.width, size.height);
+    return result;
+  };
+  if (options.first_frame && !video.size().empty()) return {sized(video.size(), 0)};
   std::vector<FrameResult> all;
   cv::Size size;
   while (video.advance()) {
     if (all.empty()) size = video.pixels().size();
     if (size.empty()) throw std::invalid_argument(options.source.string() + ": cannot be decoded");
-    const std::string file = name + "#" + std::to_string(video.frame_number());
-    all.push_back(sized_frame(options, file, video.time_s(), size.width, size.height));
-    // The decoder has a copy of its own.
-    all.back().frame.source_bytes =
-        2 * video.frame_bytes() + bytes_beside_pixels(options, size.width, size.height);
+    all.push_back(sized(size, video.frame_number()));
     if (options.first_frame) return all;
     if (progress) progress(static_cast<int>(all.size()), 0);
   }

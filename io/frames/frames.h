@@ -47,7 +47,7 @@ struct FrameOptions {
   int gray_side = 0;
   std::size_t gray_bytes = 1UL << 30;  // that all gray copies may take: where they are many they are smaller
   bool pixels = true;                  // false: sizes alone, as the headers of images tell them
-  bool first_frame = false;            // with sizes alone: of a video, its first frame stands for all
+  bool first_frame = false;            // with sizes alone: a video's size stands for all its frames
   std::shared_ptr<HostSpace> space;    // for the frames' pixels; none: they are held in memory
 };
 

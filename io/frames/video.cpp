@@ -12,6 +12,7 @@
 #include <string>
 
 #include "io/files/input_file.h"
+#include "io/frames/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -105,9 +106,23 @@ std::size_t VideoReader::promised_frames() const {
   return frames > 0 && frames < 1e9 ? static_cast<std::size_t>(frames) + 1 : 0;
 }
 
+cv::Size VideoReader::size() const {
+  constexpr double kMost = 1 << 16;
+  const double width = capture_.get(cv::CAP_PROP_FRAME_WIDTH),
+               height = capture_.get(cv::CAP_PROP_FRAME_HEIGHT);
+  if (!(width > 0 && width < kMost && height > 0 && height < kMost)) return {};
+  const bool is_mirrored = container_.matrix && mirrors(*container_.matrix),
+             lies = is_mirrored ? container_.matrix->at(0) == 0 : quarter_turns_ % 2 == 1;
+  const cv::Size stored(static_cast<int>(width), static_cast<int>(height));
+  return lies ? cv::Size(stored.height, stored.width) : stored;
+}
+
 std::size_t VideoReader::frame_bytes() const {
-  const double pixels = capture_.get(cv::CAP_PROP_FRAME_WIDTH) * capture_.get(cv::CAP_PROP_FRAME_HEIGHT);
-  return pixels > 0 ? static_cast<std::size_t>(3 * pixels) : 0;
+  return 3 * static_cast<std::size_t>(size().area());
+}
+
+std::size_t VideoReader::decoder_bytes() const {
+  return static_cast<std::size_t>(kDecoderBytes * size().area());
 }
 
 std::string VideoReader::missing_part() const {

@@ -32,8 +32,12 @@ class VideoReader {
   double time_s() const { return time_s_; }
   /// How many frames are wanted of the seconds that the container promises; 0 where it promises none.
   std::size_t promised_frames() const;
+  /// The upright frame's, as the container has it: before anything is decoded. Empty where it has none.
+  cv::Size size() const;
   /// Bytes of the pixels of a frame.
   std::size_t frame_bytes() const;
+  /// Bytes that the decoder takes for itself.
+  std::size_t decoder_bytes() const;
   /// After the end: a warning if the container promises much more. Empty if all is well.
   std::string missing_part() const;
   /// The frame in BGR, turned and mirrored as the container says. Empty if it cannot be decoded.

@@ -1,11 +1,13 @@
 // A run within limits of memory: the same files as without, or one line that says what would do.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <opencv2/videoio.hpp>
 #include <vector>
 
 #include "tests/support/cli.h"
@@ -127,6 +129,34 @@ TEST_F(MemoryTest, PhotographsThatDoNotFitAreRefusedAndTheNamedBudgetDoes) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_LT(parse_strictly(path("o/scene.report.json"))["peak_host_bytes"], enough * 1'000'000);
   EXPECT_EQ(names_in("o/colmap/images").size(), 4U);
+}
+
+/// Of all child processes that have ended.
+int64_t most_bytes_of_children() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+TEST_F(MemoryTest, AVideoThatDoesNotFitIsRefusedBeforeItIsDecoded) {
+  {
+    const cv::Size size(7680, 4320);
+    cv::VideoWriter writer(path("large.mp4"), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('m', 'p', '4', 'v'), 1,
+                           size);
+    for (int i = 0; i < 2; ++i) writer.write(cv::Mat(size, CV_8UC3, cv::Scalar(60, 90 * i, 120)));
+  }
+  const auto within = [&](int64_t megabytes) {
+    return reconstruct("--frames large.mp4 --out o/ --threads 2 --bundle-adjust off --host-memory " +
+                       std::to_string(megabytes) + "MB");
+  };
+  constexpr int64_t kSmall = 900;
+  const Outcome small = within(kSmall);
+  expect_refusal(small, "host-memory: beside the program, its weights and what waits, one image takes ");
+  EXPECT_LT(most_bytes_of_children(), kSmall * 1'000'000);
+  const int64_t enough = named_megabytes(small.err);
+  const Outcome outcome = within(enough);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LT(parse_strictly(path("o/scene.report.json"))["peak_host_bytes"], enough * 1'000'000);
 }
 
 TEST_F(MemoryTest, FiltersOfAllPointsKeepTheLimit) {

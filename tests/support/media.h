@@ -195,6 +195,10 @@ inline void expect_sized(FrameOptions options) {
     EXPECT_EQ(a.map.pad_x, b.map.pad_x) << a.file;
     EXPECT_EQ(a.map.pad_y, b.map.pad_y) << a.file;
   }
+  options.first_frame = true;  // the size that a video's container has, before anything is decoded
+  const Frame& first = load_frames(options).frames.at(0);
+  EXPECT_EQ(first.original_width, whole.frames[0].original_width);
+  EXPECT_EQ(first.original_height, whole.frames[0].original_height);
 }
 
 inline std::vector<std::string> files_of(const FrameSet& set) {
