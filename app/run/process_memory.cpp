@@ -5,6 +5,7 @@
 #include <system_error>
 #include <thread>
 
+#include "app/export/export_maps.h"
 #include "io/frames/frame_sources.h"
 
 namespace vggt {
@@ -20,6 +21,7 @@ constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's
 constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
 constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
 constexpr int64_t kPicture = 32;         // bytes of a pixel of the picture, while it is drawn
+constexpr int64_t kExported = 8;         // bytes of a pixel of an image that is exported, not as it is
 
 int64_t cores() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -91,17 +93,46 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
          picture_bytes(plan);
 }
 
+bool is_video(const RunPlan& plan) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(plan.frames.source, ignored) &&
+         kind_of_source(plan.frames.source) == SourceKind::video;
+}
+
+/// What frames of `one` bytes take where each thread holds one of them, or what images may take at once if
+/// that is less; and the bytes beside them.
+int64_t at_once(const RunPlan& plan, int64_t frames, int64_t one, int64_t beside) {
+  const int64_t most = std::max(one, static_cast<int64_t>(plan.frames.memory_budget_bytes) - beside);
+  return std::min(most, std::min(threads_of(plan), frames) * one) + beside;
+}
+
 /// Sources while they become frames: images as large as the first one, on all threads.
 int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
                      int64_t original_height, int64_t one_gray) {
-  std::error_code ignored;
-  const bool is_video = std::filesystem::is_regular_file(plan.frames.source, ignored) &&
-                        kind_of_source(plan.frames.source) == SourceKind::video;
-  const int64_t pixels = original_width * original_height,
-                one = 3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
-                decoder = is_video ? kDecoderBytes * pixels : 0,
-                most = std::max(one, static_cast<int64_t>(plan.frames.memory_budget_bytes) - decoder);
-  return std::min(most, std::min(threads_of(plan), request.frames) * one) + decoder;
+  const int64_t pixels = original_width * original_height;
+  return at_once(plan, request.frames,
+                 3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
+                 is_video(plan) ? kDecoderBytes * pixels : 0);
+}
+
+/// Images and maps while they are exported, as large as the first one.
+int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+                     int64_t original_height) {
+  const ExportPlan& exports = plan.outputs.exports;
+  const int64_t pixels = original_width * original_height;
+  const bool video = is_video(plan), named = exports.colmap || exports.nerfstudio;
+  int64_t maps = 0, images = 0;
+  if (exports.needs_depth())
+    maps = at_once(plan, request.frames,
+                   static_cast<int64_t>(map_bytes(exports, static_cast<int>(original_width),
+                                                  static_cast<int>(original_height))),
+                   0);
+  if (named && video) {
+    images = (kDecoderBytes + kExported) * pixels;
+  } else if (named && exports.images == ExportedAs::undistorted) {
+    images = at_once(plan, request.frames, kExported * pixels, 0);
+  }
+  return std::max(maps, images);
 }
 
 int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
@@ -167,6 +198,8 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
   const int64_t matching =
       plan.adjust.wanted ? std::min(threads_of(plan), cores()) * kMatchingCopies * kept.one_gray : 0;
+  const int64_t after =
+      std::max(point_bytes(plan, request), export_bytes(plan, request, original_width, original_height));
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
     const int64_t base =
@@ -175,9 +208,9 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
     const int64_t adjusting = plan.adjust.wanted ? kAdjusting * std::min(request.frames, kAdjusted) : 0;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
-    return std::max(kCpuProgram + weights + decoding,
-                    base + kept.all() + weights + adjusting +
-                        std::max({tensors + memory.host_bytes, matching, point_bytes(plan, request)}));
+    return std::max(
+        kCpuProgram + weights + decoding,
+        base + kept.all() + weights + adjusting + std::max({tensors + memory.host_bytes, matching, after}));
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {
@@ -185,7 +218,7 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
            std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
   return std::max({base(kept.of_frames()) + memory.host_bytes, base(kept.all() + chunks) + weights + matching,
-                   base(kept.all()) + weights + point_bytes(plan, request)});
+                   base(kept.all()) + weights + after});
 }
 
 }  // namespace

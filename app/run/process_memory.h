@@ -8,9 +8,9 @@
 namespace vggt {
 
 /// What the process holds at most at once. Of the host's memory, its libraries' code included: with the
-/// sources while they are decoded, with the network at work, or with the scene that comes of it; what an
-/// export reads of the sources is left out. Of scratch files: the network's, and what --host-memory does not
-/// hold of frames, gray copies and maps. original_width, original_height: pixels of a frame's source.
+/// sources while they are decoded, with the network at work, with the scene that comes of it, or with images
+/// and maps while they are exported. Of scratch files: the network's, and what --host-memory does not hold of
+/// frames, gray copies and maps. original_width, original_height: pixels of a frame's source.
 ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                              int64_t original_height);
 

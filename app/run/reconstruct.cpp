@@ -368,10 +368,9 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   times.count("write");
   if (images) {
     const FrameWork work{plan.frames.threads, [&events] { events.check_stop(); }};
-    const auto image_bytes = static_cast<std::size_t>(std::max<int64_t>(0, plan.limits.images));
     export_scene(plan.outputs.exports, *images,
                  {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width,
-                  frames.read_mask, work, frames.read_rgb, image_bytes},
+                  frames.read_mask, work, frames.read_rgb, decoding_bytes(plan.limits)},
                  files);
     times.count("export");
   }

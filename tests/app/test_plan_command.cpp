@@ -122,6 +122,23 @@ TEST_F(PlanTest, RunsReportThePredictedPeakOfTheProcess) {
   EXPECT_LT(predicted, 1.4 * measured);
 }
 
+TEST_F(PlanTest, RunsReportThePredictedPeakOfExportsOfLargePhotographs) {
+  fs::create_directory(dir_ / "photographs");
+  for (int i = 0; i < 4; ++i) make_image("photographs/" + std::to_string(i) + ".jpg", 6000, 4000, i);
+  const auto peaks = [&](const std::string& more) {
+    fs::remove_all(path("o"));
+    const Outcome outcome = reconstruct("--frames photographs --threads 4 --out o/ " + more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const json report = parse_strictly(path("o/scene.report.json"));
+    return std::pair<double, double>(report["predicted_peak_host_bytes"], report["peak_host_bytes"]);
+  };
+  const auto [plain_predicted, plain] = peaks("");
+  const auto [predicted, measured] = peaks("--export colmap --export-images undistort --camera radial");
+  EXPECT_GT(measured, plain + 100e6);
+  EXPECT_NEAR(predicted, measured, .15 * measured);
+  EXPECT_GT(predicted, plain_predicted + 100e6);
+}
+
 TEST_F(PlanTest, RunsReportPredictedSeconds) {
   const std::string cache = "XDG_CACHE_HOME='" + path("cache") + "'";
   // A short run measures nothing, and predicts where something else has measured.
