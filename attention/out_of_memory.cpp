@@ -22,7 +22,8 @@ bool says(const std::exception& error, std::span<const char* const> texts) {
 
 bool is_out_of_host_memory(const std::exception& error) {
   constexpr std::array kTexts = {"DefaultCPUAllocator: can't allocate memory",
-                                 "DefaultCPUAllocator: not enough memory"};
+                                 "DefaultCPUAllocator: not enough memory",
+                                 "(-4:Insufficient memory)"};  // OpenCV's
   // oneDNN says no more where it has no memory; what it cannot do it says of a "primitive descriptor".
   constexpr std::array kOfOneDnn = {"could not create a primitive", "could not execute a primitive"};
   return dynamic_cast<const std::bad_alloc*>(&error) || says(error, kTexts) ||

@@ -109,6 +109,14 @@ AttentionVariant choose_attention(const std::string& text, at::Device device) {
   return variant;
 }
 
+namespace {
+
+std::string needs_later_gpu(at::Device device) {
+  return "needs a GPU of compute capability 8.0 or later, which " + device_name(device) + " is not";
+}
+
+}  // namespace
+
 Precision choose_precision(const std::string& asked, const std::string& attention, at::Device device) {
   const int capability = device.is_cuda() ? gpu_at(device.index()).capability : 0;
   const bool has_bf16 = capability >= kFirstWithBf16AndTf32;
@@ -125,7 +133,8 @@ Precision choose_precision(const std::string& asked, const std::string& attentio
   }
   const bool possible = device.is_cuda() && (has_bf16 || text == "fp16");
   if (!possible) {
-    throw std::invalid_argument("precision: '" + text + "' is not possible on " + device_name(device));
+    throw std::invalid_argument("precision: '" + text + "' " +
+                                (device.is_cpu() ? "needs a GPU" : needs_later_gpu(device)));
   }
   if (text == "tf32") return Precision::tf32;
   return text == "fp16" ? Precision::fp16 : Precision::bf16;
@@ -137,7 +146,7 @@ bool choose_heads_in_bf16(const std::string& text, Precision precision, at::Devi
   };
   if (text == "auto") return precision == Precision::bf16 || (precision == Precision::fp16 && possible());
   if (text == "bf16" && !possible())
-    throw std::invalid_argument("head-precision: 'bf16' is not possible on " + device_name(device));
+    throw std::invalid_argument("head-precision: 'bf16' " + needs_later_gpu(device));
   return text == "bf16";
 }
 
@@ -175,7 +184,7 @@ TunedGpu tuned_gpu([[maybe_unused]] at::Device device) {
   check(cudaDriverGetVersion(&gpu.driver));
   check(cudaRuntimeGetVersion(&gpu.runtime));
 #endif
-  gpu.program = VGGT_VERSION;
+  gpu.program = VGGT_VERSION "+" VGGT_KERNELS;
   gpu.libtorch = TORCH_VERSION;
   return gpu;
 }

@@ -115,10 +115,10 @@ void measure(at::Device device, const std::string& type, int64_t tokens, double 
 
 }  // namespace
 
-void attention_kinds(at::Device device, Pace pace, const ShowRow& show) {
+void attention_kinds(at::Device device, bool has_bf16, Pace pace, const ShowRow& show) {
   const bool gpu = device.is_cuda();
   const std::vector<std::string> types =
-      gpu ? std::vector<std::string>{"fp32", "bf16"} : std::vector<std::string>{"fp32"};
+      has_bf16 ? std::vector<std::string>{"fp32", "bf16"} : std::vector<std::string>{"fp32"};
   const std::vector<int64_t> lengths =
       gpu ? std::vector<int64_t>{1041, 4164, 16656, 104100} : std::vector<int64_t>{256, 1041, 4164};
   for (std::size_t i = 0; i < types.size(); ++i) {

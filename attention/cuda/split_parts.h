@@ -13,16 +13,17 @@ namespace vggt {
 // there). high has the first 11 bits of x, low the next 11. The error is 2^-22 of x, or 2^-39 of the head's
 // largest (or bound) where that is more. Beside fp32's own rounding this error shows in three cases, and a
 // head with such numbers is refused:
-// - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8.
+// - Large logits, when a product has few terms: a head is refused where scale·|q|·|k| reaches 2^8, by their
+//   exponents, so at 2^10 at the latest.
 // - Bounds that are too loose: a head is refused where one is more than 2^11 times the largest |q| or |k|, or
 //   2^21 times the largest number of some row of v; also where a |v| exceeds its bound.
-// - Small rows of v. Weights are pairs of fp16 too, with errors up to 2^-41, which show where all weight lies
+// - Small rows of v. Weights are pairs of fp16 too, with errors up to 2^-40, which show where all weight lies
 //   on a small row of v. A head is refused where a row is below 2^-12 of the head's largest, or, since the
-//   errors of N keys may add up, below N·2^-23 of it. The error is then at most 2^-18.
+//   errors of N keys may add up, below N·2^-23 of it. The error is then at most 2^-17.
 //
 // Turbo takes high alone. high has the 11 bits of TF32 down to 2^-28 of the head's largest. A smaller number
 // has an error of 2^-39 of the largest, where TF32 would still have 2^-11 of the number itself. Such errors
-// show in logits from 2^25 on, where a head is refused. The errors of turbo's weights, fp16 too (see Note
+// show in logits from 2^25 on, where a head is refused, by exponents as above. The errors of turbo's weights, fp16 too (see Note
 // [Lift]), show in the output earlier than those of v: a head is refused where a row of v is below 2^-16 or
 // N·2^-23 of the head's largest.
 

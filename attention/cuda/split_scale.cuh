@@ -1,6 +1,8 @@
 #pragma once
 // The powers of two of Note [Splitting].
 
+#include <cfloat>
+
 #include "attention/cuda/cuda_block.cuh"
 #include "attention/cuda/split_pair.cuh"
 
@@ -13,8 +15,9 @@ __device__ __forceinline__ float logit_scale(const CudaProblem& p, const BlockWo
   const float* largest = p.largest + head_row(p, work);
   const int exponent = split_exponent(largest[0]) + split_exponent(largest[p.batch * p.heads]);
   // Not 0, which a masked logit must not be multiplied by, nor so small that peaks, which are divided by it,
-  // overflow. Products of parts are below 2^37 (D = 128), so that all weights are 1 here and below.
-  return fmaxf(ldexpf(scale, -exponent), 0x1p-100F);
+  // overflow: products of parts are below 2^37 (D = 128), so that all weights are 1 here and below. Nor
+  // infinite, where q or k is 0.
+  return fminf(fmaxf(ldexpf(scale, -exponent), 0x1p-100F), FLT_MAX);
 }
 
 /// The exponent e of the values' parts.

@@ -185,10 +185,15 @@ TEST(FastestPlan, StaysWithinItsBudget) {
   EXPECT_EQ(std::count(timer.runs.begin(), timer.runs.end(), 0), 45);
 }
 
-TEST(FastestPlan, OfLargeSizesIsTheFirstAfterOneRun) {
+TEST(FastestPlan, OfLargeSizesIsTheFirstAfterTwoRuns) {
   FakeTimer timer{{900, 1}};
   EXPECT_EQ(choose(timer), plan(1));
-  EXPECT_EQ(timer.runs, (std::vector<int>{1, 0}));
+  EXPECT_EQ(timer.runs, (std::vector<int>{2, 0}));
+}
+
+TEST(FastestPlan, IsTheFastestHoweverLongLoadingTakes) {
+  FakeTimer timer{{10, 5}, 2500};
+  EXPECT_EQ(choose(timer), plan(2));
 }
 
 TEST(FastestPlan, RunsNothingWhereTheBudgetCannotSuffice) {
