@@ -27,6 +27,7 @@
 #include "attention/bench/machine.h"
 #include "attention/bench/print.h"
 #include "io/files/atomic_file.h"
+#include "io/files/scratch_folder.h"
 #include "io/files/staged_files.h"
 #include "model/bench/block_rows.h"
 #include "model/bench/linear_rows.h"
@@ -48,10 +49,10 @@ BenchColumn rate_column(bool gpu) {
 std::vector<BenchColumn> attention_columns(bool gpu) {
   return {{"tokens", "tokens", 6},
           {"type", "type", -4},
-          {"kernel", "ours", -8},
+          {"kernel", "ours", gpu ? -8 : -11},
           {"milliseconds", "ms", 6, 3},
           rate_column(gpu),
-          {"libtorch_kernel", "LibTorch's", -13},
+          {"libtorch_kernel", "LibTorch's", gpu ? -13 : -10},
           {"libtorch_milliseconds", "ms", 6, 3},
           {"speedup", "ratio", 5, 3}};
 }
@@ -124,8 +125,15 @@ Bench settle(const BenchPageCommand& command) {
     check_writable_file(command.json);
   }
   // There the whole program is measured, last of all.
-  if (std::error_code error; std::filesystem::temp_directory_path(error).empty())
+  std::error_code error;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+  if (temporary.empty())
     throw std::invalid_argument("TMPDIR: no folder for files that go again: " + error.message());
+  try {
+    const ScratchFolder tried(temporary);
+  } catch (const std::exception&) {
+    throw std::invalid_argument("TMPDIR: no folder can be made in " + temporary.string());
+  }
   const Config of_weights = config_of(weights);
   NetworkBench& network = bench.network;
   if (!gpu) {
@@ -200,7 +208,7 @@ void measure(Bench& bench, BenchSheet& sheet, const Events& events) {
   const bool gpu = bench.device.is_cuda(),
              has_bf16 = gpu ? bench.precision == Precision::bf16 : cpu_has_bf16();
   sheet.begin("attention", "Attention: 16 heads of 64", {}, attention_columns(gpu));
-  attention_kinds(bench.device, pace.part(0.15), sheet.rows());
+  attention_kinds(bench.device, has_bf16, pace.part(0.15), sheet.rows());
   sheet.end();
   sheet.begin("linear", "Linear layers of VGGT-1B", {}, linear_columns(gpu));
   linear_rows(bench.device, has_bf16, pace.part(0.15), sheet.rows());
@@ -262,11 +270,14 @@ void run_bench_page(const BenchPageCommand& command, Console& console) try {
   measure_program(bench, command, sheet, events, begin + bench.seconds - now());
   const double seconds = now() - begin;
   sheet.json["seconds"] = seconds;
-  if (!command.json.empty()) {
-    const std::string text = sheet.json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-    write_atomically(command.json, [&](std::ostream& out) { out << text; });
-  }
+  const bool in_file = !command.json.empty();
+  const std::string text =
+      sheet.json.dump(in_file ? 2 : -1, ' ', false, ordered_json::error_handler_t::replace);
+  if (in_file) write_atomically(command.json, [&](std::ostream& out) { out << text << "\n"; });
   sheet.line(formatted("Measured in %.0f s.", seconds));
+  if (in_file) return;
+  sheet.line("");
+  for (const std::string& line : {std::string("```json"), text, std::string("```")}) sheet.line(line);
 } catch (const Stopped&) {
   console.check_output();  // which may be why
   throw;

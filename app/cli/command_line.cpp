@@ -349,11 +349,10 @@ void add_bench_table(Bench& bench, Bench::Table& table, const char* name, const 
 void add_bench(CLI::App& app, Bench& bench) {
   bench.app = app.add_subcommand("bench", "Measure this machine: a page to compare and to post");
   bench.app->add_option("--device", bench.page.device, "auto, cpu or cuda:N [auto]");
-  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60]")
-      ->check(positive());
+  bench.app->add_option("--seconds", bench.page.seconds, "about how long [60]")->check(positive());
   bench.app->add_option("--weights", bench.page.weights,
                         "model of the whole program, and of a CPU's network [the small model]");
-  bench.app->add_option("--json", bench.page.json, "also write the numbers to this file");
+  bench.app->add_option("--json", bench.page.json, "write the numbers to this file, not below the page");
   add_bench_table(bench, bench.attention, "attention", "Time attention beside LibTorch's, or verify it",
                   kAttentionBenchOptions);
   add_bench_table(bench, bench.stream, "stream", "Time attention beyond the memory of a device",
@@ -452,7 +451,11 @@ Command parse_command_line(int argc, const char* const* argv) {
   for (const Bench::Table* table : {&bench.attention, &bench.stream}) {
     if (named == table->app) return bench_command(*table);
   }
-  if (named == bench.app) return bench.page;
+  if (named == bench.app) {
+    if (bench.app->count("--json") > 0 && bench.page.json.empty())
+      throw std::invalid_argument("--json needs a value, found an empty one");
+    return bench.page;
+  }
   if (named == merge.app) return merge_bench_command(merge);
   if (named == plan.app) return plan_command(plan);
   if (named == batch.app) {
