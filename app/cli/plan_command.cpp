@@ -96,7 +96,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, process); });
   check_fits(plan, plans.plan);
-  warn_of_memory(plan, plans.plan, process.scratch, plan.memory.ranks, events);
+  warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
 }
 
 }  // namespace vggt

@@ -11,7 +11,6 @@
 #include "app/cli/stop.h"
 #include "app/report/summary.h"
 #include "app/run/device.h"
-#include "app/run/memory_limits.h"
 #include "app/run/rank_run.h"
 #include "app/run/reconstruct.h"
 
@@ -57,8 +56,6 @@ void print(const Reconstruction& result, bool to_open, Console& console) {
 void run_process(const Options& options, int64_t ranks, Group* group, Console& console) {
   if (options.out_is_beside && !(group && group->rank() > 0))
     check_earlier_result(options.frames, options.out);
-  // Limits that are too small are refused by what NCCL takes too; plan_run() knows of one rank alone.
-  if (ranks > 1) choose_limits(options, choose_device(options.device), 0, ranks);
   RunPlan plan = plan_run(options);
   if (ranks > 1) share_among(plan, ranks);
   set_process_precision(plan.model.options.precision);

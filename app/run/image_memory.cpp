@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/export/export_scene.h"
+#include "app/run/plan_table.h"
 #include "app/run/process_memory.h"
 
 namespace vggt {
@@ -16,6 +17,19 @@ namespace fs = std::filesystem;
 /// Whether reading a source once leaves it as it is.
 bool stays(const fs::path& source) {
   return source.empty() || fs::is_regular_file(source) || fs::is_directory(source);
+}
+
+/// Of all images, or of one frame of a video. Throws as check_fits().
+void check_network_fits(const RunPlan& plan, const FrameSet& sized) {
+  MemoryRequest request = request_for(plan.memory, sized);
+  request.budget = plan.model.options.budget;
+  request.merge = plan.given.merge == "off" ? std::nullopt : plan.model.options.merge;
+  NetworkPlan network = plan_network(request, std::nullopt);
+  if (!network.memory.fits && plan.given.merge == "auto") {
+    request.merge.reset();
+    network = plan_network(request, std::nullopt);
+  }
+  if (request.frames >= request.ranks) check_fits(plan, network);
 }
 
 }  // namespace
@@ -40,6 +54,7 @@ void check_image_memory(const RunPlan& plan) {
   options.first_frame = true;
   options.masks.clear();
   const FrameSet sized = load_frames(options);
+  check_network_fits(plan, sized);
   std::size_t most = 0;
   for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
   if (const auto images = exported_images(plan, sized))

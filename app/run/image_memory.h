@@ -16,7 +16,8 @@ MemoryRequest request_for(MemoryRequest request, const FrameSet& frames);
 std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames);
 
 /// Before any image is decoded: throws std::invalid_argument, with the least --host-memory that would do,
-/// where not even one image at its own size, or the picture, fits what images may take of --host-memory.
+/// where the network does not fit, or where not even one image at its own size, or the picture, fits what
+/// images may take of --host-memory.
 void check_image_memory(const RunPlan& plan);
 
 }  // namespace vggt

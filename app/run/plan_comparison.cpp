@@ -13,7 +13,9 @@ PlanComparison compare_ways(const RunPlan& plan, MemoryRequest request, const Fr
                             const Events& events) {
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
   add_scratch_rates(request, rates);
-  const MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  const MergeChoice merging =
+      choose_merging(request, plan.given.merge, rates,
+                     [&](const auto& way, auto& seconds) { add_more_than_rates(plan, way, seconds); });
   if (!merging.note.empty()) events.info(merging.note);
   request.merge = merging.merge;
   PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);

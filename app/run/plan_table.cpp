@@ -167,22 +167,26 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
                                 std::to_string(request.ranks) + " ranks that share them");
   if (plan.memory.fits) return;
-  std::string refusal = budget_refusal(plan.request, plan.memory);
-  if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, plan.request))
+  MemoryRequest request_of_least = request;  // by merging, where the run may choose it
+  if (run.given.merge == "auto") request_of_least.merge = run.model.options.merge;
+  std::string refusal = budget_refusal(request_of_least, plan_memory(request_of_least));
+  if (const auto enough =
+          least_host_memory(run.given, run.model.options.device, run.limits, request_of_least))
     refusal += "; --host-memory " + *enough + " would do";
   throw std::invalid_argument(refusal);
 }
 
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t scratch_bytes, int64_t ranks_here,
-                    const Events& events) {
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBytes& process,
+                    int64_t ranks_here, const Events& events) {
+  const int64_t scratch_bytes = process.scratch;
   if (!run.limits.host) {
-    const int64_t bytes =
-        ranks_here * (plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes()));
+    const int64_t network = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes()),
+                  bytes = process.host + (ranks_here - 1) * network;
     const auto free = free_host_bytes();
     if (free && bytes > *free) {
       events.warn(
-          print("the network takes %.1f GiB of the host's memory, and %.1f are free; --host-memory and "
-                "--scratch bound it",
+          print("the run takes %.1f GiB of the host's memory, and %.1f are free; --host-memory and --scratch "
+                "bound it",
                 gib(bytes), gib(*free)));
     }
   }

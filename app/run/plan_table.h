@@ -24,11 +24,16 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 /// fewer frames than ranks.
 void check_fits(const RunPlan& run, const NetworkPlan& plan);
 
-/// Warns where a run without --host-memory takes more of the host's memory than is free, with that of other
-/// ranks on this machine, and where the folder of --scratch has less room than the files take.
-/// scratch_bytes: of the process. ranks_here: on this machine.
-void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, int64_t scratch_bytes, int64_t ranks_here,
-                    const Events& events);
+/// What the process takes at most at once, bytes: see predict_process().
+struct ProcessBytes {
+  int64_t host = 0, scratch = 0;
+};
+
+/// Warns where a run without --host-memory takes more of the host's memory than is free, with what the
+/// network takes of it for other ranks on this machine, and where the folder of --scratch has less room than
+/// the files take. ranks_here: on this machine.
+void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBytes& process,
+                    int64_t ranks_here, const Events& events);
 
 /// Both ways of global attention. Of the two, `plan` is the one that was asked for.
 struct PlanComparison {
@@ -43,11 +48,6 @@ std::optional<double> run_seconds(const NetworkPlan& network, const BesideSecond
 /// merging: how the other plan merges, where the request does not.
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates);
-
-/// What the process takes at most at once, bytes: see predict_process().
-struct ProcessBytes {
-  int64_t host = 0, scratch = 0;
-};
 
 /// Line by line: where the plan keeps what; what each of several ranks has; each stage with its bytes, copies
 /// and seconds, those of both kinds of blocks at the second; what either way takes in all; what is known of

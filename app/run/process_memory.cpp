@@ -93,17 +93,20 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
          picture_bytes(plan);
 }
 
-bool is_video(const RunPlan& plan) {
+/// Of a video; 0 of other sources.
+int64_t decoder_bytes_of(const RunPlan& plan) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(plan.frames.source, ignored) &&
-         kind_of_source(plan.frames.source) == SourceKind::video;
+  const bool is_video = std::filesystem::is_regular_file(plan.frames.source, ignored) &&
+                        kind_of_source(plan.frames.source) == SourceKind::video;
+  return is_video ? decoder_bytes(plan.frames.source) : 0;
 }
 
-/// What frames of `one` bytes take where each thread holds one of them, or what images may take at once if
-/// that is less; and the bytes beside them.
+/// What frames of `one` bytes take where each thread holds one of them, or as many as images may take at once
+/// if these are fewer; and the bytes beside them.
 int64_t at_once(const RunPlan& plan, int64_t frames, int64_t one, int64_t beside) {
-  const int64_t most = std::max(one, static_cast<int64_t>(plan.frames.memory_budget_bytes) - beside);
-  return std::min(most, std::min(threads_of(plan), frames) * one) + beside;
+  const int64_t budget = static_cast<int64_t>(plan.frames.memory_budget_bytes) - beside,
+                fitting = one > 0 ? std::max<int64_t>(1, budget / one) : 0;
+  return std::min({fitting, threads_of(plan), frames}) * one + beside;
 }
 
 /// Sources while they become frames: images as large as the first one, on all threads.
@@ -112,7 +115,7 @@ int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
   const int64_t pixels = original_width * original_height;
   return at_once(plan, request.frames,
                  3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
-                 is_video(plan) ? kDecoderBytes * pixels : 0);
+                 decoder_bytes_of(plan));
 }
 
 /// Images and maps while they are exported, as large as the first one.
@@ -120,15 +123,16 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
                      int64_t original_height) {
   const ExportPlan& exports = plan.outputs.exports;
   const int64_t pixels = original_width * original_height;
-  const bool video = is_video(plan), named = exports.colmap || exports.nerfstudio;
+  const int64_t decoder = decoder_bytes_of(plan);
+  const bool named = exports.colmap || exports.nerfstudio;
   int64_t maps = 0, images = 0;
   if (exports.needs_depth())
     maps = at_once(plan, request.frames,
                    static_cast<int64_t>(map_bytes(exports, static_cast<int>(original_width),
                                                   static_cast<int>(original_height))),
                    0);
-  if (named && video) {
-    images = (kDecoderBytes + kExported) * pixels;
+  if (named && decoder > 0) {
+    images = decoder + kExported * pixels;
   } else if (named && exports.images == ExportedAs::undistorted) {
     images = at_once(plan, request.frames, kExported * pixels, 0);
   }

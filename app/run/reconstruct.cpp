@@ -312,7 +312,11 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
   add_scratch_rates(request, rates);
-  MergeChoice merging = choose_merging(request, plan.given.merge, rates);
+  // A run that is given its model or frames has a part of the time beside other runs.
+  const bool runs_alone = !parts.model && !parts.network && !parts.frames;
+  MergeChoice merging = choose_merging(request, plan.given.merge, rates, [&](const auto& way, auto& seconds) {
+    if (runs_alone) add_more_than_rates(plan, way, seconds);
+  });
   if (resume) {
     options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
     merging.merge = resume->merges(merging.merge.has_value()) ? request.merge : std::nullopt;
@@ -323,9 +327,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   check_fits(plan, network);
   const Frame& first = frames.frames.front();
   const ProcessBytes process = predict_process(plan, network, first.original_width, first.original_height);
-  warn_of_memory(plan, network, process.scratch, ranks_here, events);
-  // A run that is given its model or frames has a part of the time beside other runs.
-  const bool runs_alone = !parts.model && !parts.network && !parts.frames;
+  warn_of_memory(plan, network, process, ranks_here, events);
   const std::vector<StageSeconds> by_rates = network.seconds;
   std::vector<StageWork> works;
   if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
@@ -404,7 +406,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunP
   begin_peak_scratch_bytes();
   StagedFiles files(plan.outputs.files(), plan.outputs.folders());
   std::optional<Resume> resume;
-  if (plan.checkpoint_seconds) resume.emplace(plan, files.hidden_folders());
+  if (plan.checkpoint_seconds) resume.emplace(plan);
   try {
     Reconstruction result = run_plan(plan, files, resume ? &*resume : nullptr, parts, events);
     if (resume) resume->finish();
@@ -447,7 +449,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   check_fits(plan, plans.plan);
   const Frame& first = frames.frames.front();
   const ProcessBytes process = predict_process(plan, plans.plan, first.original_width, first.original_height);
-  warn_of_memory(plan, plans.plan, process.scratch, plan.memory.ranks, events);
+  warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));

@@ -169,22 +169,6 @@ void write_manifest(const fs::path& folder, const json& manifest) {
   write_atomically(folder / kManifest, [&](std::ostream& out) { out << text << "\n"; });
 }
 
-/// The hidden folders that a killed run left beside the outputs; `hidden` are those of this run.
-void remove_hidden(const json& manifest, const std::vector<fs::path>& hidden) {
-  if (!manifest.is_object() || !manifest.contains("hidden")) return;
-  const auto is_beside_ours = [&](const fs::path& path) {
-    return std::ranges::any_of(
-        hidden, [&](const fs::path& own) { return plain(own.parent_path()) == plain(path.parent_path()); });
-  };
-  for (const json& entry : manifest["hidden"]) {
-    if (!entry.is_string()) continue;
-    const fs::path path = entry.get<std::string>();
-    std::error_code ignored;
-    const bool is_ours = path.filename().string().starts_with(".vggt-recon-") && is_beside_ours(path);
-    if (is_ours) fs::remove_all(path, ignored);
-  }
-}
-
 /// All but the lock, or what `keeps` says.
 template <class Keeps>
 void clear(const fs::path& folder, const Keeps& keeps) {
@@ -209,7 +193,7 @@ fs::path folder_of(const RunPlan& plan) {
     for (const char c : text + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   };
   mix(plain(plan.frames.source));
-  for (const fs::path& path : plan.outputs.paths.all()) mix(plain(path));
+  if (plan.outputs.paths.base) mix(plain(*plan.outputs.paths.base));
   char name[40];
   std::snprintf(name, sizeof name, "vggt-recon-%016llx", static_cast<unsigned long long>(hash));
   return *plan.limits.storage.scratch / name;
@@ -253,19 +237,17 @@ Resume::LockedFolder::~LockedFolder() {
   ::close(lock);
 }
 
-Resume::Resume(const RunPlan& plan, const std::vector<fs::path>& hidden) : folder_(folder_of(plan)) {
+Resume::Resume(const RunPlan& plan) : folder_(folder_of(plan)) {
   const json before = read_manifest(folder());
   const json now = parts_of(plan);
-  json manifest = {{"parts", now}, {"hidden", json::array()}};
+  json manifest = {{"parts", now}};
   if (has_stages()) {
     check_same(folder(), before, now);
     if (before.contains("merges")) manifest["merges"] = before["merges"];
   }
-  remove_hidden(before, hidden);
   // Scratch folders of a killed run go; without finished stages, everything.
   const bool keep = has_stages();
   clear(folder(), [&](const std::string& name) { return keep && !name.starts_with("vggt-recon-"); });
-  for (const fs::path& path : hidden) manifest["hidden"].push_back(plain(path));
   write_manifest(folder(), manifest);
 }
 

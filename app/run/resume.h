@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <vector>
 
 #include "app/run/run_plan.h"
 
@@ -10,15 +9,14 @@ namespace vggt {
 void check_resume(const RunPlan& plan);
 
 /// The folder of a run with --resume: DIR/vggt-recon-NAME, where NAME comes from the paths of its frames and
-/// outputs, so that the same command finds it again. It is one process's at a time, holds what lies in a
+/// of --out, so that the same command finds it again. It is one process's at a time, holds what lies in a
 /// scratch folder besides, and outlives a run that ended early with finished stages.
 class Resume {
  public:
-  /// Takes the folder, and removes the hidden folders of outputs that a killed run left; `hidden` are this
-  /// run's. Throws std::invalid_argument: another process has the folder; its finished stages are of another
-  /// program, of other weights, frames or options of the network (it says which); what bears the folder's name
-  /// is no folder of this user. std::system_error: the folder cannot be made.
-  Resume(const RunPlan& plan, const std::vector<std::filesystem::path>& hidden);
+  /// Takes the folder. Throws std::invalid_argument: another process has the folder; its finished stages are
+  /// of another program, of other weights, frames or options of the network (it says which); what bears the
+  /// folder's name is no folder of this user. std::system_error: the folder cannot be made.
+  explicit Resume(const RunPlan& plan);
   Resume(const Resume&) = delete;
   Resume& operator=(const Resume&) = delete;
 

@@ -100,6 +100,7 @@ StagedFiles::StagedFiles(const std::vector<fs::path>& paths, const std::vector<f
     remove_all();
     throw;
   }
+  remove_all();
 }
 
 StagedFiles::~StagedFiles() {
@@ -138,13 +139,8 @@ void StagedFiles::make_folders(const fs::path& folder) {
   if (error) fail(error == std::errc::file_exists ? ENOTDIR : error.value(), folder);
 }
 
-std::vector<fs::path> StagedFiles::hidden_folders() const {
-  std::vector<fs::path> folders;
-  for (const auto& [folder, hidden] : hidden_folders_) folders.push_back(hidden);
-  return folders;
-}
-
 fs::path StagedFiles::staged(const fs::path& path) {
+  make_hidden_folder(folder_of(path));
   const fs::path place = hidden_folders_.at(folder_of(path)) / path.filename();
   files_.emplace_back(place, path);
   return place;
@@ -211,12 +207,14 @@ void StagedFiles::commit() {
 void StagedFiles::remove_all() noexcept {
   std::error_code ignored;
   for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
+  hidden_folders_.clear();
   for (const int lock : locks_) ::close(lock);
   locks_.clear();
   if (committed_) return;
   // Innermost first; a folder in which something else has appeared stays.
   for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)
     fs::remove(*folder, ignored);
+  made_folders_.clear();
 }
 
 void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs,

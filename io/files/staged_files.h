@@ -11,9 +11,10 @@ namespace vggt {
 /// beside their places, then renamed.
 class StagedFiles {
  public:
-  /// Makes the outputs' folders, and a hidden folder in each of them, so that a folder that cannot be written
-  /// is known before the work. Hidden folders of processes that were killed are removed. Throws
-  /// std::system_error naming the path; what check_replaceable() throws of `folders`.
+  /// Makes the outputs' folders and a hidden folder in each of them, and removes them again: so a folder that
+  /// cannot be written is known before the work, and a process that is killed leaves nothing there until it
+  /// writes. Hidden folders of processes that were killed are removed. Throws std::system_error naming the
+  /// path; what check_replaceable() throws of `folders`.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths,
                        const std::vector<std::filesystem::path>& folders = {});
   /// Removes what was not committed, and the folders made for it.
@@ -21,9 +22,7 @@ class StagedFiles {
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  /// The folders that a process which is killed leaves behind.
-  std::vector<std::filesystem::path> hidden_folders() const;
-  /// Where to write the file that will be `path`.
+  /// Where to write the file that will be `path`. Makes the folders that it takes; throws std::system_error.
   std::filesystem::path staged(const std::filesystem::path& path);
   /// Calls write(place) with that place; what it throws as std::system_error or std::invalid_argument names
   /// `path` instead.

@@ -13,14 +13,15 @@ namespace vggt {
 
 enum class SourceKind { folder, image, list, video, tensor_file, memory };
 
-constexpr int64_t kDecoderBytes = 10;  // of a video's pixel: what FFmpeg and OpenCV hold, as measured
-
 /// What a source of frames is, by its kind of file and its extension. A pipe, or a text file with another
 /// extension, is a list. Throws std::invalid_argument if it does not exist or is none of these.
 SourceKind kind_of_source(const std::filesystem::path& source);
 
 /// Of the options' source, paths or images.
 SourceKind kind_of_source(const FrameOptions& options);
+
+/// Bytes that decoding a video takes beside the frames that are kept, about; 0 where it cannot be opened.
+int64_t decoder_bytes(const std::filesystem::path& video);
 
 /// Images that a folder or a list names; nobody has looked into the files yet. Of each, only the name is
 /// held: there may be very many.

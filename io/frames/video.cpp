@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "io/files/input_file.h"
 #include "io/frames/frame_sources.h"
@@ -122,7 +123,25 @@ std::size_t VideoReader::frame_bytes() const {
 }
 
 std::size_t VideoReader::decoder_bytes() const {
-  return static_cast<std::size_t>(kDecoderBytes * size().area());
+  // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each core, and those that
+  // others are predicted from, as many as levels of H.264 and HEVC allow for large frames; OpenCV holds one
+  // in BGR.
+  constexpr std::size_t kMostThreads = 16, kOthers = 7;
+  constexpr double kBgr = 3, kSamples = 1.5;  // of a pixel
+  const auto format = static_cast<uint32_t>(cvRound(capture_.get(cv::CAP_PROP_CODEC_PIXEL_FORMAT)));
+  const uint32_t bits = format >> 24;  // of names such as "Y3", 11, 10; else a letter
+  const double sample_bytes = bits > 8 && bits <= 16 ? 2 : 1;
+  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+  const double of_pixel = kBgr + kSamples * sample_bytes * static_cast<double>(threads + kOthers);
+  return static_cast<std::size_t>(of_pixel * size().area());
+}
+
+int64_t decoder_bytes(const std::filesystem::path& video) {
+  try {
+    return static_cast<int64_t>(VideoReader(video, {1, 1}).decoder_bytes());
+  } catch (const std::exception&) {
+    return 0;  // loading says why
+  }
 }
 
 std::string VideoReader::missing_part() const {

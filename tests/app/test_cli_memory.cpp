@@ -104,9 +104,11 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
 
 /// What a refusal says would do.
 int64_t named_megabytes(const std::string& refusal) {
-  const std::string sign = "give at least ";
-  const std::size_t at = refusal.find(sign);
-  return at == std::string::npos ? 0 : std::stoll(refusal.substr(at + sign.size()));
+  for (const std::string sign : {"give at least ", "; --host-memory "}) {
+    const std::size_t at = refusal.find(sign);
+    if (at != std::string::npos) return std::stoll(refusal.substr(at + sign.size()));
+  }
+  return 0;
 }
 
 TEST_F(MemoryTest, PhotographsThatDoNotFitAreRefusedAndTheNamedBudgetDoes) {

@@ -57,7 +57,7 @@ TEST_P(FullScratch, IsALackOfResourcesAndLeavesNothing) {
 
 // The frames' pixels; the residual stream; keys and values; depth and points.
 INSTANTIATE_TEST_SUITE_P(Files, FullScratch,
-                         ::testing::Values(FullDisk{"frames", "709MB", 100'000},
+                         ::testing::Values(FullDisk{"frames", "752MB", 100'000},
                                            FullDisk{"residual", "760MB", 4'000'000},
                                            FullDisk{"keys", "760MB", 9'000'000},
                                            FullDisk{"scene", "760MB", 30'000'000}),

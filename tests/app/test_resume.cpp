@@ -116,7 +116,7 @@ class Resumed : public CliTest {
 };
 
 TEST_F(Resumed, AFolderOfSomebodyElseIsLeftAlone) {
-  const fs::path folder = Resume(plan_run(options()), {}).folder();
+  const fs::path folder = Resume(plan_run(options())).folder();
   ASSERT_FALSE(fs::exists(folder));
   fs::create_directory(dir_ / "precious");
   std::ofstream(dir_ / "precious/notes.txt") << "notes";
@@ -173,7 +173,7 @@ TEST_F(Resumed, AnotherRunIsRefused) {
   ASSERT_EQ(names_in("scratch").size(), 1u);
 
   // What does not concern the network may change.
-  const Outcome outcome = resume("--conf-percentile 20 --threads 1");
+  const Outcome outcome = resume("--conf-percentile 20 --threads 1 --report --picture picture.png");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("going on from"), std::string::npos) << outcome.err;
 }

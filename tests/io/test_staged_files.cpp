@@ -89,11 +89,23 @@ TEST_F(StagedFilesTest, WhatAKilledProcessLeftGoesWithTheNextRun) {
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   ASSERT_EQ(entries(), 1U);
-  const StagedFiles living({dir_ / "b"});
-  EXPECT_EQ(entries(), 1U);
-  EXPECT_TRUE(fs::exists(living.hidden_folders().front()));
-  const StagedFiles other({dir_ / "c"});
-  EXPECT_EQ(entries(), 2U);  // a living one stays
+  StagedFiles living({dir_ / "b"});
+  EXPECT_EQ(entries(), 0U);
+  const fs::path place = living.staged(dir_ / "b");
+  StagedFiles other({dir_ / "c"});
+  other.staged(dir_ / "c");
+  EXPECT_EQ(entries(), 2U);
+  EXPECT_TRUE(fs::exists(place.parent_path()));  // a living one stays
+}
+
+TEST_F(StagedFilesTest, AProcessThatIsKilledBeforeItWritesLeavesNothing) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    StagedFiles files({dir_ / "new" / "a"}, {dir_ / "other" / "b"});
+    ::_exit(0);  // without destructors
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(entries(), 0U);
 }
 
 TEST_F(StagedFilesTest, FoldersAppearWholeAndAreReplacedWhole) {
