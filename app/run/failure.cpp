@@ -58,7 +58,9 @@ std::string text_of(const std::system_error& error) {
 
 Failure of_system(const std::system_error& error) {
   if (error.code() == std::errc::interrupted) return stopped();  // while it waited for a pipe
-  const std::string text = text_of(error);
+  std::string text = text_of(error);
+  if (text == error.code().message() && error.code() == std::errc::resource_unavailable_try_again)
+    text = "no memory or no number for another thread: " + text;  // all that std::thread says
   if (error.code() == std::errc::not_enough_memory) return out_of_memory(text);
   switch (fault_of(error.code())) {
     case SystemFault::input:

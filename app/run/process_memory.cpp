@@ -20,6 +20,7 @@ constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting
 constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
 constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
 constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
+constexpr double kOfVoxels = .4;         // of the memory for voxels as many as points
 constexpr int64_t kPicture = 32;         // bytes of a pixel of the picture, while it is drawn
 constexpr int64_t kExported = 8;         // bytes of a pixel of an image that is exported, not as it is
 
@@ -87,10 +88,12 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
   const bool in_memory = keeps_points(plan);
   const CloudFilters filters = filters_within(plan, in_memory, points);
   const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
-  const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
-  return std::max(held * bytes_of_a_point(filters, in_memory, chosen.normals),
-                  thinned ? filters.thin_to * kThinning : 0) +
-         picture_bytes(plan);
+  const int64_t held = held_points(filters, thinned ? filters.thin_to : points),
+                own = bytes_of_a_point({}, /*in_memory=*/true, chosen.normals);
+  int64_t bytes = bytes_of_a_point(filters, in_memory, chosen.normals);
+  // What a point takes at most; but voxels are fewer than points.
+  if (filters.voxel > 0) bytes = own + static_cast<int64_t>(kOfVoxels * static_cast<double>(bytes - own));
+  return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan);
 }
 
 /// Of a video; 0 of other sources.

@@ -27,6 +27,7 @@
 #include "app/run/stage_history.h"
 #include "app/run/stage_work.h"
 #include "app/scene/scene_cloud.h"
+#include "attention/out_of_memory.h"
 #include "io/files/host_storage.h"
 #include "io/files/scratch_file.h"
 #include "io/files/staged_files.h"
@@ -104,6 +105,28 @@ struct FilteredScene {
   SceneCloud cloud;
 };
 
+/// The cloud. Where its points are held at once and memory runs out, they are thinned to a quarter of their
+/// number first, again where that is too many; filters says to how many.
+SceneCloud cloud_of(const SceneBuilder& builder, CloudFilters& filters, bool in_memory, BuiltScene& built,
+                    const Events& events) {
+  constexpr int64_t kFewest = 100'000;
+  for (;;) {
+    BuiltScene tried = built;
+    try {
+      SceneCloud cloud(builder, filters, in_memory, tried);
+      built = std::move(tried);
+      return cloud;
+    } catch (const std::exception& error) {
+      const int64_t points = filters.thin_to > 0 ? std::min(filters.thin_to, built.points) : built.points;
+      const bool holds_all = in_memory || filters.voxel > 0 || filters.outliers;
+      if (!is_out_of_memory(error) || !holds_all || points < kFewest) throw;
+      filters.thin_to = points / 4;
+      events.warn("out of memory with " + std::to_string(points) + " points; going on with " +
+                  std::to_string(filters.thin_to) + " at most");
+    }
+  }
+}
+
 std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink, StageTimes& times,
                                             const Events& events) {
   times.restart();
@@ -113,13 +136,16 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   times.count("scene");
   events.check_stop();
   const bool in_memory = keeps_points(plan);
-  const CloudFilters filters = filters_within(plan, in_memory, built.points);
-  SceneCloud cloud(*builder, filters, in_memory, built);
+  CloudFilters filters = filters_within(plan, in_memory, built.points);
+  const int64_t planned = filters.thin_to;
+  SceneCloud cloud = cloud_of(*builder, filters, in_memory, built, events);
   times.count("filters");
   for (const FilterCount& filter : built.filters) events.detail(filter_text(filter));
   if (const auto side = cloud.thinned_by()) {
     const auto thinned = std::ranges::find(built.filters, "thinned", &FilterCount::name);
-    if (filters.thin_to < plan.scene.filters.thin_to || plan.scene.filters.thin_to == 0)
+    if (filters.thin_to != planned)
+      events.warn(thinning_text(*thinned, *side, "the memory holds no more of them"));
+    else if (filters.thin_to < plan.scene.filters.thin_to || plan.scene.filters.thin_to == 0)
       events.warn(thinning_text(*thinned, *side, "--host-memory holds no more of them"));
     else
       events.info(thinning_text(*thinned, *side, "--max-points 0 keeps all"));
