@@ -82,7 +82,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
   const Sources sources = size_request(command, plan, events, request);
-  if (command.frame_count == 0) check_image_memory(plan);
+  if (command.frame_count == 0) check_image_memory(plan, /*with_network=*/false);
   PlanComparison plans = compare_ways(plan, request, sources.all, events);
   if (has_more(command.options)) plans.beside.all = false;
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),

@@ -8,6 +8,7 @@
 #include "app/export/export_scene.h"
 #include "app/run/plan_table.h"
 #include "app/run/process_memory.h"
+#include "io/frames/frame_sources.h"
 
 namespace vggt {
 namespace {
@@ -19,7 +20,26 @@ bool stays(const fs::path& source) {
   return source.empty() || fs::is_regular_file(source) || fs::is_directory(source);
 }
 
-/// Of all images, or of one frame of a video. Throws as check_fits().
+/// Throws where an image, or the picture, does not fit.
+void check_images(const RunPlan& plan, const FrameSet& sized) {
+  std::size_t most = 0;
+  for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
+  if (const auto images = exported_images(plan, sized))
+    most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
+  const int64_t picture = picture_bytes(plan), bytes = std::max(static_cast<int64_t>(most), picture);
+  if (bytes == 0 || bytes <= plan.limits.images) return;
+  const std::string for_image = plan.limits.host_memory_for(bytes);
+  const auto for_network =
+      least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
+                        std::stoll(for_image) * 1'000'000);
+  const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
+                    when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
+  throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
+                              std::to_string(bytes / 1'000'000) + when + "; give at least " +
+                              for_network.value_or(for_image));
+}
+
+/// Throws as check_fits().
 void check_network_fits(const RunPlan& plan, const FrameSet& sized) {
   MemoryRequest request = request_for(plan.memory, sized);
   request.budget = plan.model.options.budget;
@@ -47,29 +67,16 @@ std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSe
   return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
 }
 
-void check_image_memory(const RunPlan& plan) {
+void check_image_memory(const RunPlan& plan, bool with_network) {
   if (!plan.limits.host || !stays(plan.frames.source)) return;
   FrameOptions options = plan.frames;
   options.pixels = false;
   options.first_frame = true;
   options.masks.clear();
   const FrameSet sized = load_frames(options);
-  check_network_fits(plan, sized);
-  std::size_t most = 0;
-  for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
-  if (const auto images = exported_images(plan, sized))
-    most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
-  const int64_t picture = picture_bytes(plan), bytes = std::max(static_cast<int64_t>(most), picture);
-  if (bytes == 0 || bytes <= plan.limits.images) return;
-  const std::string for_image = plan.limits.host_memory_for(bytes);
-  const auto for_network =
-      least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
-                        std::stoll(for_image) * 1'000'000);
-  const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
-                    when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
-  throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
-                              std::to_string(bytes / 1'000'000) + when + "; give at least " +
-                              for_network.value_or(for_image));
+  check_images(plan, sized);
+  // How many frames a video has only decoding tells.
+  if (with_network && kind_of_source(options) != SourceKind::video) check_network_fits(plan, sized);
 }
 
 }  // namespace vggt

@@ -16,8 +16,8 @@ MemoryRequest request_for(MemoryRequest request, const FrameSet& frames);
 std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSet& frames);
 
 /// Before any image is decoded: throws std::invalid_argument, with the least --host-memory that would do,
-/// where the network does not fit, or where not even one image at its own size, or the picture, fits what
-/// images may take of --host-memory.
-void check_image_memory(const RunPlan& plan);
+/// where not even one image at its own size, or the picture, fits what images may take of --host-memory;
+/// with_network: or where the network does not fit, for the frames that headers tell of.
+void check_image_memory(const RunPlan& plan, bool with_network);
 
 }  // namespace vggt

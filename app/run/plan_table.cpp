@@ -1,8 +1,11 @@
 #include "app/run/plan_table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -161,17 +164,33 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
   return plan;
 }
 
+namespace {
+
+/// Of this process.
+int64_t resident_bytes() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
 void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   const MemoryRequest& request = plan.request;
   if (request.frames < request.ranks)
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
                                 std::to_string(request.ranks) + " ranks that share them");
   if (plan.memory.fits) return;
-  MemoryRequest request_of_least = request;  // by merging, where the run may choose it
-  if (run.given.merge == "auto") request_of_least.merge = run.model.options.merge;
-  std::string refusal = budget_refusal(request_of_least, plan_memory(request_of_least));
-  if (const auto enough =
-          least_host_memory(run.given, run.model.options.device, run.limits, request_of_least))
+  // Where neither way fits, the one that takes less is merging; else the run may only take this one.
+  MemoryRequest told = request;
+  if (run.given.merge == "auto") told.merge = run.model.options.merge;
+  MemoryPlan least = plan_memory(told);
+  if (least.fits) {
+    told = request;
+    least = plan.memory;
+  }
+  std::string refusal = budget_refusal(told, least);
+  if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, told))
     refusal += "; --host-memory " + *enough + " would do";
   throw std::invalid_argument(refusal);
 }
@@ -181,12 +200,13 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBy
   const int64_t scratch_bytes = process.scratch;
   if (!run.limits.host) {
     const int64_t network = plan.memory.host_bytes + (plan.request.gpu ? 0 : plan.memory.peak_bytes()),
-                  bytes = process.host + (ranks_here - 1) * network;
+                  bytes =
+                      process.host - std::min(process.host, resident_bytes()) + (ranks_here - 1) * network;
     const auto free = free_host_bytes();
     if (free && bytes > *free) {
       events.warn(
-          print("the run takes %.1f GiB of the host's memory, and %.1f are free; --host-memory and --scratch "
-                "bound it",
+          print("the run takes %.1f GiB more of the host's memory, and %.1f are free; --host-memory and "
+                "--scratch bound it",
                 gib(bytes), gib(*free)));
     }
   }

@@ -126,8 +126,8 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
                      int64_t original_height) {
   const ExportPlan& exports = plan.outputs.exports;
   const int64_t pixels = original_width * original_height;
-  const int64_t decoder = decoder_bytes_of(plan);
   const bool named = exports.colmap || exports.nerfstudio;
+  const int64_t decoder = named ? decoder_bytes_of(plan) : 0;
   int64_t maps = 0, images = 0;
   if (exports.needs_depth())
     maps = at_once(plan, request.frames,
@@ -209,8 +209,10 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
       std::max(point_bytes(plan, request), export_bytes(plan, request, original_width, original_height));
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
+    // With --host-memory the allocator gives back at once what is freed.
+    const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
     const int64_t base =
-        kCpuProgram + std::min(kMostCpuKept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
+        kCpuProgram + std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
     // Of the tensors' memory the allocator gives little back before the adjustment.
     const int64_t adjusting = plan.adjust.wanted ? kAdjusting * std::min(request.frames, kAdjusted) : 0;
     const int64_t decoding =

@@ -85,7 +85,7 @@ FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space,
                    const Events& events) {
   FrameOptions options = plan.frames;
   options.space = space;
-  if (with_pixels) check_image_memory(plan);
+  if (with_pixels) check_image_memory(plan, /*with_network=*/true);
   FrameSet frames = with_pixels ? read_frames(options, events) : size_frames(options, events);
   check_frames(plan, frames);
   return frames;
@@ -117,9 +117,10 @@ SceneCloud cloud_of(const SceneBuilder& builder, CloudFilters& filters, bool in_
       built = std::move(tried);
       return cloud;
     } catch (const std::exception& error) {
-      const int64_t points = filters.thin_to > 0 ? std::min(filters.thin_to, built.points) : built.points;
-      const bool holds_all = in_memory || filters.voxel > 0 || filters.outliers;
-      if (!is_out_of_memory(error) || !holds_all || points < kFewest) throw;
+      const bool whole = filters.voxel > 0 || filters.outliers;
+      int64_t points = filters.thin_to > 0 ? std::min(filters.thin_to, built.points) : built.points;
+      if (!whole && filters.max_points > 0) points = std::min(points, filters.max_points);
+      if (!is_out_of_memory(error) || !(whole || in_memory) || points < kFewest) throw;
       filters.thin_to = points / 4;
       events.warn("out of memory with " + std::to_string(points) + " points; going on with " +
                   std::to_string(filters.thin_to) + " at most");
@@ -455,7 +456,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);
-  check_image_memory(plan);
+  check_image_memory(plan, /*with_network=*/false);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);

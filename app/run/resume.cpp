@@ -193,7 +193,8 @@ fs::path folder_of(const RunPlan& plan) {
     for (const char c : text + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   };
   mix(plain(plan.frames.source));
-  if (plan.outputs.paths.base) mix(plain(*plan.outputs.paths.base));
+  const OutputPaths& outputs = plan.outputs.paths;
+  if (const auto& named = outputs.base ? outputs.base : outputs.predictions) mix(plain(*named));
   char name[40];
   std::snprintf(name, sizeof name, "vggt-recon-%016llx", static_cast<unsigned long long>(hash));
   return *plan.limits.storage.scratch / name;

@@ -9,8 +9,9 @@ namespace vggt {
 void check_resume(const RunPlan& plan);
 
 /// The folder of a run with --resume: DIR/vggt-recon-NAME, where NAME comes from the paths of its frames and
-/// of --out, so that the same command finds it again. It is one process's at a time, holds what lies in a
-/// scratch folder besides, and outlives a run that ended early with finished stages.
+/// of --out, or without it --save-predictions, so that the same command finds it again. It is one process's
+/// at a time, holds what lies in a scratch folder besides, and outlives a run that ended early with finished
+/// stages.
 class Resume {
  public:
   /// Takes the folder. Throws std::invalid_argument: another process has the folder; its finished stages are

@@ -109,9 +109,17 @@ StagedFiles::~StagedFiles() {
 
 void StagedFiles::make_hidden_folder(const fs::path& folder) {
   if (hidden_folders_.contains(folder)) return;
-  make_folders(folder);
-  remove_orphans(folder);
-  lock_new_folder(folder);
+  constexpr int kTries = 100;
+  for (int tries = 1;; ++tries) {
+    try {
+      make_folders(folder);
+      remove_orphans(folder);
+      return lock_new_folder(folder);
+    } catch (const std::system_error& error) {
+      // Another run, which had made the folder, has just removed it.
+      if (error.code() != std::errc::no_such_file_or_directory || tries == kTries) throw;
+    }
+  }
 }
 
 /// Where the file system knows no locks nobody removes an orphan, and this one needs none.

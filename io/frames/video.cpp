@@ -119,7 +119,8 @@ cv::Size VideoReader::size() const {
 }
 
 std::size_t VideoReader::frame_bytes() const {
-  return 3 * static_cast<std::size_t>(size().area());
+  const cv::Size frame = size();
+  return 3 * static_cast<std::size_t>(frame.width) * static_cast<std::size_t>(frame.height);
 }
 
 std::size_t VideoReader::decoder_bytes() const {
@@ -133,7 +134,7 @@ std::size_t VideoReader::decoder_bytes() const {
   const double sample_bytes = bits > 8 && bits <= 16 ? 2 : 1;
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
   const double of_pixel = kBgr + kSamples * sample_bytes * static_cast<double>(threads + kOthers);
-  return static_cast<std::size_t>(of_pixel * size().area());
+  return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);
 }
 
 int64_t decoder_bytes(const std::filesystem::path& video) {

@@ -91,7 +91,7 @@ TEST_F(PlanTest, TheProcessKeepsToHostMemory) {
 TEST_F(PlanTest, WarnsOfMoreMemoryThanIsFree) {
   const Outcome outcome = plan("--no-autotune --frame-count 10000000 --frame-size 518x392");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("GiB of the host's memory, and "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("GiB more of the host's memory, and "), std::string::npos) << outcome.err;
   EXPECT_EQ(plan("--no-autotune --frame-count 4 --frame-size 56x42").err.find("are free"), std::string::npos);
 }
 
