@@ -56,6 +56,10 @@ std::string cpu_model() {
   return "unknown";
 }
 
+std::string needs_later_gpu(at::Device device) {
+  return "needs a GPU of compute capability 8.0 or later, which " + device_name(device) + " is not";
+}
+
 }  // namespace
 
 int gpu_count() {
@@ -108,14 +112,6 @@ AttentionVariant choose_attention(const std::string& text, at::Device device) {
   }
   return variant;
 }
-
-namespace {
-
-std::string needs_later_gpu(at::Device device) {
-  return "needs a GPU of compute capability 8.0 or later, which " + device_name(device) + " is not";
-}
-
-}  // namespace
 
 Precision choose_precision(const std::string& asked, const std::string& attention, at::Device device) {
   const int capability = device.is_cuda() ? gpu_at(device.index()).capability : 0;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/export/export_scene.h"
+#include "app/run/merging.h"
 #include "app/run/plan_table.h"
 #include "app/run/process_memory.h"
 #include "io/frames/frame_sources.h"
@@ -43,13 +44,8 @@ void check_images(const RunPlan& plan, const FrameSet& sized) {
 void check_network_fits(const RunPlan& plan, const FrameSet& sized) {
   MemoryRequest request = request_for(plan.memory, sized);
   request.budget = plan.model.options.budget;
-  request.merge = plan.given.merge == "off" ? std::nullopt : plan.model.options.merge;
-  NetworkPlan network = plan_network(request, std::nullopt);
-  if (!network.memory.fits && plan.given.merge == "auto") {
-    request.merge.reset();
-    network = plan_network(request, std::nullopt);
-  }
-  if (request.frames >= request.ranks) check_fits(plan, network);
+  request.merge = choose_merging(request, plan.given.merge, std::nullopt).merge;
+  if (request.frames >= request.ranks) check_fits(plan, plan_network(request, std::nullopt));
 }
 
 }  // namespace

@@ -156,17 +156,7 @@ Json json_of(const NetworkPlan& plan, const BesideSeconds& beside) {
   return json;
 }
 
-}  // namespace
-
-NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates) {
-  NetworkPlan plan{request, plan_memory(request), {}};
-  if (rates) plan.seconds = predict_seconds(request, plan.memory, *rates);
-  return plan;
-}
-
-namespace {
-
-/// Of this process.
+/// What this process has in memory now.
 int64_t resident_bytes() {
   int64_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
@@ -174,6 +164,12 @@ int64_t resident_bytes() {
 }
 
 }  // namespace
+
+NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates) {
+  NetworkPlan plan{request, plan_memory(request), {}};
+  if (rates) plan.seconds = predict_seconds(request, plan.memory, *rates);
+  return plan;
+}
 
 void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   const MemoryRequest& request = plan.request;

@@ -46,9 +46,9 @@ double least_milliseconds(AttentionVariant variant, const CudaSizes& sizes, cons
 /// The fastest of the plans, of which there is at least one; the first that can run unless another gains on
 /// it. `time` runs a plan once and returns its milliseconds, infinity where it cannot run. The first run of
 /// each, which loads its kernel, is not compared and counts as a later run; where it takes three budgets, and
-/// the second the whole budget, nothing more is measured. A plan is not begun where its runs would exceed the budget by the first plan's
-/// time. Nothing is returned, and nothing run, where the runs of two plans, the fewest that can be compared,
-/// exceed it at `least_ms` each.
+/// the second the whole budget, nothing more is measured. A plan is not begun where its runs would exceed the
+/// budget by the first plan's time. Nothing is returned, and nothing run, where the runs of two plans, the
+/// fewest that can be compared, exceed it at `least_ms` each.
 std::optional<CudaPlan> fastest_plan(const std::vector<CudaPlan>& plans,
                                      const std::function<double(const CudaPlan&)>& time, double least_ms,
                                      const TuneBudget& budget = {});
