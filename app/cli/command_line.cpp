@@ -444,6 +444,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
   if (failure) throw std::invalid_argument(*failure);
   for (const RawOptions* options : {&raw, &merge.raw, &plan.raw, &batch.raw}) refuse_empty_values(*options);
+  for (const CLI::App* writes_json : {eval, merge.app, plan.app, bench.app}) {
+    if (writes_json->count("--json") > 0 && writes_json->get_option("--json")->as<std::string>().empty())
+      throw std::invalid_argument("--json needs a value, found an empty one");
+  }
 
   if (raw.help) return ShowText{help_text()};
   if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
@@ -451,11 +455,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   for (const Bench::Table* table : {&bench.attention, &bench.stream}) {
     if (named == table->app) return bench_command(*table);
   }
-  if (named == bench.app) {
-    if (bench.app->count("--json") > 0 && bench.page.json.empty())
-      throw std::invalid_argument("--json needs a value, found an empty one");
-    return bench.page;
-  }
+  if (named == bench.app) return bench.page;
   if (named == merge.app) return merge_bench_command(merge);
   if (named == plan.app) return plan_command(plan);
   if (named == batch.app) {
