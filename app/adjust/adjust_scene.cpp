@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <memory>
+#include <new>
+#include <opencv2/core.hpp>
 #include <optional>
 #include <span>
 
@@ -135,16 +138,31 @@ void drop_outliers(Bundle& bundle) {
   bundle.sightings = std::move(left);
 }
 
+AdjustedScene not_adjusted(const std::string& why, std::vector<Camera> cameras) {
+  AdjustedScene result;
+  result.cameras = std::move(cameras);
+  result.summary = "not adjusted: " + why;
+  return result;
+}
+
+/// A scene whose depth is not yet written.
+struct Adjusted {
+  AdjustedScene scene;
+  std::vector<std::pair<int, int>> pairs = {};       // that matches link
+  std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
+};
+
 class SceneAdjustment {
  public:
-  SceneAdjustment(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
-                  const AdjustOptions& options, const Events& events)
+  SceneAdjustment(const MatchInput& input, const DenseMaps& depth, const std::vector<Camera>& cameras,
+                  const AdjustOptions& options, bool lean, const Events& events)
       : input_(input),
         depth_(depth),
         cameras_(cameras),
         events_(events),
         options_(options),
-        matcher_(input, depth, usable(cameras), events),
+        lean_(lean),
+        matcher_(input, depth, usable(cameras), lean, events),
         priors_(priors_of(cameras, options)),
         model_(options.model.value_or(CameraModel::simple_pinhole)),
         start_(bundle_of(input, cameras, options)),
@@ -153,27 +171,20 @@ class SceneAdjustment {
     start_.anchors = matcher_.anchors();
   }
 
-  AdjustedScene run() {
+  Adjusted run() {
     Bundle found = start_;
     if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
         !pass(found, again(kFinest), {1, 15}, false))
-      return not_adjusted("too few matches between frames", cameras_of(start_, cameras_, model_));
+      return {not_adjusted("too few matches between frames", cameras_of(start_, cameras_, model_))};
     const double given = error_of(bundle_as_given(cameras_), found), adjusted = error_of(found, found);
     if (!(adjusted <= given)) {
       const bool simple = error_of(start_, found) <= given;
-      return not_adjusted("held-out matches are off by " + brief(adjusted) +
-                              " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
-                          simple ? cameras_of(start_, cameras_, model_) : cameras_);
+      return {not_adjusted("held-out matches are off by " + brief(adjusted) +
+                               " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
+                           simple ? cameras_of(start_, cameras_, model_) : cameras_)};
     }
     return adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
-  }
-
-  static AdjustedScene not_adjusted(const std::string& why, std::vector<Camera> cameras) {
-    AdjustedScene result;
-    result.cameras = std::move(cameras);
-    result.summary = "not adjusted: " + why;
-    return result;
   }
 
  private:
@@ -290,24 +301,24 @@ class SceneAdjustment {
     return most;
   }
 
-  AdjustedScene adjusted_scene(const Bundle& found, const std::string& held_out) {
+  Adjusted adjusted_scene(const Bundle& found, const std::string& held_out) {
     AdjustedScene result;
     result.changed = true;
     result.cameras = cameras_of(found, cameras_, model_);
-    const std::vector<std::pair<int, int>> matched = matched_pairs(found);
+    std::vector<std::pair<int, int>> matched = matched_pairs(found);
     std::vector<double> before;
     for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
     if (options_.poses == Known::no)
       result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
     result.tracks = found_tracks(input_, found);
-    correct_depth(input_, depth_, found, before, result.cameras, matched, events_);
+    auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, lean_, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {
       if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " + lens_text(found, model_) +
                      held_out;
-    return result;
+    return {std::move(result), std::move(matched), std::move(corrected)};
   }
 
   /// Frames that hang on few sightings, or most of whose sightings were far off: a wrong pose that the others
@@ -329,10 +340,11 @@ class SceneAdjustment {
   }
 
   const MatchInput& input_;
-  DenseMaps& depth_;
+  const DenseMaps& depth_;
   const std::vector<Camera>& cameras_;
   const Events& events_;
   const AdjustOptions options_;
+  const bool lean_;
   const ImageMatcher matcher_;
   const BundlePriors priors_;
   CameraModel model_;
@@ -346,15 +358,55 @@ class SceneAdjustment {
   int last_every_ = 1;  // of every how many anchors the last pass looked for one
 };
 
+bool means_no_memory(const std::exception& error) {
+  const auto* of_opencv = dynamic_cast<const cv::Exception*>(&error);
+  return dynamic_cast<const std::bad_alloc*>(&error) || (of_opencv && of_opencv->code == cv::Error::StsNoMem);
+}
+
+/// Calls work(lean); where memory runs out, once more with lean = true. Where it runs out then, too, returns
+/// false, or throws what the work did.
+template <class Work>
+bool done_in_memory(const MatchInput& input, const Events& events, bool& lean, bool throws,
+                    const Work& work) {
+  for (;;) {
+    try {
+      work(lean);
+      return true;
+    } catch (const std::exception& error) {
+      if (!means_no_memory(error) || (lean && throws)) throw;
+      if (lean) return false;
+    }
+    lean = true;
+    const bool has_files = input.space->end_memory();
+    events.warn(std::string("out of memory in the adjustment; once more with one pair of frames at once") +
+                (has_files ? ", the others in the scratch folder" : ""));
+  }
+}
+
 }  // namespace
 
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events) {
-  if (const std::string why = obstacle(cameras); !why.empty()) {
+  const auto stays = [&](const std::string& why) {
     const CameraModel model = options.model.value_or(CameraModel::simple_pinhole);
-    return SceneAdjustment::not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model));
+    return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model));
+  };
+  if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
+  bool lean = false;
+  Adjusted adjusted;
+  const bool found = done_in_memory(input, events, lean, options.must, [&](bool lean_now) {
+    adjusted = SceneAdjustment(input, depth, cameras, options, lean_now, events).run();
+  });
+  if (!found) {
+    events.warn("out of memory in the adjustment: cameras and depth are as the network predicted them");
+    return stays("out of memory");
   }
-  return SceneAdjustment(input, depth, cameras, options, events).run();
+  if (adjusted.depth) {
+    done_in_memory(input, events, lean, /*throws=*/true, [&](bool lean_now) {
+      adjusted.depth->write(adjusted.scene.cameras, adjusted.pairs, lean_now, events, depth);
+    });
+  }
+  return std::move(adjusted.scene);
 }
 
 double adjustment_work(int64_t frames, double gray_pixels) {

@@ -18,6 +18,8 @@ struct AdjustOptions {
   std::optional<CameraModel> model;
   Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
   Known poses = Known::no;
+  /// Where memory runs out: throws instead of leaving the scene as it is.
+  bool must = false;
 };
 
 /// The lens of a camera, in pixels of the upright original.

@@ -6,7 +6,6 @@
 #include <opencv2/imgproc.hpp>
 
 #include "app/scene/pixel_transfer.h"
-#include "io/files/piece_store.h"
 #include "io/frames/clones.h"
 
 namespace vggt {
@@ -108,11 +107,11 @@ void add_neighbour(const MatchInput& input, std::span<const float> depth, const 
 
 /// Calls body(frame) for all frames, a block of them at once on several threads.
 template <class Body>
-void for_frames(std::size_t count, const Events& events, const Body& body) {
-  const int frames = static_cast<int>(count);
-  for (int begin = 0; begin < frames; begin += kFramesAtOnce) {
+void for_frames(std::size_t count, bool lean, const Events& events, const Body& body) {
+  const int frames = static_cast<int>(count), at_once = lean ? 1 : kFramesAtOnce;
+  for (int begin = 0; begin < frames; begin += at_once) {
     events.check_stop();
-    cv::parallel_for_({begin, std::min(frames, begin + kFramesAtOnce)}, [&](const cv::Range& range) {
+    cv::parallel_for_({begin, std::min(frames, begin + at_once)}, [&](const cv::Range& range) {
       for (int f = range.start; f < range.end; ++f) body(static_cast<std::size_t>(f));
     });
   }
@@ -134,11 +133,13 @@ std::span<const float> floats(const PieceStore& store, std::size_t frame, std::v
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-/// The maps as their own anchors bend them.
-void bend(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
-          const std::vector<double>& before, const Events& events, PieceStore& bent) {
+}  // namespace
+
+CorrectedDepth::CorrectedDepth(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
+                               const std::vector<double>& before, bool lean, const Events& events)
+    : input_(input), bent_(input.space, "bent_depth") {
   const std::vector<double> information = depth_information(bundle);
-  for_frames(input.frames.size(), events, [&](std::size_t f) {
+  for_frames(input.frames.size(), lean, events, [&](std::size_t f) {
     const auto own = std::ranges::equal_range(bundle.anchors, static_cast<int>(f), {}, &Anchor::frame);
     const auto first = static_cast<std::size_t>(own.begin() - bundle.anchors.begin());
     const cv::Mat field = correction(input, bundle, {first, first + own.size()}, before, information);
@@ -147,24 +148,19 @@ void bend(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
     std::vector<float> values(given.begin(), given.end());
     const float* change = field.ptr<float>();
     for (std::size_t i = 0; i < values.size(); ++i) values[i] *= std::exp(change[i]);
-    bent.put(f, std::as_bytes(std::span(values)));
+    bent_.put(f, std::as_bytes(std::span(values)));
   });
 }
 
-}  // namespace
-
-void correct_depth(const MatchInput& input, DenseMaps& depth, const Bundle& bundle,
-                   const std::vector<double>& before, const std::vector<Camera>& cameras,
-                   const std::vector<std::pair<int, int>>& pairs, const Events& events) {
-  PieceStore bent(input.space, "bent_depth");
-  bend(input, depth, bundle, before, events, bent);
-  const std::vector<std::vector<std::size_t>> partners = partners_of(input.frames.size(), pairs);
-  for_frames(input.frames.size(), events, [&](std::size_t f) {
+void CorrectedDepth::write(const std::vector<Camera>& cameras, const std::vector<std::pair<int, int>>& pairs,
+                           bool lean, const Events& events, DenseMaps& depth) const {
+  const std::vector<std::vector<std::size_t>> partners = partners_of(input_.frames.size(), pairs);
+  for_frames(input_.frames.size(), lean, events, [&](std::size_t f) {
     std::vector<std::byte> buffer, other_buffer;
-    const std::span<const float> own = floats(bent, f, buffer);
+    const std::span<const float> own = floats(bent_, f, buffer);
     std::vector<float> sums(own.size(), 0), weights(own.size(), 1), result(own.begin(), own.end());
     for (const std::size_t other : partners[f]) {
-      add_neighbour(input, own, input.frames[other].view, floats(bent, other, other_buffer),
+      add_neighbour(input_, own, input_.frames[other].view, floats(bent_, other, other_buffer),
                     PixelTransfer(cameras[f], cameras[other]), sums, weights);
     }
     for (std::size_t i = 0; i < result.size(); ++i) {

@@ -103,17 +103,19 @@ struct ImageMatcher::Relation {
 };
 
 ImageMatcher::ImageMatcher(const MatchInput& input, const DenseMaps& depth, const std::vector<bool>& usable,
-                           const Events& events)
+                           bool lean, const Events& events)
     : input_(input),
       depth_(depth),
       usable_(usable),
+      lean_(lean),
       images_(input.space, input.frames.size()),
       sketches_(input.frames.size()) {
   std::vector<std::vector<Anchor>> found(input.frames.size());
   const int frames = static_cast<int>(found.size());
-  for (int begin = 0; begin < frames; begin += kFramesAtOnce) {
+  const int at_once = lean ? 1 : kFramesAtOnce;
+  for (int begin = 0; begin < frames; begin += at_once) {
     events.check_stop();
-    cv::parallel_for_({begin, std::min(frames, begin + kFramesAtOnce)}, [&](const cv::Range& range) {
+    cv::parallel_for_({begin, std::min(frames, begin + at_once)}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
         const auto f = static_cast<std::size_t>(i);
         if (!usable[f]) continue;
@@ -297,8 +299,9 @@ Matches ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<in
                             const Events& events) const {
   Matches all;
   Loaded loaded;
-  const int count = static_cast<int>(pairs.size()),
-            at_once = usable_.size() > kMany ? kPairsOfManyAtOnce : kPairsAtOnce;
+  const int count = static_cast<int>(pairs.size()), at_once = lean_                    ? 1
+                                                              : usable_.size() > kMany ? kPairsOfManyAtOnce
+                                                                                       : kPairsAtOnce;
   for (int first = 0; first < count; first += at_once) {
     events.check_stop();
     events.progress("adjustment", "pairs", first, count);

@@ -42,8 +42,9 @@ int64_t most_looked_for(int64_t frames);
 class ImageMatcher {
  public:
   /// Chooses the anchors, the strongest corner of each cell of a frame that `usable` names. Input and depth,
-  /// [H,W] a frame, must outlive the matcher. Throws Stopped.
-  ImageMatcher(const MatchInput& input, const DenseMaps& depth, const std::vector<bool>& usable,
+  /// [H,W] a frame, must outlive the matcher. lean: with one frame, and then one pair, in memory at once; it
+  /// finds the same. Throws Stopped.
+  ImageMatcher(const MatchInput& input, const DenseMaps& depth, const std::vector<bool>& usable, bool lean,
                const Events& events);
 
   /// Ordered by frame, with the depth of the maps.
@@ -77,6 +78,7 @@ class ImageMatcher {
   const MatchInput& input_;
   const DenseMaps& depth_;
   std::vector<bool> usable_;
+  bool lean_;
   ImageStore images_;
   std::vector<DepthSketch> sketches_;  // of each frame
   std::vector<Anchor> anchors_;        // ordered by frame

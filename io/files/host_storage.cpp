@@ -7,7 +7,7 @@ namespace vggt {
 
 bool HostSpace::take(int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (bytes > left_) return false;
+  if (ended_ || bytes > left_) return false;
   left_ -= bytes;
   return true;
 }
@@ -15,6 +15,12 @@ bool HostSpace::take(int64_t bytes) {
 void HostSpace::give_back(int64_t bytes) {
   const std::lock_guard lock(mutex_);
   left_ += bytes;
+}
+
+bool HostSpace::end_memory() {
+  const std::lock_guard lock(mutex_);
+  if (storage_.scratch) ended_ = true;
+  return ended_;
 }
 
 const ScratchFolder& HostSpace::folder() {

@@ -28,6 +28,9 @@ class HostSpace {
   /// Takes so many bytes of memory and returns true, or returns false where fewer are left.
   bool take(int64_t bytes);
   void give_back(int64_t bytes);
+  /// Has take() return false from now on, because memory ran out. False where no scratch folder was named, to
+  /// take what memory does not: then nothing changes.
+  bool end_memory();
   /// The run's folder, made by the first call. Throws std::system_error: ENOMEM where no scratch folder was
   /// named; what ScratchFolder throws.
   const ScratchFolder& folder();
@@ -36,6 +39,7 @@ class HostSpace {
   const HostStorage storage_;
   std::mutex mutex_;
   int64_t left_;
+  bool ended_ = false;  // the memory
   std::unique_ptr<ScratchFolder> folder_;
 };
 

@@ -1,5 +1,6 @@
 #include "io/files/piece_store.h"
 
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -35,11 +36,29 @@ void PieceStore::put(std::size_t index, std::span<const std::byte> bytes) {
     piece = pieces_[index].get();
   }
   if (piece->size != bytes.size()) throw std::logic_error(name_ + ": a piece came with another size");
-  if (piece->in_file) {
-    file_->write(piece->offset, bytes.data(), static_cast<int64_t>(bytes.size()));
-  } else {
-    piece->memory.assign(bytes.begin(), bytes.end());
+  if (!piece->in_file) {
+    try {
+      piece->memory.assign(bytes.begin(), bytes.end());
+      return;
+    } catch (const std::bad_alloc&) {
+      if (!move_to_file(index)) throw;
+    }
   }
+  file_->write(piece->offset, bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+bool PieceStore::move_to_file(std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t size = pieces_[index]->size;
+  taken_ -= static_cast<int64_t>(size);
+  space_->give_back(static_cast<int64_t>(size));
+  const bool has_files = space_->end_memory();
+  if (has_files) {
+    *pieces_[index] = place_for(size);
+  } else {
+    pieces_[index].reset();
+  }
+  return has_files;
 }
 
 bool PieceStore::has(std::size_t index) const {

@@ -14,8 +14,8 @@
 namespace vggt {
 
 /// Numbered pieces of bytes, such as the depth maps of frames: each in memory while the run's budget has room
-/// for it, else in a scratch file. Pieces are written and read from several threads, each piece by one at a
-/// time.
+/// for it and memory lasts, else in a scratch file. Pieces are written and read from several threads, each
+/// piece by one at a time.
 class PieceStore {
  public:
   /// The scratch file gets this name; no other store of the same space has it.
@@ -25,7 +25,8 @@ class PieceStore {
   PieceStore& operator=(const PieceStore&) = delete;
 
   /// Keeps a piece. A piece that is there already is replaced by one of the same size, else std::logic_error.
-  /// Throws std::system_error where neither memory nor disk has room.
+  /// Throws std::system_error where neither memory nor disk has room, std::bad_alloc where memory runs out
+  /// and the space has no scratch folder; then there is no such piece.
   void put(std::size_t index, std::span<const std::byte> bytes);
   bool has(std::size_t index) const;
   /// A piece: in place where it lies in memory, else read into `buffer`. Throws std::logic_error if there is
@@ -41,6 +42,8 @@ class PieceStore {
   };
   const Piece& piece(std::size_t index) const;
   Piece place_for(std::size_t size);
+  /// Gives a piece for which there is no memory its place in the file, or returns false and forgets it.
+  bool move_to_file(std::size_t index);
 
   std::shared_ptr<HostSpace> space_;
   std::string name_;

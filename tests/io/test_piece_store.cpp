@@ -12,6 +12,7 @@
 
 #include "io/files/piece_store.h"
 #include "io/files/system_fault.h"
+#include "tests/support/failing_new.h"
 
 namespace vggt {
 namespace {
@@ -55,6 +56,40 @@ class PieceStoreTest : public ::testing::Test {
 
   fs::path parent_;
 };
+
+// Not the budget, but the machine's memory.
+TEST_F(PieceStoreTest, GoesToTheFileWhereMemoryRunsOut) {
+  constexpr std::size_t kSize = 5000;
+  const auto space = space_of(int64_t{1} << 40);
+  PieceStore store(space, "pieces");
+  const Bytes first = piece_of(0, kSize), second = piece_of(1, kSize), third = piece_of(2, kSize);
+  store.put(0, first);
+  EXPECT_EQ(on_disk(), 0U);
+  {
+    const test::Faults faults(0, 1, kSize);
+    store.put(1, second);
+  }
+  store.put(2, third);  // nor is memory tried again
+  EXPECT_EQ(on_disk(), 2 * kSize);
+  EXPECT_EQ(got(store, 0), first);
+  EXPECT_EQ(got(store, 1), second);
+  EXPECT_EQ(got(store, 2), third);
+}
+
+TEST_F(PieceStoreTest, WithoutAFolderMissesAPieceThatMemoryHasNoRoomFor) {
+  constexpr std::size_t kSize = 5000;
+  PieceStore store(std::make_shared<HostSpace>(HostStorage{2 * kSize, std::nullopt}), "pieces");
+  const Bytes first = piece_of(0, kSize), second = piece_of(1, kSize);
+  {
+    const test::Faults faults(0, 1, kSize);
+    EXPECT_THROW(store.put(0, first), std::bad_alloc);
+  }
+  EXPECT_FALSE(store.has(0));
+  store.put(1, second);
+  store.put(0, first);  // of which nothing counts twice
+  EXPECT_EQ(got(store, 0), first);
+  EXPECT_EQ(got(store, 1), second);
+}
 
 TEST_F(PieceStoreTest, GivesBackWhateverThePlace) {
   for (const int64_t budget : {int64_t{0}, int64_t{250}, int64_t{1} << 40}) {

@@ -1,0 +1,112 @@
+// Memory that runs out in an adjustment: it begins again with less, or leaves the scene as it was.
+#include <gtest/gtest.h>
+
+#include <new>
+#include <string>
+#include <vector>
+
+#include "tests/support/adjusted_scene.h"
+#include "tests/support/failing_new.h"
+
+namespace {
+
+using namespace vggt;
+using namespace vggt::test;
+
+constexpr std::size_t kLarge = 4096;  // bytes
+
+Events keeping(std::vector<std::string>& warnings) {
+  Events events;
+  events.on_message = [&warnings](Message kind, const std::string& text) {
+    if (kind == Message::warning) warnings.push_back(text);
+  };
+  return events;
+}
+
+void expect_equal(const std::vector<Camera>& found, const std::vector<Camera>& wanted) {
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t f = 0; f < wanted.size(); ++f) {
+    EXPECT_EQ(found[f].cam_from_world.matrix(), wanted[f].cam_from_world.matrix());
+    EXPECT_EQ(found[f].k, wanted[f].k);
+  }
+}
+
+class AdjustMemory : public ::testing::Test {
+ protected:
+  /// With these faults from the moment on that the adjustment begins. adjusted: its depth, too.
+  AdjustedScene run(int64_t first, int64_t last, std::size_t least, bool must = false) {
+    const MatchInput input = scene_.input();
+    DenseMaps maps(input.space, "depth");
+    for (std::size_t f = 0; f < scene_.depth.size(); ++f)
+      maps.put_values(static_cast<int>(f), scene_.depth[f]);
+    AdjustOptions options;
+    options.must = must;
+    const Events events = keeping(warnings_);
+    AdjustedScene result;
+    {
+      const Faults faults(first, last, least);
+      result = adjust_scene(input, maps, given_, options, events);
+      allocations_ = g_count;
+    }
+    depth_.clear();
+    DenseMaps::Buffer buffer;
+    for (std::size_t f = 0; f < scene_.depth.size(); ++f) {
+      const std::span<const float> values = maps.values(static_cast<int>(f), buffer);
+      depth_.emplace_back(values.begin(), values.end());
+    }
+    return result;
+  }
+
+  const Scene scene_ = bent_scene();
+  const std::vector<Camera> given_ = beside(scene_.cameras);
+  std::vector<std::string> warnings_;
+  std::vector<std::vector<float>> depth_;
+  int64_t allocations_ = 0;
+};
+
+TEST_F(AdjustMemory, OneFailedAllocationAnywhereChangesNothing) {
+  constexpr int64_t kRuns = 40;
+  const AdjustedScene whole = run(0, 0, 0);
+  ASSERT_TRUE(whole.changed);
+  const std::vector<std::vector<float>> depth = depth_;
+  const int64_t all = allocations_;
+  ASSERT_GT(all, 10 * kRuns);
+  for (int64_t i = 0; i < kRuns; ++i) {
+    const int64_t at = i * all / kRuns + i % 7;
+    SCOPED_TRACE(at);
+    warnings_.clear();
+    const AdjustedScene result = run(at, at + 1, 0);
+    ASSERT_EQ(warnings_.size(), 1U);
+    EXPECT_NE(warnings_[0].find("out of memory in the adjustment; once more"), std::string::npos);
+    expect_equal(result.cameras, whole.cameras);
+    EXPECT_EQ(result.summary, whole.summary);
+    EXPECT_EQ(result.tracks.size(), whole.tracks.size());
+    EXPECT_EQ(depth_, depth);
+  }
+}
+
+TEST_F(AdjustMemory, WithoutMemoryTheSceneStays) {
+  const AdjustedScene whole = run(0, 0, kLarge);
+  const int64_t all = allocations_;
+  for (const int64_t share : {0, 1, 2, 3}) {
+    SCOPED_TRACE(share);
+    warnings_.clear();
+    const AdjustedScene result = run(share * all / 4, all * 100, kLarge);
+    EXPECT_FALSE(result.changed);
+    EXPECT_EQ(result.summary, "not adjusted: out of memory");
+    EXPECT_TRUE(result.tracks.empty());
+    ASSERT_EQ(warnings_.size(), 2U);
+    EXPECT_NE(warnings_[1].find("as the network predicted them"), std::string::npos);
+    ASSERT_EQ(result.cameras.size(), given_.size());
+    for (std::size_t f = 0; f < given_.size(); ++f)
+      EXPECT_TRUE(result.cameras[f].cam_from_world.isApprox(given_[f].cam_from_world, 1e-12));
+    EXPECT_EQ(depth_, scene_.depth);
+  }
+}
+
+TEST_F(AdjustMemory, AnAdjustmentThatMustBeThrows) {
+  EXPECT_THROW(run(0, 1'000'000'000, kLarge, /*must=*/true), std::bad_alloc);
+  EXPECT_EQ(warnings_.size(), 1U);
+}
+
+}  // namespace
