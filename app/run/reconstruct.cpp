@@ -27,7 +27,6 @@
 #include "app/run/stage_history.h"
 #include "app/run/stage_work.h"
 #include "app/scene/scene_cloud.h"
-#include "attention/out_of_memory.h"
 #include "io/files/host_storage.h"
 #include "io/files/scratch_file.h"
 #include "io/files/staged_files.h"
@@ -105,29 +104,6 @@ struct FilteredScene {
   SceneCloud cloud;
 };
 
-/// The cloud. Where its points are held at once and memory runs out, they are thinned to a quarter of their
-/// number first, again where that is too many; filters says to how many.
-SceneCloud cloud_of(const SceneBuilder& builder, CloudFilters& filters, bool in_memory, BuiltScene& built,
-                    const Events& events) {
-  constexpr int64_t kFewest = 100'000;
-  for (;;) {
-    BuiltScene tried = built;
-    try {
-      SceneCloud cloud(builder, filters, in_memory, tried);
-      built = std::move(tried);
-      return cloud;
-    } catch (const std::exception& error) {
-      const bool whole = filters.voxel > 0 || filters.outliers;
-      int64_t points = filters.thin_to > 0 ? std::min(filters.thin_to, built.points) : built.points;
-      if (!whole && filters.max_points > 0) points = std::min(points, filters.max_points);
-      if (!is_out_of_memory(error) || !(whole || in_memory) || points < kFewest) throw;
-      filters.thin_to = points / 4;
-      events.warn("out of memory with " + std::to_string(points) + " points; going on with " +
-                  std::to_string(filters.thin_to) + " at most");
-    }
-  }
-}
-
 std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink, StageTimes& times,
                                             const Events& events) {
   times.restart();
@@ -139,7 +115,11 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   const bool in_memory = keeps_points(plan);
   CloudFilters filters = filters_within(plan, in_memory, built.points);
   const int64_t planned = filters.thin_to;
-  SceneCloud cloud = cloud_of(*builder, filters, in_memory, built, events);
+  SceneCloud cloud =
+      cloud_within_memory(*builder, filters, in_memory, built, [&events](int64_t points, int64_t at_most) {
+        events.warn("out of memory with " + std::to_string(points) + " points; going on with " +
+                    std::to_string(at_most) + " at most");
+      });
   times.count("filters");
   for (const FilterCount& filter : built.filters) events.detail(filter_text(filter));
   if (const auto side = cloud.thinned_by()) {

@@ -1,6 +1,7 @@
 #include "app/scene/scene_cloud.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 
 #include "app/scene/for_each_frame.h"
@@ -97,6 +98,27 @@ void SceneCloud::write(const std::filesystem::path& path) const {
   PlyWriter writer(path, size_, builder_.has_normals());
   each_part([&](int64_t first, const PointCloud& points) { writer.write(first, points); });
   writer.close();
+}
+
+SceneCloud cloud_within_memory(const SceneBuilder& builder, CloudFilters& filters, bool in_memory,
+                               BuiltScene& scene,
+                               const std::function<void(int64_t points, int64_t at_most)>& thinning) {
+  constexpr int64_t kFewest = 100'000;
+  for (;;) {
+    BuiltScene tried = scene;
+    try {
+      SceneCloud cloud(builder, filters, in_memory, tried);
+      scene = std::move(tried);
+      return cloud;
+    } catch (const std::bad_alloc&) {
+      const bool whole = filters.voxel > 0 || filters.outliers;
+      int64_t points = filters.thin_to > 0 ? std::min(filters.thin_to, scene.points) : scene.points;
+      if (!whole && filters.max_points > 0) points = std::min(points, filters.max_points);
+      if (!(whole || in_memory) || points < kFewest) throw;
+      filters.thin_to = points / 4;
+      thinning(points, filters.thin_to);
+    }
+  }
 }
 
 }  // namespace vggt

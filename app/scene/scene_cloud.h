@@ -48,4 +48,11 @@ class SceneCloud {
   std::optional<PointCloud> held_;
 };
 
+/// The cloud. Where its points must be held at once and memory runs out, they are thinned to a quarter of
+/// their number first, again where these are too many: filters.thin_to says to how many, and thinning(points,
+/// at_most) is called each time.
+SceneCloud cloud_within_memory(const SceneBuilder& builder, CloudFilters& filters, bool in_memory,
+                               BuiltScene& scene,
+                               const std::function<void(int64_t points, int64_t at_most)>& thinning);
+
 }  // namespace vggt

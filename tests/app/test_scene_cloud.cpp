@@ -5,11 +5,13 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <random>
 #include <stdexcept>
 
 #include "app/scene/scene_cloud.h"
 #include "io/scene/ply.h"
+#include "tests/support/failing_new.h"
 
 namespace vggt {
 namespace {
@@ -121,6 +123,71 @@ TEST_F(SceneCloudTest, DepthAndCamerasMayChangeBeforeTheEnd) {
   EXPECT_EQ(a.median_depth, b.median_depth);
   EXPECT_EQ(SceneCloud(*changed, {}, true, a).in_memory().points,
             SceneCloud(*fresh, {}, true, b).in_memory().points);
+}
+
+/// Two frames of many points; most fail to be held while `large` allocations do.
+class CloudWithinMemory : public ::testing::Test {
+ protected:
+  static constexpr int kWide = 640, kHigh = 480;
+  static constexpr std::size_t kLarge = 4'000'000;  // bytes: some of 600,000 points, none of 150,000
+
+  CloudWithinMemory() {
+    const std::vector<float> depth(std::size_t{kWide} * kHigh, 2), confidence(depth.size(), 3);
+    std::vector<Camera> cameras(2);
+    for (Camera& camera : cameras) camera.k << 500, 0, kWide / 2.0, 0, 500, kHigh / 2.0, 0, 0, 1;
+    cameras[1].cam_from_world.translation().x() = 3;
+    builder_.set_cameras(cameras);
+    for (int i = 0; i < 2; ++i) builder_.add({i, 1, depth.data(), nullptr, confidence.data()});
+    scene_ = builder_.finish();
+  }
+
+  SceneBuilder builder_{SceneOptions(),
+                        kWide,
+                        kHigh,
+                        std::vector<FrameView>(2, {0, kWide, 0, kHigh}),
+                        [](std::size_t, std::span<uint8_t> rgb) { std::ranges::fill(rgb, uint8_t{9}); },
+                        std::make_shared<HostSpace>()};
+  BuiltScene scene_;
+  std::vector<std::pair<int64_t, int64_t>> thinned_;
+
+  SceneCloud cloud(CloudFilters& filters, bool in_memory, int64_t faults) {
+    const test::Faults failing(0, faults, kLarge);
+    return cloud_within_memory(builder_, filters, in_memory, scene_,
+                               [this](int64_t from, int64_t to) { thinned_.emplace_back(from, to); });
+  }
+};
+
+TEST_F(CloudWithinMemory, IsThinnedUntilItFits) {
+  const int64_t all = scene_.points;
+  ASSERT_GT(all, 500'000);
+  const std::size_t filters_before = scene_.filters.size();
+  CloudFilters filters;
+  const SceneCloud thin = cloud(filters, /*in_memory=*/true, 1'000'000);
+  ASSERT_EQ(thinned_.size(), 1U);
+  EXPECT_EQ(thinned_[0], std::pair(all, all / 4));
+  EXPECT_EQ(filters.thin_to, all / 4);
+  EXPECT_LE(thin.size(), all / 4);
+  EXPECT_GT(thin.size(), all / 16);
+  EXPECT_TRUE(thin.thinned_by());
+  ASSERT_EQ(scene_.filters.size(), filters_before + 1);  // what was tried first left nothing
+  EXPECT_EQ(scene_.filters.back().before, all);
+  EXPECT_EQ(scene_.filters.back().after, thin.size());
+}
+
+TEST_F(CloudWithinMemory, IsWholeWhereItFits) {
+  CloudFilters filters;
+  EXPECT_EQ(cloud(filters, /*in_memory=*/true, 0).size(), scene_.points);
+  EXPECT_EQ(cloud(filters, /*in_memory=*/false, 1'000'000).size(), scene_.points);  // holds none at once
+  EXPECT_TRUE(thinned_.empty());
+  EXPECT_EQ(filters.thin_to, 0);
+}
+
+TEST_F(CloudWithinMemory, FewPointsThatDoNotFitAreALackOfMemory) {
+  CloudFilters filters;
+  filters.max_points = 99'999;
+  const test::Faults failing(0, 1'000'000, 50'000);
+  EXPECT_THROW(cloud_within_memory(builder_, filters, true, scene_, [](int64_t, int64_t) { FAIL(); }),
+               std::bad_alloc);
 }
 
 TEST_F(SceneCloudTest, StoppingLeavesNoFile) {
