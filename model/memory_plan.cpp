@@ -134,10 +134,10 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   return bytes;
 }
 
-/// Bytes of a checkpoint's files, at most: the residual stream as it was and as it is, and the heads' maps.
+/// Bytes of a checkpoint's files, at most: the residual stream, and the heads' maps.
 int64_t checkpoint_bytes(const MemoryRequest& r, const Sizes& z) {
   if (!r.checkpoints) return 0;
-  return 2 * z.S * z.P * z.C * z.state + map_bytes(r, z, r.config.depth);
+  return r.trunk_states * z.S * z.P * z.C * z.state + map_bytes(r, z, r.config.depth);
 }
 
 /// Whether a dense head takes more than the trunk.

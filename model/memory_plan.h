@@ -33,6 +33,7 @@ struct MemoryRequest {
   bool begin_heads = false;      // as in ModelOptions
   bool weights_on_host = false;  // as in ModelOptions: they may then be streamed
   bool checkpoints = false;      // as in RunOptions: they take room beside the scratch files
+  int trunk_states = 2;          // in a checkpoint at once: as it was and as it is; fewer in a short run
   MemoryBudget budget = {};
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "app/run/merging.h"
+#include "app/run/plan_table.h"
 #include "model/cost_plan.h"
 
 namespace vggt {
@@ -153,6 +154,23 @@ TEST(Merging, AutoDoesNotMergeWhereTheRatesAreNotKnown) {
   const MergeChoice choice = choose_merging(request(), "auto", kUnknown);
   EXPECT_FALSE(choice.merge);
   EXPECT_EQ(choice.note, "");
+}
+
+// A run of seconds ends before it would write a state inside the trunk.
+TEST(NetworkPlanTest, CountsTheStatesOfTheTrunkThatARunHasTimeToKeep) {
+  MemoryRequest r = exact(request());
+  const int64_t none = plan_network(r, pairs_alone()).memory.scratch_bytes;
+  r.checkpoints = true;
+  const double interval = CheckpointOptions().seconds, trunk = seconds(r, pairs_alone());
+  const auto bytes_in = [&](double intervals) {
+    return plan_network(r, scaled(pairs_alone(), intervals * interval / trunk)).memory.scratch_bytes - none;
+  };
+  const int64_t maps = bytes_in(0.5), most = plan_network(r, kUnknown).memory.scratch_bytes - none;
+  EXPECT_GT(maps, 0);
+  EXPECT_GT(bytes_in(1.5), maps);
+  EXPECT_EQ(bytes_in(2.5), maps + 2 * (bytes_in(1.5) - maps));
+  EXPECT_EQ(bytes_in(100), most);
+  EXPECT_EQ(bytes_in(2.5), most);
 }
 
 }  // namespace
