@@ -345,7 +345,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
                {request.frames, request.height, request.width, request.merge.has_value(), options.budget});
 
   SceneSink sink(plan, frames, space, times, events);
-  if (const auto& path = plan.outputs.paths.predictions) sink.save_predictions(files.staged(*path), *path);
+  if (const auto& path = plan.outputs.paths.predictions)
+    sink.save_predictions(*path, [&files, path] { return files.staged(*path); });
   const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
   report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), result.report);
   if (model) {

@@ -58,12 +58,12 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
   if (adjust_.wanted) adjusted_depth_ = held_depth_ ? &*held_depth_ : &builder_->maps();
 }
 
-void SceneSink::save_predictions(const std::filesystem::path& place,
-                                 const std::filesystem::path& final_path) {
+void SceneSink::save_predictions(const std::filesystem::path& path,
+                                 std::function<std::filesystem::path()> place) {
   const Heads& heads = model_.options.heads;
   const auto count = static_cast<int64_t>(frames_.frames.size());
   const auto queries = heads.tracks ? static_cast<int64_t>(model_.queries.size()) : 0;
-  predictions_.emplace(place, final_path,
+  predictions_.emplace(path, std::move(place),
                        PredictionShapes{count, frames_.height, frames_.width, queries, heads.camera,
                                         heads.depth, heads.points});
   for (int64_t i = 0; i < count; ++i) {

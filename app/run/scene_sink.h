@@ -29,8 +29,8 @@ class SceneSink {
   SceneSink(const RunPlan& plan, const FrameSet& frames, const std::shared_ptr<HostSpace>& space,
             StageTimes& times, const Events& events);
 
-  /// Starts the predictions file at `place`, with the images; errors name `final_path`.
-  void save_predictions(const std::filesystem::path& place, const std::filesystem::path& final_path);
+  /// Starts the predictions file, with the images: what stands at place() in the end, and will be `path`.
+  void save_predictions(const std::filesystem::path& path, std::function<std::filesystem::path()> place);
   /// What Vggt::run() calls.
   Sink sink();
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cerrno>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -37,17 +38,36 @@ int64_t values_of_frame(const std::vector<int64_t>& shape) {
   return values;
 }
 
+/// By this a name can be given to an open file.
+std::string link_to(int descriptor) {
+  return "/proc/self/fd/" + std::to_string(descriptor);
+}
+
+/// Opens a file that has no name, in the folder of `path` or the one that this will be made in; -1 where the
+/// system has no such files, or could give it no name later.
+int open_unnamed(const std::filesystem::path& path) {
+  std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::error_code ignored;
+  while (folder.has_relative_path() && !std::filesystem::is_directory(folder, ignored))
+    folder = folder.parent_path();
+  const int descriptor = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (descriptor < 0 || std::filesystem::exists(link_to(descriptor), ignored)) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
 }  // namespace
 
 PredictionsWriter::PredictionsWriter(const std::filesystem::path& path,
-                                     const std::filesystem::path& final_path, const PredictionShapes& shapes)
-    : final_path_(final_path) {
+                                     std::function<std::filesystem::path()> place,
+                                     const PredictionShapes& shapes)
+    : path_(path), place_(std::move(place)), descriptor_(open_unnamed(path)), has_name_(descriptor_ < 0) {
   const std::vector<TensorDescription> tensors = tensors_of(shapes);
   const SafetensorsHeader header = make_safetensors_header(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     tensors_[tensors[i].name] = {tensors[i].shape, header.offsets[i], values_of_frame(tensors[i].shape), 0};
 
-  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (has_name_) descriptor_ = open(place_().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno);
   // Allocated now, so that a disk that is too small fails before the work and not after it.
   const int error = posix_fallocate(descriptor_, 0, static_cast<off_t>(header.file_bytes));
@@ -82,8 +102,12 @@ void PredictionsWriter::close() {
   const int descriptor = std::exchange(descriptor_, -1);
   const bool synced = fsync(descriptor) == 0 || errno == EINVAL;
   const int sync_error = errno;
+  const bool named = has_name_ || linkat(AT_FDCWD, link_to(descriptor).c_str(), AT_FDCWD, place_().c_str(),
+                                         AT_SYMLINK_FOLLOW) == 0;
+  const int naming_error = errno;
   if (::close(descriptor) != 0) fail(errno);
   if (!synced) fail(sync_error);
+  if (!named) fail(naming_error);
 }
 
 void PredictionsWriter::write_at(uint64_t offset, const void* data, std::size_t bytes) {
@@ -92,7 +116,7 @@ void PredictionsWriter::write_at(uint64_t offset, const void* data, std::size_t 
 }
 
 void PredictionsWriter::fail(int error) const {
-  throw std::system_error(error, std::generic_category(), "cannot write " + final_path_.string());
+  throw std::system_error(error, std::generic_category(), "cannot write " + path_.string());
 }
 
 }  // namespace vggt

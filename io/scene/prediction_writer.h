@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,9 +21,10 @@ struct PredictionShapes {
 /// track_conf [S,Q].
 class PredictionsWriter {
  public:
-  /// Makes the file `path` at its full size. Throws std::system_error, as all members do, naming
-  /// `final_path`: what the file will be called in the end.
-  PredictionsWriter(const std::filesystem::path& path, const std::filesystem::path& final_path,
+  /// Makes the file at its full size, on the file system of `path`: without a name until it is whole, so that
+  /// nothing is left of it where the process is killed; where the system has no such files, at place().
+  /// Throws std::system_error, as all members do, naming `path`: what the file will be called in the end.
+  PredictionsWriter(const std::filesystem::path& path, std::function<std::filesystem::path()> place,
                     const PredictionShapes& shapes);
   ~PredictionsWriter();
   PredictionsWriter(const PredictionsWriter&) = delete;
@@ -30,7 +32,7 @@ class PredictionsWriter {
 
   /// Writes frames [first, first + count) of a tensor. Throws std::logic_error for an unknown name or range.
   void write(const std::string& name, int64_t first, int64_t count, const float* values);
-  /// Throws std::logic_error if a tensor is incomplete.
+  /// The file stands at place(). Throws std::logic_error if a tensor is incomplete.
   void close();
 
  private:
@@ -42,8 +44,10 @@ class PredictionsWriter {
   void write_at(uint64_t offset, const void* data, std::size_t bytes);
   [[noreturn]] void fail(int error) const;
 
-  std::filesystem::path final_path_;
+  std::filesystem::path path_;
+  std::function<std::filesystem::path()> place_;
   int descriptor_ = -1;
+  bool has_name_ = false;
   std::map<std::string, Tensor> tensors_;
 };
 

@@ -88,8 +88,8 @@ TEST_F(CliTest, CtrlCStopsCleanly) {
       _exit(99);
     }
     ASSERT_GT(child, 0);
-    // As soon as its hidden folder stands, the run is under way.
-    for (int i = 0; i < 1000 && !fs::exists(path("out")); ++i) {
+    // As soon as it tells of its frames, the network is next.
+    for (int i = 0; i < 1000 && text_of(path("log")).find("12 frames") == std::string::npos; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     ASSERT_EQ(kill(child, signal), 0);
@@ -99,6 +99,7 @@ TEST_F(CliTest, CtrlCStopsCleanly) {
     EXPECT_EQ(WEXITSTATUS(status), 130) << text_of(path("log"));
     EXPECT_NE(text_of(path("log")).find("stopped"), std::string::npos);
     EXPECT_FALSE(fs::exists(path("out")));
+    fs::remove(path("log"));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "io/scene/prediction_reader.h"
+#include "io/scene/prediction_writer.h"
 #include "tests/support/media.h"
 #include "tests/support/refusal.h"
 
@@ -91,6 +92,33 @@ TEST(PredictionFile, Refusals) {
       HasSubstr("differ in shape"));
   EXPECT_THAT(refused(R"({"depth":{"dtype":"F32","shape":[1,1,1],"data_offsets":[0,4]}})", 3),
               HasSubstr("not a valid .safetensors"));
+}
+
+// The tests' folder may lie where files without names are not known: then it stands at its place at once.
+TEST(PredictionFile, StandsAtItsPlaceWhenItIsWhole) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path final_path = folder / "new/p.safetensors", place = folder / "staged";
+  int asked = 0;
+  const auto where = [&] {
+    ++asked;
+    return place;
+  };
+  const std::vector<float> image(3 * 2 * 2, 0.5F);
+  {
+    PredictionsWriter cut_off(final_path, where, {.frames = 1, .height = 2, .width = 2});
+    EXPECT_THROW(cut_off.close(), std::logic_error);
+  }
+  EXPECT_EQ(std::filesystem::exists(place), asked == 1);
+  const bool has_unnamed_files = asked == 0;
+  std::filesystem::remove(place);
+  PredictionsWriter writer(final_path, where, {.frames = 1, .height = 2, .width = 2});
+  writer.write("images", 0, 1, image.data());
+  EXPECT_EQ(std::filesystem::exists(place), !has_unnamed_files);
+  writer.close();
+  EXPECT_EQ(asked, has_unnamed_files ? 1 : 2);
+  EXPECT_TRUE(std::filesystem::is_regular_file(place));
+  EXPECT_GT(std::filesystem::file_size(place), image.size() * sizeof(float));
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
 }  // namespace

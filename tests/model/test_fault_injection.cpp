@@ -26,10 +26,10 @@ constexpr double kLimit = 1e-5;  // products of other numbers of rows round diff
 constexpr int64_t kFrames = 16;  // so that the smaller plans work on several pieces
 constexpr int kKinds = 4;        // of runs: exact or merged, with and without a scratch folder
 
-/// Of each kind. VGGT_FAULT_RUNS asks for more of all kinds together.
+/// Of each kind. VGGT_FAULT_RUNS asks for another number of all kinds together.
 int runs() {
   const char* asked = std::getenv("VGGT_FAULT_RUNS");
-  return (asked ? std::atoi(asked) : 40) / kKinds;
+  return (asked ? std::atoi(asked) : 200) / kKinds;
 }
 
 int64_t open_files() {
