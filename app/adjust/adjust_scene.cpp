@@ -146,7 +146,7 @@ AdjustedScene not_adjusted(const std::string& why, std::vector<Camera> cameras) 
 }
 
 /// A scene whose depth is not yet written.
-struct Adjusted {
+struct Found {
   AdjustedScene scene;
   std::vector<std::pair<int, int>> pairs = {};       // that matches link
   std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
@@ -171,7 +171,7 @@ class SceneAdjustment {
     start_.anchors = matcher_.anchors();
   }
 
-  Adjusted run() {
+  Found run() {
     Bundle found = start_;
     if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
         !pass(found, again(kFinest), {1, 15}, false))
@@ -301,7 +301,7 @@ class SceneAdjustment {
     return most;
   }
 
-  Adjusted adjusted_scene(const Bundle& found, const std::string& held_out) {
+  Found adjusted_scene(const Bundle& found, const std::string& held_out) {
     AdjustedScene result;
     result.changed = true;
     result.cameras = cameras_of(found, cameras_, model_);
@@ -363,24 +363,19 @@ bool means_no_memory(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) || (of_opencv && of_opencv->code == cv::Error::StsNoMem);
 }
 
-/// Calls work(lean); where memory runs out, once more with lean = true. Where it runs out then, too, returns
-/// false, or throws what the work did.
+/// Calls work(lean). Where memory runs out and lean is false, it becomes true, and the work begins again.
 template <class Work>
-bool done_in_memory(const MatchInput& input, const Events& events, bool& lean, bool throws,
-                    const Work& work) {
-  for (;;) {
-    try {
-      work(lean);
-      return true;
-    } catch (const std::exception& error) {
-      if (!means_no_memory(error) || (lean && throws)) throw;
-      if (lean) return false;
-    }
-    lean = true;
-    const bool has_files = input.space->end_memory();
-    events.warn(std::string("out of memory in the adjustment; once more with one pair of frames at once") +
-                (has_files ? ", the others in the scratch folder" : ""));
+void within_memory(const MatchInput& input, const Events& events, bool& lean, const Work& work) {
+  try {
+    return work(lean);
+  } catch (const std::exception& error) {
+    if (lean || !means_no_memory(error)) throw;
   }
+  lean = true;
+  const bool has_files = input.space->end_memory();
+  events.warn(std::string("out of memory in the adjustment; going on with one pair of frames at once") +
+              (has_files ? " and the scratch folder" : ""));
+  work(lean);
 }
 
 }  // namespace
@@ -393,20 +388,22 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   };
   if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
   bool lean = false;
-  Adjusted adjusted;
-  const bool found = done_in_memory(input, events, lean, options.must, [&](bool lean_now) {
-    adjusted = SceneAdjustment(input, depth, cameras, options, lean_now, events).run();
-  });
-  if (!found) {
-    events.warn("out of memory in the adjustment: cameras and depth are as the network predicted them");
+  Found found;
+  try {
+    within_memory(input, events, lean, [&](bool lean_now) {
+      found = SceneAdjustment(input, depth, cameras, options, lean_now, events).run();
+    });
+  } catch (const std::exception& error) {
+    if (options.must || !means_no_memory(error)) throw;
+    events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
-  if (adjusted.depth) {
-    done_in_memory(input, events, lean, /*throws=*/true, [&](bool lean_now) {
-      adjusted.depth->write(adjusted.scene.cameras, adjusted.pairs, lean_now, events, depth);
+  if (found.depth) {
+    within_memory(input, events, lean, [&](bool lean_now) {
+      found.depth->write(found.scene.cameras, found.pairs, lean_now, events, depth);
     });
   }
-  return std::move(adjusted.scene);
+  return std::move(found.scene);
 }
 
 double adjustment_work(int64_t frames, double gray_pixels) {

@@ -18,7 +18,7 @@ struct AdjustOptions {
   std::optional<CameraModel> model;
   Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
   Known poses = Known::no;
-  /// Where memory runs out: throws instead of leaving the scene as it is.
+  /// The user asked for it: where memory runs out it throws instead of leaving the scene as it is.
   bool must = false;
 };
 

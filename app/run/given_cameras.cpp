@@ -192,6 +192,7 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given)
     if (!options.refine.empty()) refuse("refine", "nothing is adjusted, as bundle-adjust is off");
   }
   AdjustOptions adjust;
+  adjust.must = options.bundle_adjust == "on";
   if (options.camera != "auto") adjust.model = camera_model_named(options.camera);
   if (intrinsics) {
     if (adjust.model && !refined("intrinsics"))

@@ -15,14 +15,14 @@ namespace {
 // CPU; on an H200, where the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
-constexpr int64_t kMostCpuKept = 55'000'000, kMostGpuKept = 220'000'000;
+constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 220'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
-constexpr int64_t kMatchingCopies = 20;  // of a gray image, that a thread holds while it matches
-constexpr int64_t kThinning = 32;        // bytes of a point that thinning leaves, while it chooses
-constexpr double kOfVoxels = .4;         // of the memory for voxels as many as points
-constexpr int64_t kPicture = 32;         // bytes of a pixel of the picture, while it is drawn
-constexpr int64_t kExported = 8;         // bytes of a pixel of an image that is exported, not as it is
+constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
+constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
+constexpr double kOfVoxels = .4;   // of the memory for voxels as many as points
+constexpr int64_t kPicture = 32;   // bytes of a pixel of the picture, while it is drawn
+constexpr int64_t kExported = 8;   // bytes of a pixel of an image that is exported, not as it is
 
 int64_t cores() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -203,23 +203,29 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
+  const int64_t matchers = std::min(threads_of(plan), cores());
   const int64_t matching =
-      plan.adjust.wanted ? std::min(threads_of(plan), cores()) * kMatchingCopies * kept.one_gray : 0;
+      plan.adjust.wanted ? (matchers * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
   const int64_t after =
       std::max(point_bytes(plan, request), export_bytes(plan, request, original_width, original_height));
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
+    // The maps come when the trunk's tensors are gone.
+    int64_t with_maps = 0;
+    for (const StageMemory& stage : memory.stages) {
+      if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
+    }
     // With --host-memory the allocator gives back at once what is freed.
     const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
     const int64_t base =
         kCpuProgram + std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    // Of the tensors' memory the allocator gives little back before the adjustment.
     const int64_t adjusting = plan.adjust.wanted ? kAdjusting * std::min(request.frames, kAdjusted) : 0;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
-    return std::max(
-        kCpuProgram + weights + decoding,
-        base + kept.all() + weights + adjusting + std::max({tensors + memory.host_bytes, matching, after}));
+    return std::max({kCpuProgram + weights + decoding,
+                     base + kept.of_frames() + weights + tensors + memory.host_bytes,
+                     base + kept.all() + weights + with_maps + memory.host_bytes,
+                     base + kept.all() + weights + std::max(adjusting + matching, after)});
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {

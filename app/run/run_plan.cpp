@@ -135,9 +135,8 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   check_exports(outputs.exports, heads);
   check_cameras(options, heads);
   GivenCameras given = plan_given(options);
-  AdjustPlan adjust{choose_adjustment(options, heads), options.bundle_adjust == "on",
-                    plan_adjustment(options, given), std::move(given)};
-  adjust.options.must = adjust.asked;
+  const AdjustPlan adjust{choose_adjustment(options, heads), plan_adjustment(options, given),
+                          std::move(given)};
   check_model_options(config, model);
   MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;

@@ -36,7 +36,6 @@ struct ModelPlan {
 /// Whether cameras and depth are fitted to the images.
 struct AdjustPlan {
   bool wanted = false;
-  bool asked = false;  // by the user: then a scene that cannot be adjusted is worth a warning
   AdjustOptions options;
   GivenCameras given;  // what is known of the cameras, whether they are adjusted or not
 };

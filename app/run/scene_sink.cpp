@@ -181,7 +181,7 @@ std::string SceneSink::adjust() {
     predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
   }
   times_.count("adjustment");
-  if (adjusted.changed || !adjust_.asked) {
+  if (adjusted.changed || !adjust_.options.must) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {
     events_.warn("cameras and depth " + adjusted.summary);

@@ -50,7 +50,7 @@ class SceneCloud {
 
 /// The cloud. Where its points must be held at once and memory runs out, they are thinned to a quarter of
 /// their number first, again where these are too many: filters.thin_to says to how many, and thinning(points,
-/// at_most) is called each time.
+/// at_most) is called each time. Throws std::bad_alloc where fewer than 100,000 do not fit.
 SceneCloud cloud_within_memory(const SceneBuilder& builder, CloudFilters& filters, bool in_memory,
                                BuiltScene& scene,
                                const std::function<void(int64_t points, int64_t at_most)>& thinning);

@@ -41,24 +41,22 @@ void PieceStore::put(std::size_t index, std::span<const std::byte> bytes) {
       piece->memory.assign(bytes.begin(), bytes.end());
       return;
     } catch (const std::bad_alloc&) {
-      if (!move_to_file(index)) throw;
+      piece = moved_to_file(index);
+      if (!piece) throw;
     }
   }
   file_->write(piece->offset, bytes.data(), static_cast<int64_t>(bytes.size()));
 }
 
-bool PieceStore::move_to_file(std::size_t index) {
+PieceStore::Piece* PieceStore::moved_to_file(std::size_t index) {
   const std::lock_guard lock(mutex_);
   const std::size_t size = pieces_[index]->size;
   taken_ -= static_cast<int64_t>(size);
   space_->give_back(static_cast<int64_t>(size));
-  const bool has_files = space_->end_memory();
-  if (has_files) {
-    *pieces_[index] = place_for(size);
-  } else {
-    pieces_[index].reset();
-  }
-  return has_files;
+  pieces_[index].reset();
+  if (!space_->end_memory()) return nullptr;
+  pieces_[index] = std::make_unique<Piece>(place_for(size));
+  return pieces_[index].get();
 }
 
 bool PieceStore::has(std::size_t index) const {

@@ -42,8 +42,9 @@ class PieceStore {
   };
   const Piece& piece(std::size_t index) const;
   Piece place_for(std::size_t size);
-  /// Gives a piece for which there is no memory its place in the file, or returns false and forgets it.
-  bool move_to_file(std::size_t index);
+  /// A piece for which there is no memory, its place in the file now; null without a scratch folder, and then
+  /// it is forgotten.
+  Piece* moved_to_file(std::size_t index);
 
   std::shared_ptr<HostSpace> space_;
   std::string name_;

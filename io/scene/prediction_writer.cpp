@@ -38,48 +38,53 @@ int64_t values_of_frame(const std::vector<int64_t>& shape) {
   return values;
 }
 
-/// By this a name can be given to an open file.
-std::string link_to(int descriptor) {
+std::string proc_path_of(int descriptor) {
   return "/proc/self/fd/" + std::to_string(descriptor);
 }
 
 /// Opens a file that has no name, in the folder of `path` or the one that this will be made in; -1 where the
 /// system has no such files, or could give it no name later.
 int open_unnamed(const std::filesystem::path& path) {
-  std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal().parent_path();
   std::error_code ignored;
   while (folder.has_relative_path() && !std::filesystem::is_directory(folder, ignored))
     folder = folder.parent_path();
   const int descriptor = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-  if (descriptor < 0 || std::filesystem::exists(link_to(descriptor), ignored)) return descriptor;
+  if (descriptor < 0 || std::filesystem::exists(proc_path_of(descriptor), ignored)) return descriptor;
   ::close(descriptor);
   return -1;
 }
 
+/// Gives an open file without a name the name `place`, or copies it there. Returns errno's value, or 0.
+int name_file(int descriptor, const std::filesystem::path& place) {
+  const std::string file = proc_path_of(descriptor);
+  if (linkat(AT_FDCWD, file.c_str(), AT_FDCWD, place.c_str(), AT_SYMLINK_FOLLOW) == 0) return 0;
+  std::error_code error;
+  std::filesystem::copy_file(file, place, error);
+  return error.value();
+}
+
 }  // namespace
+
+PredictionsWriter::File::~File() {
+  if (descriptor >= 0) ::close(descriptor);
+}
 
 PredictionsWriter::PredictionsWriter(const std::filesystem::path& path,
                                      std::function<std::filesystem::path()> place,
                                      const PredictionShapes& shapes)
-    : path_(path), place_(std::move(place)), descriptor_(open_unnamed(path)), has_name_(descriptor_ < 0) {
+    : path_(path), place_(std::move(place)), file_{open_unnamed(path)}, has_name_(file_.descriptor < 0) {
   const std::vector<TensorDescription> tensors = tensors_of(shapes);
   const SafetensorsHeader header = make_safetensors_header(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     tensors_[tensors[i].name] = {tensors[i].shape, header.offsets[i], values_of_frame(tensors[i].shape), 0};
 
-  if (has_name_) descriptor_ = open(place_().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(errno);
+  if (has_name_) file_.descriptor = open(place_().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_.descriptor < 0) fail(errno);
   // Allocated now, so that a disk that is too small fails before the work and not after it.
-  const int error = posix_fallocate(descriptor_, 0, static_cast<off_t>(header.file_bytes));
-  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
-    ::close(descriptor_);
-    fail(error);
-  }
+  const int error = posix_fallocate(file_.descriptor, 0, static_cast<off_t>(header.file_bytes));
+  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) fail(error);
   write_at(0, header.bytes.data(), header.bytes.size());
-}
-
-PredictionsWriter::~PredictionsWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void PredictionsWriter::write(const std::string& name, int64_t first, int64_t count, const float* values) {
@@ -99,19 +104,17 @@ void PredictionsWriter::close() {
     if (tensor.frames_written != tensor.shape[0])
       throw std::logic_error("predictions: '" + name + "' is incomplete");
   }
-  const int descriptor = std::exchange(descriptor_, -1);
-  const bool synced = fsync(descriptor) == 0 || errno == EINVAL;
-  const int sync_error = errno;
-  const bool named = has_name_ || linkat(AT_FDCWD, link_to(descriptor).c_str(), AT_FDCWD, place_().c_str(),
-                                         AT_SYMLINK_FOLLOW) == 0;
-  const int naming_error = errno;
-  if (::close(descriptor) != 0) fail(errno);
-  if (!synced) fail(sync_error);
-  if (!named) fail(naming_error);
+  const bool synced = fsync(file_.descriptor) == 0 || errno == EINVAL;
+  if (!synced) fail(errno);
+  if (!has_name_) {
+    const int error = name_file(file_.descriptor, place_());
+    if (error != 0) fail(error);
+  }
+  if (::close(std::exchange(file_.descriptor, -1)) != 0) fail(errno);
 }
 
 void PredictionsWriter::write_at(uint64_t offset, const void* data, std::size_t bytes) {
-  const int error = vggt::write_at(descriptor_, offset, {static_cast<const std::byte*>(data), bytes});
+  const int error = vggt::write_at(file_.descriptor, offset, {static_cast<const std::byte*>(data), bytes});
   if (error != 0) fail(error);
 }
 

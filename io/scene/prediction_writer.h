@@ -26,16 +26,19 @@ class PredictionsWriter {
   /// Throws std::system_error, as all members do, naming `path`: what the file will be called in the end.
   PredictionsWriter(const std::filesystem::path& path, std::function<std::filesystem::path()> place,
                     const PredictionShapes& shapes);
-  ~PredictionsWriter();
   PredictionsWriter(const PredictionsWriter&) = delete;
   PredictionsWriter& operator=(const PredictionsWriter&) = delete;
 
   /// Writes frames [first, first + count) of a tensor. Throws std::logic_error for an unknown name or range.
   void write(const std::string& name, int64_t first, int64_t count, const float* values);
-  /// The file stands at place(). Throws std::logic_error if a tensor is incomplete.
+  /// The file stands at place() afterwards. Throws std::logic_error if a tensor is incomplete.
   void close();
 
  private:
+  struct File {
+    int descriptor = -1;
+    ~File();
+  };
   struct Tensor {
     std::vector<int64_t> shape;
     uint64_t offset = 0;  // bytes, in the file
@@ -46,7 +49,7 @@ class PredictionsWriter {
 
   std::filesystem::path path_;
   std::function<std::filesystem::path()> place_;
-  int descriptor_ = -1;
+  File file_;
   bool has_name_ = false;
   std::map<std::string, Tensor> tensors_;
 };

@@ -1,12 +1,17 @@
 // Memory that runs out in an adjustment: it begins again with less, or leaves the scene as it was.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <new>
+#include <opencv2/core.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/support/adjusted_scene.h"
 #include "tests/support/failing_new.h"
+#include "tests/support/media.h"
 
 namespace {
 
@@ -35,7 +40,8 @@ class AdjustMemory : public ::testing::Test {
  protected:
   /// With these faults from the moment on that the adjustment begins. adjusted: its depth, too.
   AdjustedScene run(int64_t first, int64_t last, std::size_t least, bool must = false) {
-    const MatchInput input = scene_.input();
+    MatchInput input = scene_.input();
+    if (change_input_) change_input_(input);
     DenseMaps maps(input.space, "depth");
     for (std::size_t f = 0; f < scene_.depth.size(); ++f)
       maps.put_values(static_cast<int>(f), scene_.depth[f]);
@@ -59,6 +65,7 @@ class AdjustMemory : public ::testing::Test {
 
   const Scene scene_ = bent_scene();
   const std::vector<Camera> given_ = beside(scene_.cameras);
+  std::function<void(MatchInput&)> change_input_;
   std::vector<std::string> warnings_;
   std::vector<std::vector<float>> depth_;
   int64_t allocations_ = 0;
@@ -77,7 +84,7 @@ TEST_F(AdjustMemory, OneFailedAllocationAnywhereChangesNothing) {
     warnings_.clear();
     const AdjustedScene result = run(at, at + 1, 0);
     ASSERT_EQ(warnings_.size(), 1U);
-    EXPECT_NE(warnings_[0].find("out of memory in the adjustment; once more"), std::string::npos);
+    EXPECT_NE(warnings_[0].find("out of memory in the adjustment; going on"), std::string::npos);
     expect_equal(result.cameras, whole.cameras);
     EXPECT_EQ(result.summary, whole.summary);
     EXPECT_EQ(result.tracks.size(), whole.tracks.size());
@@ -96,7 +103,7 @@ TEST_F(AdjustMemory, WithoutMemoryTheSceneStays) {
     EXPECT_EQ(result.summary, "not adjusted: out of memory");
     EXPECT_TRUE(result.tracks.empty());
     ASSERT_EQ(warnings_.size(), 2U);
-    EXPECT_NE(warnings_[1].find("as the network predicted them"), std::string::npos);
+    EXPECT_NE(warnings_[1].find("are not adjusted"), std::string::npos);
     ASSERT_EQ(result.cameras.size(), given_.size());
     for (std::size_t f = 0; f < given_.size(); ++f)
       EXPECT_TRUE(result.cameras[f].cam_from_world.isApprox(given_[f].cam_from_world, 1e-12));
@@ -107,6 +114,46 @@ TEST_F(AdjustMemory, WithoutMemoryTheSceneStays) {
 TEST_F(AdjustMemory, AnAdjustmentThatMustBeThrows) {
   EXPECT_THROW(run(0, 1'000'000'000, kLarge, /*must=*/true), std::bad_alloc);
   EXPECT_EQ(warnings_.size(), 1U);
+}
+
+// The last of its allocations are for maps that replace the given ones.
+TEST_F(AdjustMemory, DepthIsWrittenWholeOrTheRunEnds) {
+  const AdjustedScene whole = run(0, 0, kLarge);
+  const std::vector<std::vector<float>> depth = depth_;
+  const int64_t last = allocations_ - 1;
+  const AdjustedScene result = run(last, last + 1, kLarge);
+  EXPECT_EQ(warnings_.size(), 1U);
+  expect_equal(result.cameras, whole.cameras);
+  EXPECT_EQ(depth_, depth);
+  EXPECT_THROW(run(last, last + 1000, kLarge), std::bad_alloc);
+}
+
+TEST_F(AdjustMemory, OpenCvsLackOfMemoryIsOneToo) {
+  const AdjustedScene whole = run(0, 0, 0);
+  std::atomic<int> reads = 0;
+  change_input_ = [&](MatchInput& input) {
+    input.read_rgb = [&reads, read = input.read_rgb](std::size_t frame, std::span<uint8_t> rgb) {
+      if (reads++ == 2) CV_Error(cv::Error::StsNoMem, "Failed to allocate");
+      read(frame, rgb);
+    };
+  };
+  const AdjustedScene result = run(0, 0, 0);
+  EXPECT_EQ(warnings_.size(), 1U);
+  expect_equal(result.cameras, whole.cameras);
+}
+
+TEST_F(AdjustMemory, GoesOnInTheScratchFolder) {
+  const AdjustedScene whole = run(0, 0, kLarge);
+  const std::vector<std::vector<float>> depth = depth_;
+  const TemporaryFolder folder;
+  std::shared_ptr<HostSpace> space;
+  change_input_ = [&](MatchInput& input) {
+    input.space = space = std::make_shared<HostSpace>(HostStorage{int64_t{1} << 40, folder / ""});
+  };
+  const AdjustedScene result = run(allocations_ / 2, allocations_ / 2 + 1, kLarge);
+  expect_equal(result.cameras, whole.cameras);
+  EXPECT_EQ(depth_, depth);
+  EXPECT_FALSE(space->take(1)) << "the memory has ended";
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ TEST_F(CliTest, CtrlCStopsCleanly) {
     for (int i = 0; i < 1000 && text_of(path("log")).find("12 frames") == std::string::npos; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+    EXPECT_NE(text_of(path("log")).find("12 frames"), std::string::npos);
     ASSERT_EQ(kill(child, signal), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -163,7 +163,9 @@ TEST(NetworkPlanTest, CountsTheStatesOfTheTrunkThatARunHasTimeToKeep) {
   r.checkpoints = true;
   const double interval = CheckpointOptions().seconds, trunk = seconds(r, pairs_alone());
   const auto bytes_in = [&](double intervals) {
-    return plan_network(r, scaled(pairs_alone(), intervals * interval / trunk)).memory.scratch_bytes - none;
+    return plan_network(r, scaled(pairs_alone(), intervals * interval / (1.25 * trunk)))
+               .memory.scratch_bytes -
+           none;
   };
   const int64_t maps = bytes_in(0.5), most = plan_network(r, kUnknown).memory.scratch_bytes - none;
   EXPECT_GT(maps, 0);

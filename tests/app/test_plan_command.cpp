@@ -31,9 +31,9 @@ TEST_F(PlanTest, PlansFramesThatNobodyHas) {
   EXPECT_GT(sum, all["plan"]["seconds"]["aggregator"]["seconds"].get<double>());
   EXPECT_NEAR(all["plan"]["total_seconds"], sum, 1e-6 * sum);
   EXPECT_NE(outcome.out.find("\nprocess:   "), std::string::npos) << outcome.out;
-  // The network's tensors, the frames and their maps; and the program itself.
+  // The network's tensors in the trunk, which come before the maps, and the frames; and the program itself.
   const double pixels = 10000. * 518 * 392;
-  EXPECT_GT(all["process_host_bytes"], all["plan"]["device_bytes"].get<double>() + 11 * pixels);
+  EXPECT_GT(all["process_host_bytes"], all["plan"]["device_bytes"].get<double>() + 3 * pixels);
   EXPECT_TRUE(fs::exists(path("cache/vggt-recon/rates.json")));
 }
 

@@ -81,7 +81,7 @@ TEST(RunPlan, HoldsWhatTheStagesNeed) {
   EXPECT_EQ(plan.outputs.picture_height, 200);
   EXPECT_EQ(plan.outputs.paths.all().size(), 5u);
   EXPECT_TRUE(plan.adjust.wanted);
-  EXPECT_FALSE(plan.adjust.asked);
+  EXPECT_FALSE(plan.adjust.options.must);
   EXPECT_FALSE(fs::exists(options.out));  // nothing is written
 }
 
@@ -124,6 +124,14 @@ TEST(RunPlan, OfAMeasurementNeedsNoOutputAndAdjustsNothing) {
   EXPECT_FALSE(plan_measurement(options).adjust.wanted);
   options.merge_ratio = 2;
   EXPECT_THROW(plan_measurement(options), std::invalid_argument);
+}
+
+TEST(RunPlan, AnAdjustmentThatWasAskedForMustBe) {
+  Options options = valid();
+  options.bundle_adjust = "auto";
+  EXPECT_FALSE(plan_run(options).adjust.options.must);
+  options.bundle_adjust = "on";
+  EXPECT_TRUE(plan_run(options).adjust.options.must);
 }
 
 TEST(RunPlan, RefusesValuesThatNoTextWasParsedFor) {
