@@ -17,6 +17,12 @@ void in_pieces(int64_t rows, int64_t most, const Work& work) {
   for (int64_t first = 0; first < rows; first += most) work(first, std::min(most, rows - first));
 }
 
+std::vector<at::Tensor> rows_of(at::TensorList matrices, int64_t first, int64_t count) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& matrix : matrices) rows.push_back(matrix.narrow(0, first, count));
+  return rows;
+}
+
 }  // namespace
 
 Block::Block(Binder& bind, const std::string& name, const BlockSpec& spec)
@@ -205,11 +211,12 @@ void Block::add_and_mlp_(at::Tensor& rows, const Addition& projected, at::Tensor
   add_rows(rows, sum, {memory, ls2_});
 }
 
-void Block::finish_(at::Tensor& rows, const at::Tensor& mixed) const {
-  const at::Tensor memory = at::empty({std::min(rows.size(0), most_rows()), spec_.dim}, mixed.options());
+void Block::finish_(at::Tensor& rows, at::TensorList mixed) const {
+  const at::Tensor memory =
+      at::empty({std::min(rows.size(0), most_rows()), spec_.dim}, mixed.front().options());
   update_(rows, [&](at::Tensor& part, at::Tensor& sum, int64_t first) {
     at::Tensor projected = memory.narrow(0, 0, part.size(0));  // [count,C]
-    proj_.write(projected, mixed.narrow(0, first, part.size(0)));
+    proj_.write_joined(projected, rows_of(mixed, first, part.size(0)));
     add_and_mlp_(part, {projected, ls1_}, projected, sum);
   });
 }
@@ -238,11 +245,12 @@ at::Tensor Block::metric(const at::Tensor& rows) const {
   return metric;
 }
 
-at::Tensor Block::project_out(const at::Tensor& mixed) const {
-  at::Tensor projected = at::empty_like(mixed);  // [M,C]
-  in_pieces(mixed.size(0), most_rows(), [&](int64_t first, int64_t count) {
+at::Tensor Block::project_out(at::TensorList mixed) const {
+  const int64_t M = mixed.front().size(0);
+  at::Tensor projected = at::empty({M, spec_.dim}, mixed.front().options());
+  in_pieces(M, most_rows(), [&](int64_t first, int64_t count) {
     at::Tensor part = projected.narrow(0, first, count);
-    proj_.write(part, mixed.narrow(0, first, count));
+    proj_.write_joined(part, rows_of(mixed, first, count));
   });
   return projected;
 }

@@ -77,8 +77,9 @@ class Block {
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t sequences,
                     const QkParts* parts = nullptr) const;
 
-  /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C].
-  void finish_(at::Tensor& rows, const at::Tensor& mixed) const;
+  /// What follows the mixing, added to the residual: rows [R,C], updated in place; mixed [R,C], or matrices
+  /// [R,...] that have its columns side by side.
+  void finish_(at::Tensor& rows, at::TensorList mixed) const;
 
   /// What tokens are compared by when they merge: norm1 of rows [R,C], each of unit length -> [R,C] of
   /// metric_type().
@@ -90,8 +91,8 @@ class Block {
   /// bf16 or fp16 where these are a GPU's operands, else the state type.
   at::ScalarType metric_type() const;
 
-  /// The product that ends the attention: mixed [M,C] -> [M,C], operand type.
-  at::Tensor project_out(const at::Tensor& mixed) const;
+  /// The product that ends the attention: mixed [M,C], as of finish_() -> [M,C], operand type.
+  at::Tensor project_out(at::TensorList mixed) const;
 
   /// finish_() after project_out(): rows [R,C], updated in place; row i adds row row_of[i] of projected
   /// [M,C]. row_of [R] int64.

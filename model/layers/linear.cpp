@@ -6,6 +6,8 @@
 #include "model/layers/row_passes.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
+#include "model/layers/alignment.h"
+#include "model/layers/joined_linear.h"
 #endif
 
 namespace vggt {
@@ -88,6 +90,20 @@ void Linear::write(at::Tensor& y, const at::Tensor& rows) const {
 void Linear::write(at::Tensor& y, const ProductRows& rows) const {
   if (rows.split()) return linear_split_out(y, rows.parts, parts, bias);
   write(y, rows.values);
+}
+
+void Linear::write_joined(at::Tensor& y, at::TensorList rows) const {
+  if (rows.size() == 1) return write(y, rows.front());
+#ifdef VGGT_CUDA
+  const bool has_type = rows.front().scalar_type() == bias.scalar_type();
+  const bool is_half = bias.scalar_type() == at::kBFloat16 || bias.scalar_type() == at::kHalf;
+  if (has_type && (splits() || (is_half && bias.size(0) % 8 == 0))) {
+    const std::optional<JoinedRows> x = joined_rows(rows, splits() ? 4 : kJoinedColumns);
+    if (x && splits()) return linear_split_out(y, *x, parts, bias);
+    if (x && is_aligned(weight)) return joined_linear_out(y, *x, weight, bias);
+  }
+#endif
+  write(y, at::cat(rows, 1));
 }
 
 at::Tensor Linear::operator()(const ProductRows& rows) const {

@@ -43,6 +43,9 @@ struct Linear {
   /// The same of rows [M,in] into y [M,out], contiguous, of the weights' type.
   void write(at::Tensor& y, const at::Tensor& rows) const;
   void write(at::Tensor& y, const ProductRows& rows) const;
+  /// The same of rows [M,in] whose columns lie in several matrices side by side. On Hopper no copy joins them
+  /// where the columns of each are a multiple of 64, or of 4 where they are split.
+  void write_joined(at::Tensor& y, at::TensorList rows) const;
   at::Tensor operator()(const ProductRows& rows) const;  // [M,in] -> [M,out]
   /// Whether it multiplies parts.
   bool splits() const { return parts.memory.defined(); }

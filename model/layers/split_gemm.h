@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "model/layers/joined_gemm.h"
+
 namespace vggt {
 
 // Note [Splitting rows]: x·2^e = high + low, both fp16, where e takes the row's largest |x| to [2^14, 2^15).
@@ -63,6 +65,8 @@ SplitMatrix split_matrix(int rows, int columns, void* memory);
 
 /// Fills a matrix of at most kMostSplitColumns columns.
 cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream);
+/// The same of fp32 rows, the columns of each part a multiple of 4.
+cudaError_t split_rows(const JoinedRows& x, const SplitMatrix& to, cudaStream_t stream);
 
 /// Of each of so many maps of `numbers` numbers, a multiple of 4, the largest finite |x|, as its bits, into
 /// largest [frames]. maps: contiguous, aligned to 16 bytes.
@@ -79,5 +83,6 @@ cudaError_t launch_split_gemm_sm90(const SplitGemm& gemm, int blocks, cudaStream
 /// Computes again, in fp32 arithmetic, the rows of out whose x is not finite. x: what gemm.x was made from;
 /// without data such rows become NaN.
 cudaError_t repair_rows(const FloatRows& x, const SplitGemm& gemm, cudaStream_t stream);
+cudaError_t repair_rows(const JoinedRows& x, const SplitGemm& gemm, cudaStream_t stream);
 
 }  // namespace vggt

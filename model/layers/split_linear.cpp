@@ -67,10 +67,29 @@ SplitGemm gemm_into(at::Tensor& y, int64_t M, int64_t in, const SplitWeight& wei
 }
 
 /// from: what gemm.x was made of, or nothing.
-void multiply(const SplitGemm& gemm, const FloatRows& from) {
+template <class Rows>
+void multiply(const SplitGemm& gemm, const Rows& from) {
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   check(launch_split_gemm_sm90(gemm, gemm.x.rows > kGemmTile ? 2 : 1, stream), "split products");
   check(repair_rows(from, gemm, stream), "rows that are not finite");
+}
+
+/// A product of M rows into y, in pieces: rows_from(first) are those from there on.
+template <class RowsFrom>
+void multiply_pieces(at::Tensor& y, int64_t M, int64_t in, const SplitWeight& weight, const at::Tensor& bias,
+                     const RowsFrom& rows_from) {
+  SplitGemm gemm = gemm_into(y, M, in, weight, bias);
+  const int64_t whole = kSplitPieceBytes / (split_width(in) * 2) / kPieceRows * kPieceRows;
+  const int64_t piece = std::min(M, std::max(kPieceRows, whole));
+  SplitRows room = room_for_split(piece, in, y);
+  for (int64_t first = 0; first < M; first += piece) {
+    room.rows = std::min(piece, M - first);
+    gemm.x = matrix_of(room);
+    const auto from = rows_from(first);
+    check(split_rows(from, gemm.x, c10::cuda::getCurrentCUDAStream().stream()), "splitting rows");
+    multiply(gemm, from);
+    gemm.out += room.rows * weight.out;
+  }
 }
 
 /// x [...,in] as rows [M,in] that split_rows() takes, without a copy where it can be.
@@ -117,26 +136,26 @@ void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& wei
                       bool gelu) {
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor rows = as_rows(x);  // [M,in]
-  const int64_t M = rows.size(0), in = rows.size(1);
-  SplitGemm gemm = gemm_into(y, M, in, weight, bias);
-  const int64_t whole = kSplitPieceBytes / (split_width(in) * 2) / kPieceRows * kPieceRows;
-  const int64_t piece = std::min(M, std::max(kPieceRows, whole));
-  SplitRows room = room_for_split(piece, in, x);
-  for (int64_t first = 0; first < M; first += piece) {
-    room.rows = std::min(piece, M - first);
-    gemm.x = matrix_of(room);
-    const FloatRows from = float_rows(rows, first, gelu);
-    check(split_rows(from, gemm.x, c10::cuda::getCurrentCUDAStream().stream()), "splitting rows");
-    multiply(gemm, from);
-    gemm.out += room.rows * weight.out;
-  }
+  multiply_pieces(y, rows.size(0), rows.size(1), weight, bias,
+                  [&](int64_t first) { return float_rows(rows, first, gelu); });
+}
+
+void linear_split_out(at::Tensor& y, const JoinedRows& x, const SplitWeight& weight, const at::Tensor& bias) {
+  const c10::cuda::CUDAGuard guard(y.device());
+  multiply_pieces(y, x.rows, x.begins[x.parts], weight, bias, [&](int64_t first) {
+    JoinedRows rows = x;
+    for (int part = 0; part < x.parts; ++part)
+      rows.data[part] =
+          static_cast<const float*>(x.data[part]) + first * (x.begins[part + 1] - x.begins[part]);
+    return rows;
+  });
 }
 
 void linear_split_out(at::Tensor& y, const SplitRows& x, const SplitWeight& weight, const at::Tensor& bias) {
   const c10::cuda::CUDAGuard guard(x.memory.device());
   SplitGemm gemm = gemm_into(y, x.rows, x.columns, weight, bias);
   gemm.x = matrix_of(x);
-  if (x.rows > 0) multiply(gemm, {});
+  if (x.rows > 0) multiply(gemm, FloatRows());
 }
 
 at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias, bool gelu) {

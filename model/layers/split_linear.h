@@ -3,6 +3,7 @@
 
 namespace vggt {
 
+struct JoinedRows;
 struct SplitMatrix;
 
 /// What decides how a linear layer is computed.
@@ -47,6 +48,8 @@ at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at
 /// The same into y, contiguous, of as many rows as x.
 void linear_split_out(at::Tensor& y, const at::Tensor& x, const SplitWeight& weight, const at::Tensor& bias,
                       bool gelu = false);
+/// The same of fp32 rows that lie in several matrices.
+void linear_split_out(at::Tensor& y, const JoinedRows& x, const SplitWeight& weight, const at::Tensor& bias);
 /// The same of parts. Rows that are not finite give NaN.
 void linear_split_out(at::Tensor& y, const SplitRows& x, const SplitWeight& weight, const at::Tensor& bias);
 

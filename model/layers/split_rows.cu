@@ -20,24 +20,26 @@ __device__ __forceinline__ float gelu(float x) {
   return x * 0.5f * (1 + erff(x * 0.70710678118654752f));
 }
 
-template <bool kGelu>
-__device__ __forceinline__ void load(const float* from, float (&x)[4]) {
-  load_values(from, x);
-  if constexpr (kGelu) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = gelu(x[i]);
-  }
+/// Where four numbers lie that begin at a multiple of four.
+__device__ __forceinline__ const float* place_of(const FloatRows& x, int64_t row, int column) {
+  return x.data + row * x.stride + column;
+}
+__device__ __forceinline__ const float* place_of(const JoinedRows& x, int64_t row, int column) {
+  int part = 0;
+  while (column >= x.begins[part + 1]) ++part;
+  const int begin = x.begins[part];
+  return static_cast<const float*>(x.data[part]) + row * (x.begins[part + 1] - begin) + column - begin;
 }
 
-template <int kWarps, bool kGelu>
-__global__ void __launch_bounds__(kThreads) split_rows_kernel(const FloatRows x, const SplitMatrix to) {
+template <int kWarps, bool kGelu, class Rows>
+__global__ void __launch_bounds__(kThreads)
+    split_rows_kernel(const __grid_constant__ Rows x, const SplitMatrix to) {
   constexpr int kOfRow = 32 * kWarps;  // threads
   const int place = threadIdx.x % kOfRow;
   const int64_t wanted = int64_t{blockIdx.x} * (kThreads / kOfRow) + threadIdx.x / kOfRow;
   const int64_t row =
       wanted < to.rows ? wanted
                        : to.rows - 1;  // threads beyond the last row repeat it, as all must reach the barrier
-  const float* from = x.data + row * x.stride;
   __shared__ uint32_t of_warp[kThreads / 32];
   float four[kUnits][4];
   uint32_t most = 0;
@@ -46,7 +48,11 @@ __global__ void __launch_bounds__(kThreads) split_rows_kernel(const FloatRows x,
     const int column = 4 * (place + u * kOfRow);
 #pragma unroll
     for (int i = 0; i < 4; ++i) four[u][i] = 0;
-    if (column < to.columns) load<kGelu>(from + column, four[u]);
+    if (column < to.columns) load_values(place_of(x, row, column), four[u]);
+    if constexpr (kGelu) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) four[u][i] = gelu(four[u][i]);
+    }
     most = max(most, largest_bits(four[u]));
   }
   const int exponent = row_exponent(largest_of_row<kWarps>(most, of_warp));
@@ -102,38 +108,82 @@ __global__ void __launch_bounds__(kThreads)
   store_parts(four, __uint_as_float(power_of_two_bits(exponent)), out + split_column(channel));
 }
 
-template <int kWarps>
-void launch_split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream) {
+bool takes_gelu(const FloatRows& x) {
+  return x.gelu;
+}
+bool takes_gelu(const JoinedRows& /*x*/) {
+  return false;
+}
+
+template <int kWarps, class Rows>
+void launch_split_rows(const Rows& x, const SplitMatrix& to, cudaStream_t stream) {
   constexpr int kRows = kThreads / (32 * kWarps);
   const unsigned blocks = (static_cast<unsigned>(to.rows) + kRows - 1) / kRows;
-  const auto kernel = x.gelu ? split_rows_kernel<kWarps, true> : split_rows_kernel<kWarps, false>;
+  const auto kernel =
+      takes_gelu(x) ? split_rows_kernel<kWarps, true, Rows> : split_rows_kernel<kWarps, false, Rows>;
   kernel<<<blocks, kThreads, 0, stream>>>(x, to);
 }
 
-__device__ float dot(const FloatRows& x, const SplitMatrix& weight, int64_t row, int column) {
-  const float* a = x.data + row * x.stride;
+template <class Rows>
+cudaError_t split(const Rows& x, const SplitMatrix& to, cudaStream_t stream) {
+  constexpr int kOfWarp = 32 * 4 * kUnits;  // columns
+  if (to.columns > kMostSplitColumns) return cudaErrorInvalidValue;
+  if (to.columns <= kOfWarp) {
+    launch_split_rows<1>(x, to, stream);
+  } else {
+    launch_split_rows<kMostSplitColumns / kOfWarp>(x, to, stream);
+  }
+  return cudaGetLastError();
+}
+
+__device__ float number(const FloatRows& x, int64_t row, int column) {
+  const float value = *place_of(x, row, column);
+  return x.gelu ? gelu(value) : value;
+}
+__device__ float number(const JoinedRows& x, int64_t row, int column) {
+  return *place_of(x, row, column);
+}
+
+template <class Rows>
+__device__ float dot(const Rows& x, const SplitMatrix& weight, int64_t row, int column) {
   const __half* b = static_cast<const __half*>(weight.parts) + column * split_width(weight.columns);
   const float down = __uint_as_float(power_of_two_bits(-weight.exponents[column]));
   float sum = 0;
   for (int i = 0; i < weight.columns; ++i) {
     const __half* pair = b + split_column(i);
     const float w = (__half2float(pair[0]) + __half2float(pair[kSplitColumns])) * down;
-    sum = fmaf(x.gelu ? gelu(a[i]) : a[i], w, sum);
+    sum = fmaf(number(x, row, i), w, sum);
   }
   return sum;
 }
 
-__global__ void __launch_bounds__(kThreads) repair_rows_kernel(const FloatRows x, const SplitGemm gemm) {
+__device__ bool is_known(const FloatRows& x) {
+  return x.data != nullptr;
+}
+__device__ bool is_known(const JoinedRows& /*x*/) {
+  return true;
+}
+
+template <class Rows>
+__global__ void __launch_bounds__(kThreads)
+    repair_rows_kernel(const __grid_constant__ Rows x, const SplitGemm gemm) {
   const int64_t first = int64_t{blockIdx.x} * kThreads, mine = first + threadIdx.x;
   if (!__syncthreads_or(mine < gemm.x.rows && gemm.x.exponents[mine] == kNotFinite)) return;
   const int64_t end = min(first + kThreads, static_cast<int64_t>(gemm.x.rows));
   for (int64_t row = first; row < end; ++row) {
     if (gemm.x.exponents[row] != kNotFinite) continue;
     for (int column = threadIdx.x; column < gemm.weight.rows; column += kThreads) {
-      const float product = x.data == nullptr ? NAN : dot(x, gemm.weight, row, column);
+      const float product = is_known(x) ? dot(x, gemm.weight, row, column) : NAN;
       gemm.out[row * gemm.weight.rows + column] = product + gemm.bias[column];
     }
   }
+}
+
+template <class Rows>
+cudaError_t repair(const Rows& x, const SplitGemm& gemm, cudaStream_t stream) {
+  const unsigned blocks = (static_cast<unsigned>(gemm.x.rows) + kThreads - 1) / kThreads;
+  repair_rows_kernel<<<blocks, kThreads, 0, stream>>>(x, gemm);
+  return cudaGetLastError();
 }
 
 int64_t parts_bytes(int64_t rows, int64_t columns) {
@@ -152,14 +202,10 @@ SplitMatrix split_matrix(int rows, int columns, void* memory) {
 }
 
 cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream) {
-  constexpr int kOfWarp = 32 * 4 * kUnits;  // columns
-  if (to.columns > kMostSplitColumns) return cudaErrorInvalidValue;
-  if (to.columns <= kOfWarp) {
-    launch_split_rows<1>(x, to, stream);
-  } else {
-    launch_split_rows<kMostSplitColumns / kOfWarp>(x, to, stream);
-  }
-  return cudaGetLastError();
+  return split(x, to, stream);
+}
+cudaError_t split_rows(const JoinedRows& x, const SplitMatrix& to, cudaStream_t stream) {
+  return split(x, to, stream);
 }
 
 cudaError_t largest_of_maps(const float* maps, int frames, int64_t numbers, uint32_t* largest,
@@ -183,9 +229,10 @@ cudaError_t split_map(const FloatMap& x, const SplitMatrix& to, cudaStream_t str
 }
 
 cudaError_t repair_rows(const FloatRows& x, const SplitGemm& gemm, cudaStream_t stream) {
-  const unsigned blocks = (static_cast<unsigned>(gemm.x.rows) + kThreads - 1) / kThreads;
-  repair_rows_kernel<<<blocks, kThreads, 0, stream>>>(x, gemm);
-  return cudaGetLastError();
+  return repair(x, gemm, stream);
+}
+cudaError_t repair_rows(const JoinedRows& x, const SplitGemm& gemm, cudaStream_t stream) {
+  return repair(x, gemm, stream);
 }
 
 }  // namespace vggt

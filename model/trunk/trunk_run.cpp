@@ -388,7 +388,7 @@ void TrunkRun::finish_pass(const Block& block) {
     if (merges()) {
       block.finish_projected_(rows, mixed_, plan_->row_of.narrow(0, first_ * P_ + begin, count));
     } else if (!returning_.empty()) {
-      const at::Tensor mixed = returned(std::move(returning_.front()));
+      const std::vector<at::Tensor> mixed = returned(std::move(returning_.front()));
       returning_.pop_front();
       block.finish_(rows, mixed);
     } else if (mixed_.defined()) {

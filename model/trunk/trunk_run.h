@@ -98,7 +98,7 @@ class TrunkRun {
   };
   Returning return_heads(const at::Tensor& mixed, const std::vector<int64_t>& begins,
                          const std::vector<int64_t>& counts) const;
-  static at::Tensor returned(Returning returning);
+  static std::vector<at::Tensor> returned(Returning returning);
   std::vector<int64_t> tokens_before() const;
   int64_t stored_frames() const;
   void attend_ranked(const Block& block);

@@ -136,10 +136,10 @@ TrunkRun::Returning TrunkRun::return_heads(const at::Tensor& mixed, const std::v
   return returning;
 }
 
-/// [r,C] of the own rows.
-at::Tensor TrunkRun::returned(Returning returning) {
+/// [r,C] of the own rows, in the parts that came from each rank.
+std::vector<at::Tensor> TrunkRun::returned(Returning returning) {
   returning.transfer->wait();
-  return at::cat(returning.parts, 1);
+  return std::move(returning.parts);
 }
 
 void TrunkRun::attend_ranked(const Block& block) {
@@ -212,7 +212,7 @@ void TrunkRun::streamed_by_heads(const Block& block) {
                          ? at::empty({count * P_, 0}, options_.dtype(type))
                          : mixed.take(shares_.begin(rank) + first, count).view({-1, heads * D}).clone());
     }
-    const at::Tensor own = returned(return_heads(at::cat(rows), begins, counts));  // [F·P,C]
+    const at::Tensor own = at::cat(returned(return_heads(at::cat(rows), begins, counts)), 1);  // [F·P,C]
     if (own.size(0) > 0) mixed_elsewhere_.give(first, own.view({-1, P_, C_}));
   }
   mixed_elsewhere_.finish();
@@ -323,7 +323,7 @@ void TrunkRun::merged_by_heads(const Block& block) {
     begins.push_back(rows.begin(rank));
     counts.push_back(rows.count(rank));
   }
-  const at::Tensor own = returned(return_heads(mixed, begins, counts));  // [m,C]
+  const std::vector<at::Tensor> own = returned(return_heads(mixed, begins, counts));  // [m,C]
   mixed = at::Tensor();
   mixed_ = at::empty({M, C_}, type);
   std::vector<at::Tensor> parts;

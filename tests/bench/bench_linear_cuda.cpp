@@ -1,4 +1,5 @@
-// Linear layers by split products beside cuBLAS in fp32 and TF32, at the model's sizes: all timed in turns.
+// Linear layers by split products beside cuBLAS in fp32 and TF32, and products of rows in several matrices
+// beside a copy that joins them, at the model's sizes: all timed in turns.
 // bench_linear_cuda [runs] [rows ...]
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "model/layers/linear.h"
 #include "model/layers/split_linear.h"
 #include "tests/bench/gpu_timing.h"
 
@@ -34,6 +36,56 @@ struct Contender {
   double error = 0;
 };
 
+void time_in_turns(std::vector<Contender>& contenders, int runs, const char* name, int64_t rows, int64_t in,
+                   int64_t out) {
+  for (int i = 0; i < runs; ++i) {
+    for (Contender& c : contenders) c.seconds.push_back(gpu_seconds(c.run));
+  }
+  const double flop = 2.0 * static_cast<double>(rows * in * out);
+  for (Contender& c : contenders) {
+    std::sort(c.seconds.begin(), c.seconds.end());
+    std::printf("%-10s %7ld x %4ld -> %4ld  %-12s %7.1f TFLOP/s [%.1f, %.1f]  error %.2e\n", name, rows, in,
+                out, c.name.c_str(), flop / c.seconds[c.seconds.size() / 2] / 1e12,
+                flop / c.seconds.back() / 1e12, flop / c.seconds.front() / 1e12, c.error);
+  }
+}
+
+/// The product that ends attention, of so many ranks' heads side by side: with and without a copy that joins
+/// them; and of one matrix, which no rank has.
+void bench_joined(at::ScalarType type, int64_t ranks, int64_t rows, int runs) {
+  constexpr int64_t kDim = 1024;
+  const auto options = at::device(at::kCUDA).dtype(type);
+  const at::Tensor w = at::randn({kDim, kDim}, options) * 0.03, b = at::randn({kDim}, options);
+  std::vector<at::Tensor> parts;
+  for (int64_t i = 0; i < ranks; ++i) parts.push_back(at::randn({rows, kDim / ranks}, options));
+  const at::Tensor whole = at::cat(parts, 1);
+  at::Tensor y = at::empty({rows, kDim}, options);
+  const Linear layer(w, b, ComputeKind{type, at::kFloat});
+  std::vector<Contender> contenders{{"one matrix",
+                                     [&] {
+                                       layer.write(y, whole);
+                                       return y;
+                                     }},
+                                    {"a copy",
+                                     [&] {
+                                       layer.write(y, at::cat(parts, 1));
+                                       return y;
+                                     }},
+                                    {"joined", [&] {
+                                       layer.write_joined(y, parts);
+                                       return y;
+                                     }}};
+  const int64_t sampled = std::min<int64_t>(rows, 512);
+  const at::Tensor exact = at::linear(whole.narrow(0, rows - sampled, sampled).to(at::kDouble),
+                                      w.to(at::kDouble), b.to(at::kDouble));
+  for (Contender& c : contenders) {
+    const at::Tensor found = c.run().narrow(0, rows - sampled, sampled).to(at::kDouble);
+    c.error = ((found - exact).norm() / exact.norm()).item<double>();
+  }
+  const std::string name = std::string(type == at::kFloat ? "fp32, " : "bf16, ") + std::to_string(ranks);
+  time_in_turns(contenders, runs, name.c_str(), rows, kDim, kDim);
+}
+
 void bench(const Layer& layer, int64_t rows, int runs) {
   const auto options = at::device(at::kCUDA).dtype(at::kFloat);
   const at::Tensor x = at::randn({rows, layer.in}, options), w = at::randn({layer.out, layer.in}, options),
@@ -56,16 +108,7 @@ void bench(const Layer& layer, int64_t rows, int runs) {
     const at::Tensor y = c.run().narrow(0, rows - sampled, sampled).to(at::kDouble);
     c.error = ((y - exact).norm() / exact.norm()).item<double>();
   }
-  for (int i = 0; i < runs; ++i) {
-    for (Contender& c : contenders) c.seconds.push_back(gpu_seconds(c.run));
-  }
-  const double flop = 2.0 * static_cast<double>(rows * layer.in * layer.out);
-  for (Contender& c : contenders) {
-    std::sort(c.seconds.begin(), c.seconds.end());
-    std::printf("%-10s %7ld x %4ld -> %4ld  %-12s %7.1f TFLOP/s [%.1f, %.1f]  error %.2e\n", layer.name, rows,
-                layer.in, layer.out, c.name.c_str(), flop / c.seconds[c.seconds.size() / 2] / 1e12,
-                flop / c.seconds.back() / 1e12, flop / c.seconds.front() / 1e12, c.error);
-  }
+  time_in_turns(contenders, runs, layer.name, rows, layer.in, layer.out);
 }
 
 }  // namespace
@@ -83,6 +126,9 @@ int main(int argc, char** argv) {
   std::printf("%s; fp32; median of %d runs [least, most]\n", device.name, runs);
   for (int64_t count : rows) {
     for (const Layer& layer : kLayers) bench(layer, count, runs);
+    for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+      for (const int64_t ranks : {2, 4, 8}) bench_joined(type, ranks, count, runs);
+    }
   }
   return 0;
 }

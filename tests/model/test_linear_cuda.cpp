@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
 #include <tuple>
+#include <vector>
 
 #include "attention/cuda/cuda.h"
 #include "model/layers/linear.h"
@@ -205,6 +209,78 @@ TEST_F(LinearCuda, WritesNothingBesideItsRows) {
 TEST_F(LinearCuda, NoRowsAreNoRows) {
   const at::Tensor w = normal(256, 256);
   EXPECT_EQ(linear_split(normal(0, 256), split_weight(w), w[0]).sizes(), at::IntArrayRef({0, 256}));
+}
+
+/// Rows that lie in matrices of so many columns each.
+struct JoinedCase {
+  at::ScalarType type;
+  std::vector<int64_t> columns;
+  int64_t out;
+};
+
+class JoinedLinearCuda : public LinearCuda, public testing::WithParamInterface<JoinedCase> {};
+
+TEST_P(JoinedLinearCuda, IsTheProductOfTheWholeMatrix) {
+  const auto& [type, columns, out] = GetParam();
+  const int64_t in = std::accumulate(columns.begin(), columns.end(), int64_t{0});
+  const at::Tensor weight = at::randn({out, in}, at::device(at::kCUDA)).to(type) * 0.05;
+  const at::Tensor bias = normal(1, out)[0].to(type);
+  const Linear layer(weight, bias, ComputeKind{type, at::kFloat});
+  for (const int64_t rows : {1, 7, 127, 128, 257, 1041, 70'000}) {
+    if (rows * in > 40'000'000) continue;
+    SCOPED_TRACE(rows);
+    const at::Tensor whole = normal(rows, in).to(type);
+    std::vector<at::Tensor> parts;
+    int64_t first = 0;
+    for (const int64_t own : columns) {
+      parts.push_back(whole.narrow(1, first, own).contiguous());
+      first += own;
+    }
+    at::Tensor y = at::full({rows, out}, std::nan(""), whole.options());
+    layer.write_joined(y, parts);
+    const at::Tensor exact = at::linear(whole.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble));
+    const double bound = error_of(at::linear(whole, weight, bias), exact);
+    EXPECT_LE(error_of(y, exact), std::max(1.02 * bound, kFloor)) << "cuBLAS " << bound;
+    if (rows < 2) continue;
+    std::vector<at::Tensor> fewer;  // rows of larger matrices, as a rank's own are
+    for (const at::Tensor& part : parts) fewer.push_back(part.narrow(0, 1, rows - 1));
+    at::Tensor below = at::empty({rows - 1, out}, whole.options());
+    layer.write_joined(below, fewer);
+    const double below_bound =
+        error_of(at::linear(whole.narrow(0, 1, rows - 1), weight, bias), exact.narrow(0, 1, rows - 1));
+    EXPECT_LE(error_of(below, exact.narrow(0, 1, rows - 1)), std::max(1.02 * below_bound, kFloor));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, JoinedLinearCuda,
+    testing::Values(JoinedCase{at::kBFloat16, {512, 512}, 1024}, JoinedCase{at::kHalf, {512, 512}, 1024},
+                    JoinedCase{at::kFloat, {512, 512}, 1024},
+                    JoinedCase{at::kBFloat16, {384, 320, 320}, 1024},
+                    JoinedCase{at::kFloat, {384, 320, 320}, 1000},
+                    JoinedCase{at::kBFloat16, std::vector<int64_t>(16, 64), 264},
+                    JoinedCase{at::kFloat, std::vector<int64_t>(16, 64), 264},
+                    JoinedCase{at::kBFloat16, {64, 0, 128}, 136}, JoinedCase{at::kHalf, {64, 0, 128}, 8},
+                    JoinedCase{at::kBFloat16, {100, 28}, 256},  // joined by a copy, as those below
+                    JoinedCase{at::kBFloat16, {64, 64}, 257}, JoinedCase{at::kFloat, {30, 34}, 256},
+                    JoinedCase{at::kDouble, {64, 64}, 64},
+                    JoinedCase{at::kBFloat16, std::vector<int64_t>(17, 64), 256}),
+    [](const auto& info) { return "case_" + std::to_string(info.index); });
+
+// A row that fp16 pairs cannot hold is computed again from where it lies.
+TEST_F(LinearCuda, JoinedRowsThatAreNotFinite) {
+  const at::Tensor weight = normal(256, 512), bias = normal(1, 256)[0];
+  at::Tensor whole = normal(300, 512);
+  whole[3][300] = std::numeric_limits<float>::infinity();
+  whole[7][2] = std::nan("");
+  const Linear layer(weight, bias, ComputeKind{at::kFloat, at::kFloat});
+  ASSERT_TRUE(layer.splits());
+  at::Tensor y = at::empty({300, 256}, whole.options());
+  layer.write_joined(y, {whole.narrow(1, 0, 256).contiguous(), whole.narrow(1, 256, 256).contiguous()});
+  const at::Tensor expected = at::linear(whole, weight, bias);
+  EXPECT_TRUE(y[3].equal(expected[3]));  // infinities of both signs
+  EXPECT_TRUE(y[7].isnan().all().item<bool>());
+  EXPECT_TRUE(y.narrow(0, 8, 292).isfinite().all().item<bool>());
 }
 
 }  // namespace
