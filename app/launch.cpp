@@ -3,6 +3,7 @@
 // second to start, does so meanwhile.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -74,6 +75,14 @@ bool may_use_first_gpu(int argc, const char* const* argv) try {
   return false;  // the program says what is wrong
 }
 
+/// Whether dlopen() had no memory for a library, of which it says little.
+bool lacks_memory(std::string_view error) {
+  rlimit limit{};
+  const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return error.find("Cannot allocate memory") != error.npos ||
+         (limited && error.find("failed to map segment") != error.npos);
+}
+
 /// A closed standard stream would give its number to the first file that is opened, and messages would go
 /// there.
 void keep_standard_streams() {
@@ -99,11 +108,16 @@ int main(int argc, char** argv) {
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;
   if (run == nullptr) {
+    const char* const why = ::dlerror();
+    if (lacks_memory(why)) {
+      std::fprintf(stderr, "vggt-recon: error: out of memory: %s\n", why);
+      return static_cast<int>(vggt::ExitCode::out_of_resources);
+    }
     std::fprintf(
         stderr,
         "vggt-recon: error: %s; the libraries of torch %s are needed, and VGGT_TORCH may name the folder "
         "that holds torch/\n",
-        ::dlerror(), VGGT_TORCH_VERSION);
+        why, VGGT_TORCH_VERSION);
     return static_cast<int>(vggt::ExitCode::failed);
   }
   const int code = reinterpret_cast<decltype(&vggt_recon_main)>(run)(argc, argv);

@@ -363,6 +363,18 @@ bool means_no_memory(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) || (of_opencv && of_opencv->code == cv::Error::StsNoMem);
 }
 
+/// While it lives, OpenCV starts no thread: those that it has no memory for it would wait for without end.
+class OneThread {
+ public:
+  OneThread() { cv::setNumThreads(1); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  ~OneThread() { cv::setNumThreads(before_); }
+
+ private:
+  const int before_ = cv::getNumThreads();
+};
+
 /// Calls work(lean). Where memory runs out and lean is false, it becomes true, and the work begins again.
 template <class Work>
 void within_memory(const MatchInput& input, const Events& events, bool& lean, const Work& work) {
@@ -375,6 +387,7 @@ void within_memory(const MatchInput& input, const Events& events, bool& lean, co
   const bool has_files = input.space->end_memory();
   events.warn(std::string("out of memory in the adjustment; going on with one pair of frames at once") +
               (has_files ? " and the scratch folder" : ""));
+  const OneThread one_thread;
   work(lean);
 }
 

@@ -20,9 +20,10 @@ constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting
 constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
-constexpr double kOfVoxels = .4;   // of the memory for voxels as many as points
-constexpr int64_t kPicture = 32;   // bytes of a pixel of the picture, while it is drawn
-constexpr int64_t kExported = 8;   // bytes of a pixel of an image that is exported, not as it is
+// Voxels of this side by points, where the scene's depth is about 1. Smaller ones are more, up to one a point.
+constexpr double kVoxels = .23, kVoxelSide = .01;
+constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
+constexpr int64_t kExported = 8;  // bytes of a pixel of an image that is exported, not as it is
 
 int64_t cores() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -78,6 +79,12 @@ int64_t held_points(const CloudFilters& filters, int64_t points) {
   return whole || filters.max_points == 0 ? points : std::min(points, filters.max_points);
 }
 
+/// Voxels by points.
+double voxel_share(const RunPlan& plan, double side) {
+  if (!plan.placement.align_file.empty()) return 1;  // in a unit that nobody knows yet
+  return std::min(1.0, kVoxels * kVoxelSide * plan.placement.scale / side);
+}
+
 /// Points while the filters work; few where they stream from the maps into the file.
 int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
   if (plan.scene.source == CloudSource::none) return 0;
@@ -92,7 +99,8 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
                 own = bytes_of_a_point({}, /*in_memory=*/true, chosen.normals);
   int64_t bytes = bytes_of_a_point(filters, in_memory, chosen.normals);
   // What a point takes at most; but voxels are fewer than points.
-  if (filters.voxel > 0) bytes = own + static_cast<int64_t>(kOfVoxels * static_cast<double>(bytes - own));
+  if (filters.voxel > 0)
+    bytes = own + static_cast<int64_t>(voxel_share(plan, filters.voxel) * static_cast<double>(bytes - own));
   return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan);
 }
 

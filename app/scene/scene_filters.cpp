@@ -9,8 +9,8 @@ namespace vggt {
 int64_t bytes_of_a_point(const CloudFilters& filters, bool in_memory, bool normals) {
   // Open3D's clouds are in double, its voxels are nodes of a hash table, its neighbours come from a k-d tree.
   const int64_t own = normals ? 27 : 15, open3d = normals ? 72 : 48;
-  if (filters.voxel > 0) return 2 * own + 2 * open3d + (normals ? 160 : 136);
-  if (filters.outliers) return 2 * own + open3d + 96;
+  if (filters.voxel > 0) return 2 * own + 2 * open3d + (normals ? 172 : 204);  // if no two share a voxel
+  if (filters.outliers) return 2 * own + open3d + (normals ? 44 : 77);
   return in_memory ? 2 * own : 0;
 }
 
