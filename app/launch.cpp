@@ -4,14 +4,17 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <variant>
 
@@ -55,15 +58,31 @@ void start_first_gpu(void* driver) {
 void start_gpu_and_torch() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) return;
-  std::thread(start_first_gpu, driver).detach();
+  try {
+    std::thread(start_first_gpu, driver).detach();
+  } catch (const std::system_error&) {
+    return;  // no memory for a thread: the run says so
+  }
   for (const char* library : {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"}) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the loader's lock is not fair
     ::dlopen(library, RTLD_NOW | RTLD_GLOBAL);
   }
 }
 
+/// Whether an argument, or the value of an option, is a pipe, which can be read once alone.
+bool names_a_pipe(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const char* const value = argument.starts_with("--") ? std::strchr(argv[i], '=') : nullptr;
+    struct stat status {};
+    if (::stat(value ? value + 1 : argv[i], &status) == 0 && S_ISFIFO(status.st_mode)) return true;
+  }
+  return false;
+}
+
 /// Whether this is a reconstruction that may run on the first GPU, and no rank of a run on several.
 bool may_use_first_gpu(int argc, const char* const* argv) try {
+  if (names_a_pipe(argc, argv)) return false;
   for (const char* rank : {"RANK", "SLURM_PROCID"}) {
     if (std::getenv(rank) != nullptr) return false;
   }
@@ -79,7 +98,7 @@ bool may_use_first_gpu(int argc, const char* const* argv) try {
 bool lacks_memory(std::string_view error) {
   rlimit limit{};
   const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  return error.find("Cannot allocate memory") != error.npos ||
+  return error.find("Cannot allocate memory") != error.npos || error.find("out of memory") != error.npos ||
          (limited && error.find("failed to map segment") != error.npos);
 }
 
@@ -108,7 +127,8 @@ int main(int argc, char** argv) {
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;
   if (run == nullptr) {
-    const char* const why = ::dlerror();
+    const char* const error = ::dlerror();
+    const char* const why = error != nullptr ? error : "a library cannot be loaded";
     if (lacks_memory(why)) {
       std::fprintf(stderr, "vggt-recon: error: out of memory: %s\n", why);
       return static_cast<int>(vggt::ExitCode::out_of_resources);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <opencv2/core.hpp>
 #include <optional>
@@ -363,16 +364,25 @@ bool means_no_memory(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) || (of_opencv && of_opencv->code == cv::Error::StsNoMem);
 }
 
-/// While it lives, OpenCV starts no thread: those that it has no memory for it would wait for without end.
+/// While any of them lives, OpenCV starts no thread in this process: it would wait without end for those that
+/// it has no memory for.
 class OneThread {
  public:
-  OneThread() { cv::setNumThreads(1); }
+  OneThread() {
+    const std::lock_guard lock(mutex_);
+    if (count_++ == 0) before_ = cv::getNumThreads();
+    cv::setNumThreads(1);
+  }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
-  ~OneThread() { cv::setNumThreads(before_); }
+  ~OneThread() {
+    const std::lock_guard lock(mutex_);
+    if (--count_ == 0) cv::setNumThreads(before_);
+  }
 
  private:
-  const int before_ = cv::getNumThreads();
+  static inline std::mutex mutex_;
+  static inline int count_ = 0, before_ = 0;
 };
 
 /// Calls work(lean). Where memory runs out and lean is false, it becomes true, and the work begins again.

@@ -132,7 +132,7 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
   std::vector<pid_t> processes;
   const auto end_all = [&] {
     for (const pid_t each : processes) {
-      if (each > 0) ::kill(each, SIGTERM);
+      if (each > 0) ::kill(each, kStopByStarter);
     }
   };
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
@@ -165,7 +165,10 @@ ExitCode start_ranks(const std::vector<int>& gpus) {
     if (code == ExitCode::done || (tells && !told_by_a_rank)) code = code_of(status);
     told_by_a_rank |= tells;
   }
-  return told ? ExitCode::stopped : code;
+  if (told) return ExitCode::stopped;
+  if (code == ExitCode::done || told_by_a_rank) return code;
+  Console(Verbosity::quiet).error("every rank was killed");
+  return ExitCode::out_of_resources;
 }
 
 }  // namespace vggt

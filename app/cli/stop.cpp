@@ -22,6 +22,8 @@ void catch_stop_signals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, &action, nullptr);
+  action.sa_flags = 0;
+  sigaction(kStopByStarter, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // what cannot be written is an error of the write
 }
 

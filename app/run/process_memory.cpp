@@ -1,6 +1,7 @@
 #include "app/run/process_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -20,8 +21,8 @@ constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting
 constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
-// Voxels of this side by points, where the scene's depth is about 1. Smaller ones are more, up to one a point.
-constexpr double kVoxels = .23, kVoxelSide = .01;
+// Voxels by points where their side is this share of the median depth, which is how --voxel counts.
+constexpr double kVoxels = .035, kVoxelSide = .01;
 constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
 constexpr int64_t kExported = 8;  // bytes of a pixel of an image that is exported, not as it is
 
@@ -79,10 +80,9 @@ int64_t held_points(const CloudFilters& filters, int64_t points) {
   return whole || filters.max_points == 0 ? points : std::min(points, filters.max_points);
 }
 
-/// Voxels by points.
-double voxel_share(const RunPlan& plan, double side) {
-  if (!plan.placement.align_file.empty()) return 1;  // in a unit that nobody knows yet
-  return std::min(1.0, kVoxels * kVoxelSide * plan.placement.scale / side);
+/// Voxels by points: surfaces have as many as squares of a side, up to one a point.
+double voxel_share(double side) {
+  return std::min(1.0, kVoxels * std::pow(kVoxelSide / side, 2));
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
@@ -95,12 +95,11 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
   const bool in_memory = keeps_points(plan);
   const CloudFilters filters = filters_within(plan, in_memory, points);
   const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
-  const int64_t held = held_points(filters, thinned ? filters.thin_to : points),
-                own = bytes_of_a_point({}, /*in_memory=*/true, chosen.normals);
+  const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
   int64_t bytes = bytes_of_a_point(filters, in_memory, chosen.normals);
-  // What a point takes at most; but voxels are fewer than points.
-  if (filters.voxel > 0)
-    bytes = own + static_cast<int64_t>(voxel_share(plan, filters.voxel) * static_cast<double>(bytes - own));
+  if (filters.voxel > 0)  // each point has one at most
+    bytes -= static_cast<int64_t>((1 - voxel_share(filters.voxel)) *
+                                  static_cast<double>(bytes_of_a_voxel(chosen.normals)));
   return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan);
 }
 

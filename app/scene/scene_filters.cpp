@@ -6,10 +6,14 @@
 
 namespace vggt {
 
+// Open3D's clouds are in double, its voxels are nodes of a hash table, its neighbours come from a k-d tree.
+int64_t bytes_of_a_voxel(bool normals) {
+  return normals ? 244 : 252;
+}
+
 int64_t bytes_of_a_point(const CloudFilters& filters, bool in_memory, bool normals) {
-  // Open3D's clouds are in double, its voxels are nodes of a hash table, its neighbours come from a k-d tree.
   const int64_t own = normals ? 27 : 15, open3d = normals ? 72 : 48;
-  if (filters.voxel > 0) return 2 * own + 2 * open3d + (normals ? 172 : 204);  // if no two share a voxel
+  if (filters.voxel > 0) return 2 * own + open3d + bytes_of_a_voxel(normals);
   if (filters.outliers) return 2 * own + open3d + (normals ? 44 : 77);
   return in_memory ? 2 * own : 0;
 }

@@ -25,6 +25,8 @@ struct CloudFilters {
 /// Bytes of memory that a point takes while these filters work, or where all points are kept for the caller
 /// (in_memory), at most; 0: the points are not held.
 int64_t bytes_of_a_point(const CloudFilters& filters, bool in_memory, bool normals);
+/// Of these, with voxels, what a voxel takes: points share voxels.
+int64_t bytes_of_a_voxel(bool normals);
 
 /// A choice of at most `max_points` of `count` points. It depends on the seed and each point's index only,
 /// and takes no memory.

@@ -1,20 +1,11 @@
 #pragma once
-// Products of rows whose columns lie in several matrices side by side, as the ranks of a group send each
-// other their heads: no copy joins them first. Free of torch.
+// Products of joined rows, without a copy that joins them first. Free of torch.
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
+#include "model/layers/joined_rows.h"
 
 namespace vggt {
-
-inline constexpr int kMostJoined = 16;  // matrices
-
-struct JoinedRows {
-  const void* data[kMostJoined] = {};  // each [rows, its columns], contiguous, aligned to 16 bytes
-  int begins[kMostJoined + 1] = {};    // the first column of each, and the number of all
-  int parts = 0, rows = 0;
-};
 
 /// out = x·weightᵀ + bias of bf16 or fp16 numbers, summed in fp32.
 struct JoinedGemm {

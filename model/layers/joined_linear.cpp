@@ -7,6 +7,7 @@
 
 #include "attention/cuda/cuda.h"
 #include "model/layers/alignment.h"
+#include "model/layers/joined_gemm.h"
 
 namespace vggt {
 
@@ -18,6 +19,9 @@ std::optional<JoinedRows> joined_rows(at::TensorList parts, int64_t multiple) {
   rows.rows = static_cast<int>(M);
   for (const at::Tensor& part : parts) {
     const int64_t columns = part.size(1);
+    TORCH_CHECK(part.size(0) == M && part.scalar_type() == parts.front().scalar_type() &&
+                    part.device() == parts.front().device(),
+                "linear: matrices side by side must have the same rows, type and device");
     if (columns == 0) continue;
     if (rows.parts == kMostJoined || !part.is_contiguous() || !is_aligned(part) || columns % multiple != 0)
       return std::nullopt;

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "model/layers/joined_gemm.h"
+#include "model/layers/joined_rows.h"
 
 namespace vggt {
 

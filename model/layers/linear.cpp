@@ -7,6 +7,7 @@
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
 #include "model/layers/alignment.h"
+#include "model/layers/joined_gemm.h"
 #include "model/layers/joined_linear.h"
 #endif
 
@@ -100,7 +101,9 @@ void Linear::write_joined(at::Tensor& y, at::TensorList rows) const {
   if (has_type && (splits() || (is_half && bias.size(0) % 8 == 0))) {
     const std::optional<JoinedRows> x = joined_rows(rows, splits() ? 4 : kJoinedColumns);
     if (x && splits()) return linear_split_out(y, *x, parts, bias);
-    if (x && is_aligned(weight)) return joined_linear_out(y, *x, weight, bias);
+    const bool fit = !splits() && is_aligned(weight) && weight.is_contiguous() && is_aligned(y) &&
+                     reinterpret_cast<uintptr_t>(bias.const_data_ptr()) % 4 == 0;
+    if (x && fit) return joined_linear_out(y, *x, weight, bias);
   }
 #endif
   write(y, at::cat(rows, 1));

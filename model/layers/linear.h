@@ -43,8 +43,9 @@ struct Linear {
   /// The same of rows [M,in] into y [M,out], contiguous, of the weights' type.
   void write(at::Tensor& y, const at::Tensor& rows) const;
   void write(at::Tensor& y, const ProductRows& rows) const;
-  /// The same of rows [M,in] whose columns lie in several matrices side by side. On Hopper no copy joins them
-  /// where the columns of each are a multiple of 64, or of 4 where they are split.
+  /// The same of rows [M,in] whose columns lie in several matrices side by side. On Hopper no copy joins up
+  /// to 16 of them, contiguous and aligned to 16 bytes, where the columns of each are a multiple of 64 and
+  /// the outputs of 8, or, where they are split, the columns of 4.
   void write_joined(at::Tensor& y, at::TensorList rows) const;
   at::Tensor operator()(const ProductRows& rows) const;  // [M,in] -> [M,out]
   /// Whether it multiplies parts.

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "model/layers/joined_gemm.h"
+#include "model/layers/joined_rows.h"
 
 namespace vggt {
 

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "model/layers/alignment.h"
+#include "model/layers/joined_rows.h"
 #include "model/layers/split_gemm.h"
 #include "model/layers/split_layout.h"
 #include "model/layers/work_sizes.h"
@@ -144,6 +145,7 @@ void linear_split_out(at::Tensor& y, const JoinedRows& x, const SplitWeight& wei
   const c10::cuda::CUDAGuard guard(y.device());
   multiply_pieces(y, x.rows, x.begins[x.parts], weight, bias, [&](int64_t first) {
     JoinedRows rows = x;
+    rows.rows -= static_cast<int>(first);
     for (int part = 0; part < x.parts; ++part)
       rows.data[part] =
           static_cast<const float*>(x.data[part]) + first * (x.begins[part + 1] - x.begins[part]);

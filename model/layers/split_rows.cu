@@ -108,30 +108,21 @@ __global__ void __launch_bounds__(kThreads)
   store_parts(four, __uint_as_float(power_of_two_bits(exponent)), out + split_column(channel));
 }
 
-bool takes_gelu(const FloatRows& x) {
-  return x.gelu;
-}
-bool takes_gelu(const JoinedRows& /*x*/) {
-  return false;
-}
-
-template <int kWarps, class Rows>
+template <int kWarps, bool kGelu, class Rows>
 void launch_split_rows(const Rows& x, const SplitMatrix& to, cudaStream_t stream) {
   constexpr int kRows = kThreads / (32 * kWarps);
   const unsigned blocks = (static_cast<unsigned>(to.rows) + kRows - 1) / kRows;
-  const auto kernel =
-      takes_gelu(x) ? split_rows_kernel<kWarps, true, Rows> : split_rows_kernel<kWarps, false, Rows>;
-  kernel<<<blocks, kThreads, 0, stream>>>(x, to);
+  split_rows_kernel<kWarps, kGelu><<<blocks, kThreads, 0, stream>>>(x, to);
 }
 
-template <class Rows>
+template <bool kGelu, class Rows>
 cudaError_t split(const Rows& x, const SplitMatrix& to, cudaStream_t stream) {
   constexpr int kOfWarp = 32 * 4 * kUnits;  // columns
   if (to.columns > kMostSplitColumns) return cudaErrorInvalidValue;
   if (to.columns <= kOfWarp) {
-    launch_split_rows<1>(x, to, stream);
+    launch_split_rows<1, kGelu>(x, to, stream);
   } else {
-    launch_split_rows<kMostSplitColumns / kOfWarp>(x, to, stream);
+    launch_split_rows<kMostSplitColumns / kOfWarp, kGelu>(x, to, stream);
   }
   return cudaGetLastError();
 }
@@ -202,10 +193,10 @@ SplitMatrix split_matrix(int rows, int columns, void* memory) {
 }
 
 cudaError_t split_rows(const FloatRows& x, const SplitMatrix& to, cudaStream_t stream) {
-  return split(x, to, stream);
+  return x.gelu ? split<true>(x, to, stream) : split<false>(x, to, stream);
 }
 cudaError_t split_rows(const JoinedRows& x, const SplitMatrix& to, cudaStream_t stream) {
-  return split(x, to, stream);
+  return split<false>(x, to, stream);
 }
 
 cudaError_t largest_of_maps(const float* maps, int frames, int64_t numbers, uint32_t* largest,

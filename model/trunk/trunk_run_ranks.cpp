@@ -323,13 +323,14 @@ void TrunkRun::merged_by_heads(const Block& block) {
     begins.push_back(rows.begin(rank));
     counts.push_back(rows.count(rank));
   }
-  const std::vector<at::Tensor> own = returned(return_heads(mixed, begins, counts));  // [m,C]
-  mixed = at::Tensor();
+  std::vector<at::Tensor> own = returned(return_heads(std::move(mixed), begins, counts));
+  const at::Tensor projected = block.project_out(own);  // [m,C]
+  own.clear();
   mixed_ = at::empty({M, C_}, type);
   std::vector<at::Tensor> parts;
   for (int64_t rank = 0; rank < rows.parts; ++rank)
     parts.push_back(mixed_.narrow(0, rows.begin(rank), rows.count(rank)));
-  parts[index(rank_)].copy_(block.project_out(own));
+  parts[index(rank_)].copy_(projected);
   gather_parts(*group_, parts);
 }
 

@@ -1,5 +1,8 @@
 // What a run of the program writes and says.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
 
 #include "io/scene/tum.h"
 #include "tests/support/cli.h"
@@ -235,6 +238,16 @@ TEST_F(CliTest, HeadsDecideWhatIsWritten) {
   EXPECT_NE(points.err.find("query-points is not used"), std::string::npos) << points.err;
   EXPECT_EQ(names_in("points"), (std::vector<std::string>{"scene.ply", "scene.report.json"}));
   EXPECT_EQ(parse_strictly(path("points/scene.report.json"))["cloud_source"], "point head");
+}
+
+// The launcher looks at the options, too, and must leave a pipe to the program.
+TEST_F(CliTest, OptionsMayComeFromAPipe) {
+  ASSERT_EQ(::mkfifo(path("options").c_str(), 0600), 0);
+  std::thread writer([this] { write(dir_ / "options", "max-frames: 2\n"); });
+  const Outcome outcome = reconstruct("--frames frames --out out/ --dry-run --config options");
+  writer.join();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("2 frames"), std::string::npos) << outcome.out;
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench_linear_cuda [runs] [rows ...], on a GPU\n");
     return 2;
   }
-  std::printf("%s; fp32; median of %d runs [least, most]\n", device.name, runs);
+  std::printf("%s; fp32 where nothing else is said; median of %d runs [least, most]\n", device.name, runs);
   for (int64_t count : rows) {
     for (const Layer& layer : kLayers) bench(layer, count, runs);
     for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {

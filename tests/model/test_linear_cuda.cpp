@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "attention/cuda/cuda.h"
+#include "model/layers/joined_gemm.h"
+#include "model/layers/joined_linear.h"
 #include "model/layers/linear.h"
 #include "model/layers/split_gemm.h"
 
@@ -216,18 +218,19 @@ struct JoinedCase {
   at::ScalarType type;
   std::vector<int64_t> columns;
   int64_t out;
+  bool joins = true;  // without a copy
 };
 
 class JoinedLinearCuda : public LinearCuda, public testing::WithParamInterface<JoinedCase> {};
 
 TEST_P(JoinedLinearCuda, IsTheProductOfTheWholeMatrix) {
-  const auto& [type, columns, out] = GetParam();
+  const auto& [type, columns, out, joins] = GetParam();
   const int64_t in = std::accumulate(columns.begin(), columns.end(), int64_t{0});
   const at::Tensor weight = at::randn({out, in}, at::device(at::kCUDA)).to(type) * 0.05;
   const at::Tensor bias = normal(1, out)[0].to(type);
   const Linear layer(weight, bias, ComputeKind{type, at::kFloat});
   for (const int64_t rows : {1, 7, 127, 128, 257, 1041, 70'000}) {
-    if (rows * in > 40'000'000) continue;
+    if (rows * in > 80'000'000) continue;
     SCOPED_TRACE(rows);
     const at::Tensor whole = normal(rows, in).to(type);
     std::vector<at::Tensor> parts;
@@ -236,6 +239,8 @@ TEST_P(JoinedLinearCuda, IsTheProductOfTheWholeMatrix) {
       parts.push_back(whole.narrow(1, first, own).contiguous());
       first += own;
     }
+    const int64_t multiple = type == at::kFloat ? 4 : kJoinedColumns;
+    EXPECT_EQ(joined_rows(parts, multiple) && out % 8 == 0, joins);
     at::Tensor y = at::full({rows, out}, std::nan(""), whole.options());
     layer.write_joined(y, parts);
     const at::Tensor exact = at::linear(whole.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble));
@@ -261,10 +266,11 @@ INSTANTIATE_TEST_SUITE_P(
                     JoinedCase{at::kBFloat16, std::vector<int64_t>(16, 64), 264},
                     JoinedCase{at::kFloat, std::vector<int64_t>(16, 64), 264},
                     JoinedCase{at::kBFloat16, {64, 0, 128}, 136}, JoinedCase{at::kHalf, {64, 0, 128}, 8},
-                    JoinedCase{at::kBFloat16, {100, 28}, 256},  // joined by a copy, as those below
-                    JoinedCase{at::kBFloat16, {64, 64}, 257}, JoinedCase{at::kFloat, {30, 34}, 256},
-                    JoinedCase{at::kDouble, {64, 64}, 64},
-                    JoinedCase{at::kBFloat16, std::vector<int64_t>(17, 64), 256}),
+                    JoinedCase{at::kBFloat16, {100, 28}, 256, false},  // joined by a copy, as those below
+                    JoinedCase{at::kBFloat16, {64, 64}, 257, false},
+                    JoinedCase{at::kFloat, {30, 34}, 256, false},
+                    JoinedCase{at::kDouble, {64, 60}, 64, false},
+                    JoinedCase{at::kBFloat16, std::vector<int64_t>(17, 64), 256, false}),
     [](const auto& info) { return "case_" + std::to_string(info.index); });
 
 // A row that fp16 pairs cannot hold is computed again from where it lies.
