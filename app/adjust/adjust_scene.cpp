@@ -385,20 +385,21 @@ class OneThread {
   static inline int count_ = 0, before_ = 0;
 };
 
-/// Calls work(lean). Where memory runs out and lean is false, it becomes true, and the work begins again.
+/// Calls work(whether lean). Where memory runs out and it was not, it is from then on, and the work begins
+/// again.
 template <class Work>
-void within_memory(const MatchInput& input, const Events& events, bool& lean, const Work& work) {
+void within_memory(const MatchInput& input, const Events& events, std::optional<OneThread>& lean,
+                   const Work& work) {
   try {
-    return work(lean);
+    return work(lean.has_value());
   } catch (const std::exception& error) {
     if (lean || !means_no_memory(error)) throw;
   }
-  lean = true;
+  lean.emplace();
   const bool has_files = input.space->end_memory();
   events.warn(std::string("out of memory in the adjustment; going on with one pair of frames at once") +
               (has_files ? " and the scratch folder" : ""));
-  const OneThread one_thread;
-  work(lean);
+  work(true);
 }
 
 }  // namespace
@@ -410,11 +411,11 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
     return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model));
   };
   if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
-  bool lean = false;
+  std::optional<OneThread> lean;
   Found found;
   try {
-    within_memory(input, events, lean, [&](bool lean_now) {
-      found = SceneAdjustment(input, depth, cameras, options, lean_now, events).run();
+    within_memory(input, events, lean, [&](bool is_lean) {
+      found = SceneAdjustment(input, depth, cameras, options, is_lean, events).run();
     });
   } catch (const std::exception& error) {
     if (options.must || !means_no_memory(error)) throw;
@@ -422,8 +423,8 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
     return stays("out of memory");
   }
   if (found.depth) {
-    within_memory(input, events, lean, [&](bool lean_now) {
-      found.depth->write(found.scene.cameras, found.pairs, lean_now, events, depth);
+    within_memory(input, events, lean, [&](bool is_lean) {
+      found.depth->write(found.scene.cameras, found.pairs, is_lean, events, depth);
     });
   }
   return std::move(found.scene);
