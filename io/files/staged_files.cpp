@@ -148,7 +148,10 @@ void StagedFiles::make_folders(const fs::path& folder) {
 }
 
 fs::path StagedFiles::staged(const fs::path& path) {
-  make_hidden_folder(folder_of(path));
+  if (!hidden_folders_.contains(folder_of(path))) {
+    make_hidden_folder(folder_of(path));
+    guards_.push_back(std::make_unique<KillGuard>(hidden_folders_.at(folder_of(path)), made_folders_));
+  }
   const fs::path place = hidden_folders_.at(folder_of(path)) / path.filename();
   files_.emplace_back(place, path);
   return place;
@@ -216,6 +219,7 @@ void StagedFiles::remove_all() noexcept {
   std::error_code ignored;
   for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
   hidden_folders_.clear();
+  guards_.clear();
   for (const int lock : locks_) ::close(lock);
   locks_.clear();
   if (committed_) return;

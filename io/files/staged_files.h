@@ -2,8 +2,11 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "io/files/kill_guard.h"
 
 namespace vggt {
 
@@ -12,9 +15,9 @@ namespace vggt {
 class StagedFiles {
  public:
   /// Makes the outputs' folders and a hidden folder in each of them, and removes them again: so a folder that
-  /// cannot be written is known before the work, and a process that is killed leaves nothing there until it
-  /// writes. Hidden folders of processes that were killed are removed. Throws std::system_error naming the
-  /// path; what check_replaceable() throws of `folders`.
+  /// cannot be written is known before the work. Of a process that is killed they are removed by KillGuard,
+  /// or else by the next one here. Throws std::system_error naming the path; what check_replaceable() throws
+  /// of `folders`.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths,
                        const std::vector<std::filesystem::path>& folders = {});
   /// Removes what was not committed, and the folders made for it.
@@ -43,6 +46,7 @@ class StagedFiles {
   void remove_all() noexcept;
 
   std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;  // by the folder they stand in
+  std::vector<std::unique_ptr<KillGuard>> guards_;                         // of those that are written to
   std::vector<int> locks_;                           // of the hidden folders, open while this process lives
   std::vector<std::filesystem::path> made_folders_;  // outermost first
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final

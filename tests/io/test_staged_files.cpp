@@ -1,14 +1,17 @@
 // Output files appear together or not at all.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <ostream>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "io/files/staged_files.h"
 
@@ -51,6 +54,48 @@ TEST_F(StagedFilesTest, AllAppearAtOnce) {
   EXPECT_EQ(text_of(a), "new a");
   EXPECT_EQ(text_of(b), "new b");
   EXPECT_EQ(entries(), 2u);
+}
+
+/// Whether nothing is in the folder within ten seconds.
+bool becomes_empty(const fs::path& folder) {
+  for (int tries = 0; tries < 1000; ++tries, std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    if (fs::is_empty(folder)) return true;
+  }
+  return false;
+}
+
+TEST_F(StagedFilesTest, AProcessThatIsKilledLeavesNothing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    StagedFiles files({dir_ / "out/deep/a"});
+    files.write(dir_ / "out/deep/a", [](const fs::path& place) { write(place, "half of it"); });
+    files.write_folder(dir_ / "out/maps", [](const fs::path& place) { write(place / "b", "a map"); });
+    if (fs::is_empty(dir_ / "out/deep")) _exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+  EXPECT_TRUE(becomes_empty(dir_));
+}
+
+// It was there before the process, and so is what else lies in it.
+TEST_F(StagedFilesTest, AKilledProcessLeavesAFolderThatItDidNotMake) {
+  write(dir_ / "other", "kept");
+  const pid_t child = fork();
+  if (child == 0) {
+    StagedFiles files({dir_ / "a"});
+    files.write(dir_ / "a", [](const fs::path& place) { write(place, "half of it"); });
+    if (std::distance(fs::directory_iterator(dir_), fs::directory_iterator()) != 2) _exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+  for (int tries = 0; tries < 1000 && entries() != 1; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(text_of(dir_ / "other"), "kept");
 }
 
 // The third file was announced but never written: its rename fails after the others' have been done.
