@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -94,12 +95,29 @@ bool may_use_first_gpu(int argc, const char* const* argv) try {
   return false;  // the program says what is wrong
 }
 
+/// Whether `ulimit -v` bounds the process's memory.
+bool has_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 /// Whether dlopen() had no memory for a library, of which it says little.
 bool lacks_memory(std::string_view error) {
-  rlimit limit{};
-  const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return error.find("Cannot allocate memory") != error.npos || error.find("out of memory") != error.npos ||
-         (limited && error.find("failed to map segment") != error.npos);
+         (has_limit() && error.find("failed to map segment") != error.npos);
+}
+
+/// What a crash under `ulimit -v` comes of: libraries that go on without the memory they asked for.
+[[noreturn]] void end_without_memory(int) {
+  static constexpr std::string_view kLine =
+      "vggt-recon: error: out of memory: a library crashed under the limit of `ulimit -v`\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  ::_exit(static_cast<int>(vggt::ExitCode::out_of_resources));
+}
+
+void catch_crashes_of_a_limit() {
+  if (!has_limit()) return;
+  for (const int crash : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(crash, end_without_memory);
 }
 
 /// A closed standard stream would give its number to the first file that is opened, and messages would go
@@ -116,6 +134,7 @@ void keep_standard_streams() {
 
 int main(int argc, char** argv) {
   keep_standard_streams();
+  catch_crashes_of_a_limit();
   if (asks_for_a_text(argc, argv)) {
     if (const auto code = answer(argc, argv)) return static_cast<int>(*code);
   }

@@ -1,5 +1,8 @@
 #include "app/run/memory_limits.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -116,7 +119,16 @@ std::optional<int64_t> free_host_bytes() {
     return std::ifstream(file) >> bytes ? std::optional(bytes) : std::nullopt;  // "max": no limit
   };
   const auto most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
-  if (most && used) free = std::min(free.value_or(*most), std::max<int64_t>(0, *most - *used));
+  const auto at_most = [&](int64_t bytes) {
+    free = std::max<int64_t>(0, std::min(free.value_or(bytes), bytes));
+  };
+  if (most && used) at_most(*most - *used);
+  rlimit limit{};
+  int64_t pages = 0;
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      std::ifstream("/proc/self/statm") >> pages) {
+    at_most(static_cast<int64_t>(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
+  }
   return free;
 }
 

@@ -50,7 +50,8 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
                                              const MemoryLimits& limits, const MemoryRequest& request,
                                              int64_t at_least = 0);
 
-/// Bytes of the host's memory that are free, or that a control group leaves; nothing where that is not known.
+/// Bytes of the host's memory that are free, or that a control group or `ulimit -v` leaves; nothing where
+/// that is not known.
 std::optional<int64_t> free_host_bytes();
 
 /// What images that become frames may take at once: all that images may, but no more than a gigabyte or so.

@@ -71,6 +71,27 @@ TEST_F(MemoryTest, LimitsThatNoRunKeepsAreRefused) {
   EXPECT_FALSE(fs::exists(path("o")));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take terabytes of address space
+TEST_F(MemoryTest, ALimitOfAddressSpaceIsToldNotCrashedOn) {
+  int refused = 0;
+  for (int megabytes = 2400; megabytes <= 3600; megabytes += 100) {
+    const std::string limit = std::to_string(megabytes);
+    const Outcome outcome = reconstruct("--frames large --out out" + limit + "/",
+                                        "ulimit -v " + std::to_string(megabytes * 1024) + ";");
+    // What the loader and OpenMP end the process with themselves.
+    if (outcome.err.find("thread-local data: ABORT") != outcome.err.npos ||
+        outcome.err.find("libgomp: Thread creation failed") != outcome.err.npos) {
+      continue;
+    }
+    EXPECT_TRUE(outcome.code == 0 || outcome.code == 3) << limit << ": " << outcome.code << outcome.err;
+    EXPECT_EQ(outcome.code == 3, outcome.err.find("vggt-recon: error: ") != outcome.err.npos) << outcome.err;
+    EXPECT_EQ(outcome.code == 0, fs::exists(path("out" + limit))) << limit;
+    refused += outcome.code == 3;
+  }
+  EXPECT_GT(refused, 0);
+}
+#endif
+
 TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   for (int i = kFrames; i < 24; ++i) make_image("large/" + std::to_string(i) + ".png", 518, 392, i);
   // Too little for frames and points, which take 94 MB; too little for the network besides, which then works
