@@ -5,7 +5,11 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <future>
 #include <opencv2/core/utility.hpp>
+#include <system_error>
+#include <thread>
+#include <vector>
 #ifdef VGGT_CUDA
 #include <c10/core/AllocatorConfig.h>
 #include <c10/core/DeviceGuard.h>
@@ -14,11 +18,37 @@
 #endif
 
 namespace vggt {
+namespace {
+
+/// Whether the system has memory and numbers for so many threads at once.
+bool can_start(int threads) {
+  std::promise<void> all;
+  const std::shared_future<void> started = all.get_future().share();
+  std::vector<std::jthread> waiting;
+  bool done = true;
+  try {
+    while (static_cast<int>(waiting.size()) < threads) waiting.emplace_back([started] { started.wait(); });
+  } catch (const std::system_error&) {
+    done = false;
+  }
+  all.set_value();
+  return done;
+}
+
+/// While there is memory for them: later OpenCV would wait without end for threads that cannot start.
+void start_threads_of_opencv() {
+  if (!can_start(cv::getNumThreads())) cv::setNumThreads(1);
+  cv::parallel_for_({0, cv::getNumThreads()}, [](const cv::Range&) {});
+}
+
+}  // namespace
 
 void set_process_threads(int64_t threads) {
-  if (threads <= 0) return;
-  at::set_num_threads(static_cast<int>(threads));
-  cv::setNumThreads(static_cast<int>(threads));
+  if (threads > 0) {
+    at::set_num_threads(static_cast<int>(threads));
+    cv::setNumThreads(static_cast<int>(threads));
+  }
+  start_threads_of_opencv();
 }
 
 void set_process_precision(Precision precision) {
