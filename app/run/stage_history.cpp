@@ -59,8 +59,9 @@ bool keeps(const RunPlan& plan) {
 }
 
 /// Of printable ASCII alone: names of processors may hold any bytes, which JSON would not give back.
-std::string key_of(const RunPlan& plan, const StageWork& work) {
-  std::string key = kProgram + processor_name(at::kCPU) + (plan.limits.host ? "; limited memory" : "") +
+std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
+  std::string key = kProgram + processor_name(at::kCPU) +
+                    (limited && plan.limits.host ? "; limited memory" : "") +
                     (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") +
                     "; " + work.stage + ": " + work.kind;
   std::ranges::replace_if(
@@ -71,6 +72,22 @@ std::string key_of(const RunPlan& plan, const StageWork& work) {
 std::vector<StageRun> runs_of(const std::vector<Learned>& all, const std::string& key) {
   const auto found = std::ranges::find(all, key, &Learned::key);
   return found == all.end() ? std::vector<StageRun>() : found->runs;
+}
+
+/// limited: as for more_than_rates().
+BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited) {
+  BesideSeconds beside;
+  const auto path = user_cache_path(kFile);
+  if (!path || !keeps(plan) || works.empty()) return beside;
+  const std::vector<Learned> all = learned_in(read_cache(*path));
+  for (const StageWork& work : works) {
+    const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
+    if (runs.empty() || work.units < kLeastUnits) continue;
+    const double seconds = seconds_by(runs, work.units);
+    if (seconds <= kMostSeconds) beside.stages.emplace_back(work.stage, seconds);
+  }
+  beside.all = beside.stages.size() == works.size();
+  return beside;
 }
 
 }  // namespace
@@ -128,23 +145,15 @@ double BesideSeconds::total() const {
 }
 
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works) {
-  BesideSeconds beside;
-  const auto path = user_cache_path(kFile);
-  if (!path || !keeps(plan) || works.empty()) return beside;
-  const std::vector<Learned> all = learned_in(read_cache(*path));
-  for (const StageWork& work : works) {
-    const std::vector<StageRun> runs = runs_of(all, key_of(plan, work));
-    if (runs.empty() || work.units < kLeastUnits) continue;
-    const double seconds = seconds_by(runs, work.units);
-    if (seconds <= kMostSeconds) beside.stages.emplace_back(work.stage, seconds);
-  }
-  beside.all = beside.stages.size() == works.size();
-  return beside;
+  return predict(plan, works, /*limited=*/true);
 }
 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                          std::vector<StageSeconds>& stages) {
-  const BesideSeconds more = predict_beside(plan, more_than_rates(plan, request, stages));
+  BesideSeconds more;
+  for (const bool limited : {true, false}) {  // what a process does once is much the same
+    if (more.stages.empty()) more = predict(plan, more_than_rates(plan, request, stages, limited), limited);
+  }
   for (StageSeconds& stage : stages) {
     const auto found = std::ranges::find(more.stages, stage.stage, &std::pair<std::string, double>::first);
     if (found != more.stages.end()) stage.seconds += found->second;
@@ -158,7 +167,8 @@ void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
   std::vector<std::pair<std::string, StageRun>> runs;
   for (const StageWork& work : works) {
     const auto found = std::ranges::find(seconds, work.stage, &std::pair<std::string, double>::first);
-    if (found != seconds.end()) runs.emplace_back(key_of(plan, work), StageRun{work.units, found->second});
+    if (found != seconds.end())
+      runs.emplace_back(key_of(plan, work, /*limited=*/true), StageRun{work.units, found->second});
   }
   write_cache(*path, cache_with_runs(read_cache(*path), runs));
 }

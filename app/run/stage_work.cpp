@@ -171,11 +171,11 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
 }
 
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
-                                       const std::vector<StageSeconds>& stages) {
+                                       const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
   const std::string kind = Kind(rates_key(plan.model.config, options))
                                .with(request.weights_on_host, "weights on the host")
-                               .with(plan.limits.gpu_allocator.has_value(), "limited GPU");
+                               .with(limited && plan.limits.gpu_allocator, "limited GPU");
   std::vector<StageWork> works;
   for (const StageSeconds& stage : stages)
     works.push_back({stage.stage, kind, options.device.is_cuda() ? 1 : stage.seconds});

@@ -34,8 +34,9 @@ std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& req
 
 /// What these stages of the network take more than their rates tell: on a GPU what a process does once, such
 /// as loading kernels, on a CPU a share of the seconds by the rates, which may be less than nothing: rates
-/// that a busy machine gave are too slow. stages: with those seconds.
+/// that a busy machine gave are too slow. stages: with those seconds. limited: in a run whose memory is, if
+/// the plan's is; else as in one whose memory is not.
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
-                                       const std::vector<StageSeconds>& stages);
+                                       const std::vector<StageSeconds>& stages, bool limited = true);
 
 }  // namespace vggt

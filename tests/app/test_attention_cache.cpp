@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/run/attention_cache.h"
+#include "tests/support/variable.h"
 
 namespace vggt {
 namespace {
@@ -43,23 +44,9 @@ class AttentionCacheTest : public ::testing::Test {
   fs::path dir_, path_;
 };
 
-/// Sets a variable of the environment, or removes it, for a while.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = getenv(name)) old_ = old;
-    value ? setenv(name, value, 1) : unsetenv(name);
-  }
-  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
-
 TEST(AttentionCachePath, IsTheUsersFolderForCaches) {
   const auto path = [](const char* xdg, const char* home) {
-    const Variable a("XDG_CACHE_HOME", xdg), b("HOME", home);
+    const test::Variable a("XDG_CACHE_HOME", xdg), b("HOME", home);
     return attention_cache_path();
   };
   EXPECT_EQ(path("/c", "/h"), "/c/vggt-recon/attention.json");

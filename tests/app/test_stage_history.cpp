@@ -13,6 +13,7 @@
 #include "app/run/plan_table.h"
 #include "app/run/stage_history.h"
 #include "app/run/stage_work.h"
+#include "tests/support/variable.h"
 
 namespace vggt {
 namespace {
@@ -183,6 +184,33 @@ TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
   EXPECT_TRUE(changes("write", [](Options& o) { o.picture = o.out + "p.png"; }));
   EXPECT_TRUE(changes("adjustment", [](Options& o) { o.camera = "simple-pinhole"; }));
   EXPECT_FALSE(changes("weights", [](Options& o) { o.voxel = 0.1; }));
+}
+
+// What a process does once it does under a budget too, whose first run is predicted by those without one.
+TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
+  const fs::path cache = fs::temp_directory_path() / "vggt_stage_history_cache";
+  fs::remove_all(cache);
+  const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
+  const RunPlan unlimited = plan_run(valid());
+  Options options = valid();
+  options.host_memory = "2GB";
+  const RunPlan limited = plan_run(options);
+  const auto predicted = [](const RunPlan& plan) {
+    std::vector<StageSeconds> stages = {{"aggregator", 4, 0, 4}};
+    add_more_than_rates(plan, plan.memory, stages);
+    return stages[0].seconds;
+  };
+  const auto took = [](const RunPlan& plan, double seconds) {
+    keep_more_than_rates(plan, plan.memory, {{"aggregator", 2, 0, 2}}, {{"aggregator", seconds}});
+  };
+  EXPECT_DOUBLE_EQ(predicted(limited), 4);
+  took(unlimited, 3);
+  EXPECT_DOUBLE_EQ(predicted(unlimited), 6);
+  EXPECT_DOUBLE_EQ(predicted(limited), 6);
+  took(limited, 2.5);
+  EXPECT_DOUBLE_EQ(predicted(limited), 5);  // its own count from then on
+  EXPECT_DOUBLE_EQ(predicted(unlimited), 6);
+  fs::remove_all(cache);
 }
 
 TEST(FrameSource, CountsWhatIsDecoded) {
