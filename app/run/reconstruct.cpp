@@ -166,7 +166,8 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
                  const ProcessBytes& process, const BesideSeconds& beside, Report& report) {
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
-  report.predicted_peak_host_bytes = process.host;
+  // What has been held before counts: where rates were measured, that may be the most.
+  report.predicted_peak_host_bytes = std::max(process.host, peak_host_bytes());
   report.predicted_scratch_bytes = process.scratch;
   for (const StageSeconds& stage : network.seconds)
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
