@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <ostream>
@@ -73,15 +74,18 @@ void refuse_folder(const fs::path& path) {
   if (fs::is_directory(path)) fail(EISDIR, path);
 }
 
+/// Whether what stands at two places has changed places, at once: not every file system can.
+bool exchange(const fs::path& a, const fs::path& b) {
+  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
 /// Gives what stands at `path` a second name, `backup`, or moves it there where the file system knows no
-/// second names. Returns whether anything stood there.
-bool keep_old(const fs::path& path, const fs::path& backup) {
-  if (!fs::exists(fs::symlink_status(path))) return false;
+/// second names.
+void keep_old(const fs::path& path, const fs::path& backup) {
   std::error_code error;
   fs::create_hard_link(path, backup, error);
   if (error) fs::rename(path, backup, error);
   if (error) fail(error.value(), path);
-  return true;
 }
 
 }  // namespace
@@ -191,21 +195,33 @@ void StagedFiles::commit() {
     }
   }
   struct Replaced {
-    fs::path place, path, backup;  // backup empty: nothing stood there
+    fs::path place, path, backup;  // backup empty: nothing stood there; place: the two were exchanged
   };
   std::vector<Replaced> replaced;
   try {
     for (const auto& [place, path] : files_) {
+      const bool stands = fs::exists(fs::symlink_status(path));
+      if (stands && exchange(place, path)) {
+        replaced.push_back({place, path, place});
+        continue;
+      }
       const fs::path backup = place.parent_path() / (".old-" + path.filename().string());
-      if (keep_old(path, backup)) replaced.push_back({place, path, backup});
+      if (stands) {
+        keep_old(path, backup);
+        replaced.push_back({place, path, backup});
+      }
       std::error_code error;
       fs::rename(place, path, error);
       if (error) fail(error.value(), path);
-      if (replaced.empty() || replaced.back().path != path) replaced.push_back({place, path, {}});
+      if (!stands) replaced.push_back({place, path, {}});
     }
   } catch (...) {
     std::error_code ignored;
     for (auto file = replaced.rbegin(); file != replaced.rend(); ++file) {
+      if (file->backup == file->place) {
+        exchange(file->place, file->path);
+        continue;
+      }
       // A folder would not be replaced by a rename as a file is.
       if (file->backup.empty() || is_folder(file->path)) fs::rename(file->path, file->place, ignored);
       if (!file->backup.empty()) fs::rename(file->backup, file->path, ignored);
