@@ -260,13 +260,13 @@ class SceneAdjustment {
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
     held_out_ = std::move(held_out);
     found.sightings = std::move(sightings);
-    adjust_bundle(found, start_, priors_, schedule, events_);
+    adjust(found, schedule);
     if (may_distort && !options_.model && options_.intrinsics == Known::no) try_lenses(found);
     const std::vector<std::size_t> before = sightings_of_frames(found);
     drop_outliers(found);
     find_weak_frames(before, sightings_of_frames(found));
     if (found.sightings.size() < kFewestSightings) return false;
-    adjust_bundle(found, start_, priors_, {1, 5}, events_);
+    adjust(found, {1, 5});
     return true;
   }
 
@@ -277,19 +277,47 @@ class SceneAdjustment {
     const std::vector<double> plain = epipolar_errors(found, found.anchors, held_out_);
     const double before = error_of(found, found);
     double best = before;
-    std::optional<Bundle> chosen;
+    const Adjusted without = adjusted_of(found);
+    Adjusted chosen = without;
     for (const LensTrial& trial : kLensTrials) {
-      Bundle tried = found;
-      for (LensFreedom& free : tried.lens_free) free.*trial.free = true;
-      adjust_bundle(tried, start_, priors_, {2, 15, 1e-4}, events_);
-      const double error = error_of(tried, tried);
-      if (!(error < trial.pays * before && error < best && most_moved_corner(tried) >= kLeastMove)) continue;
-      if (!mostly_smaller(epipolar_errors(tried, tried.anchors, held_out_), plain)) continue;
-      best = error;
-      chosen = std::move(tried);
-      model_ = trial.model;
+      for (LensFreedom& free : found.lens_free) free.*trial.free = true;
+      adjust(found, {2, 15, 1e-4});
+      const double error = error_of(found, found);
+      if (error < trial.pays * before && error < best && most_moved_corner(found) >= kLeastMove &&
+          mostly_smaller(epipolar_errors(found, found.anchors, held_out_), plain)) {
+        best = error;
+        chosen = adjusted_of(found);
+        model_ = trial.model;
+      }
+      put(without, found);
     }
-    if (chosen) found = std::move(*chosen);
+    put(chosen, found);
+  }
+
+  /// What an adjustment changes of a bundle, whose matches are many.
+  struct Adjusted {
+    std::vector<Eigen::Isometry3d> poses;
+    std::vector<Lens> lenses;
+    std::vector<LensFreedom> lens_free;
+    std::vector<Anchor> anchors;
+  };
+  static Adjusted adjusted_of(const Bundle& bundle) {
+    return {bundle.poses, bundle.lenses, bundle.lens_free, bundle.anchors};
+  }
+  static void put(const Adjusted& adjusted, Bundle& bundle) {
+    bundle.poses = adjusted.poses;
+    bundle.lenses = adjusted.lenses;
+    bundle.lens_free = adjusted.lens_free;
+    bundle.anchors = adjusted.anchors;
+  }
+
+  /// Within what the options leave beside the matches. Throws TooManyEquations.
+  void adjust(Bundle& found, BundleSchedule schedule) const {
+    constexpr std::size_t kAnchorCopies = 4;
+    const std::size_t held =
+        found.sightings.size() * sizeof(Sighting) + kAnchorCopies * found.anchors.size() * sizeof(Anchor);
+    schedule.most_bytes = options_.most_bytes - std::min(options_.most_bytes, held);
+    adjust_bundle(found, start_, priors_, schedule, events_);
   }
 
   /// How far a lens shows a corner from where a lens of square pixels without distortion does, in pixels.
@@ -393,7 +421,7 @@ void within_memory(const MatchInput& input, const Events& events, std::optional<
   try {
     return work(lean.has_value());
   } catch (const std::exception& error) {
-    if (lean || !means_no_memory(error)) throw;
+    if (lean || !means_no_memory(error) || dynamic_cast<const TooManyEquations*>(&error)) throw;
   }
   lean.emplace();
   const bool has_files = input.space->end_memory();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <opencv2/core/utility.hpp>
 #include <span>
 #include <utility>
@@ -26,6 +27,10 @@ constexpr double kMostProduct = 1e100;  // of which the logarithm is taken
 // Parts of the anchors are summed up one beside the other, then added in order: as many as their matrices'
 // memory allows.
 constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{64} << 20;
+
+std::size_t parts_of(std::size_t matrix_bytes) {
+  return std::clamp(kPartBytes / matrix_bytes, kFewestParts, kMostParts);
+}
 
 Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
   const double angle = w.norm();
@@ -99,7 +104,8 @@ struct Values {
 
 class Adjustment {
  public:
-  Adjustment(Bundle& bundle, const Bundle& given, const BundlePriors& priors, const Events& events)
+  Adjustment(Bundle& bundle, const Bundle& given, const BundlePriors& priors, std::size_t most_bytes,
+             const Events& events)
       : bundle_(bundle), given_{given.poses, given.lenses, given.anchors}, priors_(priors), events_(events) {
     for (const bool free : bundle.free) nodes_.push_back(free ? node_count_++ : -1);
     first_lens_ = node_count_;
@@ -114,9 +120,8 @@ class Adjustment {
     lens_trust_ = sigma.cwiseAbs2().cwiseInverse();
     for (const LensFreedom& free : bundle.lens_free)
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
-    const Equations empty(empty_matrix());
-    parts_.assign(std::clamp(kPartBytes / empty.hessian.bytes(), kFewestParts, kMostParts), empty);
-    reduced_ = parts_;
+    normal_ = std::make_unique<Equations>(empty_matrix());
+    parts_.assign(number_of_parts(most_bytes), *normal_);
   }
 
   void run(const BundleSchedule& schedule) {
@@ -140,6 +145,17 @@ class Adjustment {
   }
 
  private:
+  /// As many parts as the limits allow. Throws TooManyEquations where not even one is within most_bytes.
+  std::size_t number_of_parts(std::size_t most_bytes) const {
+    // Anchors are held once more as they were given, and as they were before a step.
+    const std::size_t matrix = normal_->hessian.bytes(),
+                      beside = matrix + bundle_.sightings.size() * sizeof(SightingProducts) +
+                               bundle_.anchors.size() * (sizeof(AnchorSums) + 2 * sizeof(Anchor));
+    const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / matrix;
+    if (fitting == 0) throw TooManyEquations();
+    return std::min(parts_of(matrix), fitting);
+  }
+
   int lens_index(int frame) const { return bundle_.lens_of[static_cast<std::size_t>(frame)]; }
   int frame_node(int frame) const { return nodes_[static_cast<std::size_t>(frame)]; }
   int lens_node(int frame) const { return first_lens_ + lens_index(frame); }
@@ -187,6 +203,14 @@ class Adjustment {
       }
     }
     return matrix;
+  }
+
+  /// Makes the first part the sum of all.
+  void add_parts() {
+    for (std::size_t part = 1; part < parts_.size(); ++part) {
+      parts_[0].hessian.add(parts_[part].hessian);
+      parts_[0].gradient += parts_[part].gradient;
+    }
   }
 
   double cost(double scale) const {
@@ -238,6 +262,7 @@ class Adjustment {
   void linearise(double scale) {
     sums_.assign(bundle_.anchors.size(), {});
     products_.assign(bundle_.sightings.size(), {});
+    parts_[0] = *normal_;  // without the tiles that a factor has more
     for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
       Equations& to = parts_[part];
       to.hessian.set_zero();
@@ -246,11 +271,9 @@ class Adjustment {
         if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
       }
     });
-    for (std::size_t part = 1; part < parts_.size(); ++part) {
-      parts_[0].hessian.add(parts_[part].hessian);
-      parts_[0].gradient += parts_[part].gradient;
-    }
-    add_priors(parts_[0]);
+    add_parts();
+    *normal_ = parts_[0];
+    add_priors(*normal_);
   }
 
   void linearise_anchor(std::size_t n, double scale, Equations& to) {
@@ -352,23 +375,21 @@ class Adjustment {
   /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
   bool step(double damping) {
     events_.check_stop();
-    reduced_[0] = parts_[0];
-    reduced_[0].hessian.damp(1 + damping);
+    Equations& reduced = parts_[0];
+    reduced = *normal_;
+    reduced.hessian.damp(1 + damping);
     for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
       if (part > 0) {
-        reduced_[part].hessian.set_zero();
-        reduced_[part].gradient.setZero();
+        parts_[part].hessian.set_zero();
+        parts_[part].gradient.setZero();
       }
       for (std::size_t n = begin; n < end; ++n) {
-        if (first_[n] != first_[n + 1]) eliminate(n, damping, reduced_[part]);
+        if (first_[n] != first_[n + 1]) eliminate(n, damping, parts_[part]);
       }
     });
-    for (std::size_t part = 1; part < parts_.size(); ++part) {
-      reduced_[0].hessian.add(reduced_[part].hessian);
-      reduced_[0].gradient += reduced_[part].gradient;
-    }
-    if (!reduced_[0].hessian.factorise()) return false;
-    change_by(-reduced_[0].hessian.solve(reduced_[0].gradient), damping);
+    add_parts();
+    if (!reduced.hessian.factorise()) return false;
+    change_by(-reduced.hessian.solve(reduced.gradient), damping);
     return true;
   }
 
@@ -409,8 +430,8 @@ class Adjustment {
   std::vector<std::size_t> first_;           // index of each anchor's first sighting
   Eigen::Vector4d lens_trust_;               // of the lenses' priors
   std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
-  std::vector<Equations> parts_;             // of parts of the anchors; the first gets the sum
-  std::vector<Equations> reduced_;           // the same without the depths
+  std::unique_ptr<Equations> normal_;        // of all anchors
+  std::vector<Equations> parts_;             // of parts of the anchors, then what the depths take off them
   std::vector<AnchorSums> sums_;
   std::vector<SightingProducts> products_;
 };
@@ -430,7 +451,14 @@ void for_sightings(const Bundle& bundle, Take&& take) {
 
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                    const BundleSchedule& schedule, const Events& events) {
-  if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, events).run(schedule);
+  if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
+}
+
+int64_t equation_bytes(int64_t frames) {
+  constexpr auto kTile = static_cast<std::size_t>(TiledMatrix::kTile);
+  const std::size_t tiles = (static_cast<std::size_t>(std::max<int64_t>(1, frames)) + kTile - 1) / kTile,
+                    matrix = tiles * (tiles + 1) / 2 * sizeof(TiledMatrix::Tile);
+  return static_cast<int64_t>((1 + parts_of(matrix)) * matrix);
 }
 
 std::vector<double> depth_information(const Bundle& bundle) {

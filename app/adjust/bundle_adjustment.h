@@ -1,5 +1,9 @@
 #pragma once
 #include <Eigen/Geometry>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
 #include <vector>
 
 #include "app/events/events.h"
@@ -55,6 +59,11 @@ struct BundlePriors {
   double k1 = 0.1, k2 = 0.1;
 };
 
+/// What an adjustment throws that would take more than it may.
+struct TooManyEquations : std::bad_alloc {
+  const char* what() const noexcept override { return "the equations take more memory than they may"; }
+};
+
 /// How a bundle is adjusted.
 struct BundleSchedule {
   /// Cauchy's scale in standard deviations at first; it falls to 1. At first even sightings that are far off
@@ -62,15 +71,20 @@ struct BundleSchedule {
   double first_scale = 4;
   int iterations = 15;
   double converged = 1e-5;  // a smaller relative change of the cost ends it
+  std::size_t most_bytes = std::numeric_limits<std::size_t>::max();  // beside the bundle
 };
 
 /// Bundle adjustment: finds poses, lenses and depths of anchors that best explain the sightings (Cauchy's
 /// function of the whitened distance) and stay near those of `given`, which has the same cameras, lenses and
 /// anchors. The method is Levenberg-Marquardt's; Schur's complement eliminates the depths, and what remains,
 /// six unknowns a free frame and four a lens, is a matrix of tiles (tiled_matrix.h). Changes free poses, what
-/// is free of lenses, and log_depth. The result does not depend on the number of threads. Throws Stopped.
+/// is free of lenses, and log_depth. The result does not depend on the number of threads; on most_bytes it
+/// does, by rounding. Throws Stopped, TooManyEquations.
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                    const BundleSchedule& schedule, const Events& events);
+
+/// What the equations of so many frames take that all see the same.
+int64_t equation_bytes(int64_t frames);
 
 /// How well each anchor's sightings fix the logarithm of its depth: the sum over the sightings of
 /// (d error / d log_depth)² / (1 + error²), errors whitened. 0 without sightings.

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +22,8 @@ struct AdjustOptions {
   Known poses = Known::no;
   /// The user asked for it: where memory runs out it throws instead of leaving the scene as it is.
   bool must = false;
+  /// What the matches and the equations that come of them may take; where they need more, memory runs out.
+  std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 /// The lens of a camera, in pixels of the upright original.

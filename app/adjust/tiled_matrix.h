@@ -1,6 +1,7 @@
 #pragma once
 #include <Eigen/Core>
 #include <cstddef>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -56,7 +57,7 @@ class TiledMatrix {
 
   int blocks_, tiles_;
   std::vector<int> places_;  // of each tile of the lower triangle in the pool; -1: empty
-  std::vector<Tile> pool_;
+  std::deque<Tile> pool_;    // which grows without a copy
 };
 
 }  // namespace vggt

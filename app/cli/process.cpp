@@ -46,7 +46,9 @@ void start_threads_of_opencv() {
 void set_process_threads(int64_t threads) {
   if (threads > 0) {
     at::set_num_threads(static_cast<int>(threads));
-    cv::setNumThreads(static_cast<int>(threads));
+    // TBB, which OpenCV may stand on, warns of more than there are cores, and starts no more.
+    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    cv::setNumThreads(static_cast<int>(std::min(threads, cores)));
   }
   start_threads_of_opencv();
 }

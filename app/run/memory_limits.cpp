@@ -37,9 +37,10 @@ int64_t host_program_bytes(at::Device device, int64_t ranks) {
   return kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
 }
 
-/// Of the bytes that --host-memory leaves, those for frames and depth maps.
+/// Of the bytes that --host-memory leaves, one in so many is for frames and depth maps.
+constexpr int64_t kStored = 4;
 int64_t stored_bytes(int64_t left) {
-  return left / 4;
+  return left / kStored;
 }
 
 }  // namespace
@@ -107,6 +108,12 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
   return std::to_string(high) + "MB";
 }
 
+int64_t resident_bytes() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
 std::optional<int64_t> free_host_bytes() {
   std::optional<int64_t> free;
   std::ifstream memory("/proc/meminfo");
@@ -139,6 +146,10 @@ void keep_weights(MemoryLimits& limits, int64_t bytes) {
 std::size_t decoding_bytes(const MemoryLimits& limits) {
   const auto most = static_cast<int64_t>(FrameOptions().memory_budget_bytes);
   return static_cast<std::size_t>(std::clamp<int64_t>(limits.images, 0, most));
+}
+
+int64_t MemoryLimits::host_memory_to_store(int64_t bytes) const {
+  return host.value_or(0) + kStored * std::max<int64_t>(0, bytes - storage.bytes);
 }
 
 std::string MemoryLimits::host_memory_for(int64_t image_bytes) const {

@@ -28,6 +28,8 @@ struct MemoryLimits {
 
   /// What so many bytes for one image ask of --host-memory, such as "1430MB".
   std::string host_memory_for(int64_t image_bytes) const;
+  /// The --host-memory, in bytes, of which so many may be frames and maps.
+  int64_t host_memory_to_store(int64_t bytes) const;
 };
 
 /// Of a GPU without --gpu-memory the network may take what is free, and the `loaded` bytes of weights that
@@ -50,6 +52,8 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
                                              const MemoryLimits& limits, const MemoryRequest& request,
                                              int64_t at_least = 0);
 
+/// What this process has in memory now.
+int64_t resident_bytes();
 /// Bytes of the host's memory that are free, or that a control group or `ulimit -v` leaves; nothing where
 /// that is not known.
 std::optional<int64_t> free_host_bytes();

@@ -1,11 +1,8 @@
 #include "app/run/plan_table.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -156,13 +153,6 @@ Json json_of(const NetworkPlan& plan, const BesideSeconds& beside) {
   return json;
 }
 
-/// What this process has in memory now.
-int64_t resident_bytes() {
-  int64_t all = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
-}
-
 /// How many states of the trunk a run with checkpoints keeps at once, even where it takes a quarter longer
 /// than predicted.
 int states_kept(const std::vector<StageSeconds>& stages) {
@@ -201,8 +191,13 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
     least = plan.memory;
   }
   std::string refusal = budget_refusal(told, least);
-  if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, told))
-    refusal += "; --host-memory " + *enough + " would do";
+  // How little would do depends on the limit, by which the plan chooses what files take.
+  if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, told)) {
+    refusal = "memory: " + std::to_string(request.frames) +
+              " frames need more of the host's memory than the budget leaves" +
+              (told.budget.scratch ? "" : "; --scratch lets files take a part") + "; --host-memory " +
+              *enough + " would do";
+  }
   throw std::invalid_argument(refusal);
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 #include <thread>
 
+#include "app/adjust/bundle_adjustment.h"
 #include "app/export/export_maps.h"
 #include "io/frames/frame_sources.h"
 
@@ -18,7 +20,8 @@ constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn =
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 220'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
-constexpr int64_t kAdjusting = 1'500'000, kAdjusted = 64;  // bytes of a frame's matches, of so many frames
+// Bytes of a frame's matches: of so many frames, and of each more, which has fewer.
+constexpr int64_t kMatches = 1'500'000, kMatched = 64, kMoreMatches = 100'000;
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
 // Voxels by points where their side is this share of the median depth, which is how --voxel counts.
@@ -85,6 +88,15 @@ double voxel_share(double side) {
   return std::min(1.0, kVoxels * std::pow(kVoxelSide / side, 2));
 }
 
+/// The matches of an adjustment and their equations, as of frames that all see the same, or as many as it may
+/// beside so many bytes.
+int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t beside) {
+  if (!plan.adjust.wanted) return 0;
+  const int64_t matches =
+      kMatches * std::min(frames, kMatched) + kMoreMatches * std::max<int64_t>(0, frames - kMatched);
+  return std::min(matches + equation_bytes(frames), most_adjusting_bytes(plan, beside));
+}
+
 /// Points while the filters work; few where they stream from the maps into the file.
 int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
   if (plan.scene.source == CloudSource::none) return 0;
@@ -149,24 +161,39 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
   return std::max(maps, images);
 }
 
+/// Frames, gray copies, masks and maps at once, wherever they lie: before the maps come, and in all.
+struct StoredPeak {
+  int64_t early = 0, all = 0;
+};
+
+StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+                       int64_t original_height) {
+  // While the depth is corrected there are the levels of the gray images, and the maps once more.
+  constexpr double kLevels = 1.4;
+  const Stored all = wanted(plan, request, original_width, original_height);
+  const int64_t pixels = request.frames * request.width * request.height,
+                masks = plan.frames.masks.empty() ? 0 : pixels, early = all.of_frames() + masks;
+  int64_t adjusting = 0;
+  if (plan.adjust.wanted && request.frames > 1)
+    adjusting = 4 * pixels + static_cast<int64_t>(kLevels * static_cast<double>(all.gray));
+  return {early, early + all.maps + adjusting};
+}
+
 int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                      int64_t original_height) {
   if (!plan.limits.storage.scratch) return 0;
-  // While the depth is corrected there are the levels of the gray images, and the maps once more.
-  constexpr double kLevels = 1.4;
-  const MemoryRequest& request = network.request;
-  const Stored all = wanted(plan, request, original_width, original_height);
-  const int64_t pixels = request.frames * request.width * request.height,
-                masks = plan.frames.masks.empty() ? 0 : pixels;
-  int64_t adjusting = 0;
-  if (plan.adjust.wanted)
-    adjusting = 4 * pixels + static_cast<int64_t>(kLevels * static_cast<double>(all.gray));
-  const int64_t limit = plan.limits.storage.bytes, early = all.of_frames() + masks;
-  return std::max(network.memory.scratch_bytes + std::max<int64_t>(0, early - limit),
-                  std::max<int64_t>(0, early + all.maps + adjusting - limit));
+  const StoredPeak stored = stored_peak(plan, network.request, original_width, original_height);
+  const int64_t limit = plan.limits.storage.bytes;
+  return std::max(network.memory.scratch_bytes + std::max<int64_t>(0, stored.early - limit),
+                  std::max<int64_t>(0, stored.all - limit));
 }
 
 }  // namespace
+
+int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+                     int64_t original_height) {
+  return stored_peak(plan, request, original_width, original_height).all;
+}
 
 int64_t picture_bytes(const RunPlan& plan) {
   if (!plan.outputs.paths.picture) return 0;
@@ -181,6 +208,13 @@ bool holds_depth_apart(const RunPlan& plan) {
   const bool exported =
       plan.outputs.exports.needs_depth() || (plan.keep_maps && plan.model.options.heads.depth);
   return plan.scene.source != CloudSource::depth && (plan.adjust.wanted || exported);
+}
+
+int64_t most_adjusting_bytes(const RunPlan& plan, int64_t resident) {
+  constexpr double kUsed = .95;  // the rest is for what the allocator keeps
+  if (!plan.limits.host) return std::numeric_limits<int64_t>::max();
+  const auto free = static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host)) - resident;
+  return std::max({free, plan.limits.images, int64_t{0}});
 }
 
 CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points) {
@@ -226,20 +260,24 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
     const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
     const int64_t base =
         kCpuProgram + std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    const int64_t adjusting = plan.adjust.wanted ? kAdjusting * std::min(request.frames, kAdjusted) : 0;
+    const int64_t held = base + kept.all() + weights;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
     return std::max({kCpuProgram + weights + decoding,
                      base + kept.of_frames() + weights + tensors + memory.host_bytes,
                      base + kept.all() + weights + with_maps + memory.host_bytes,
-                     base + kept.all() + weights + std::max(adjusting + matching, after)});
+                     held + std::max(adjusting_bytes(plan, request.frames, held) + matching, after)});
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {
     return kGpuProgram + (dense ? kCudnn : 0) + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
-  return std::max({base(kept.of_frames()) + memory.host_bytes, base(kept.all() + chunks) + weights + matching,
+  // The matches of some frames are among what was measured.
+  const int64_t adjusting = std::max<int64_t>(
+      0, adjusting_bytes(plan, request.frames, base(kept.all() + chunks) + weights) - kMatches * kMatched);
+  return std::max({base(kept.of_frames()) + memory.host_bytes,
+                   base(kept.all() + chunks) + weights + adjusting + matching,
                    base(kept.all()) + weights + after});
 }
 

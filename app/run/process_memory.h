@@ -14,6 +14,10 @@ namespace vggt {
 ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                              int64_t original_height);
 
+/// What frames, gray copies, masks and maps take at once, in memory or scratch files.
+int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
+                     int64_t original_height);
+
 /// What drawing the picture takes, 0 without one.
 int64_t picture_bytes(const RunPlan& plan);
 
@@ -21,6 +25,9 @@ int64_t picture_bytes(const RunPlan& plan);
 bool keeps_points(const RunPlan& plan);
 /// Whether depth is held beside what the cloud is made of.
 bool holds_depth_apart(const RunPlan& plan);
+
+/// What the matches of an adjustment and their equations may take where so many bytes are resident before.
+int64_t most_adjusting_bytes(const RunPlan& plan, int64_t resident);
 
 /// The plan's filters for so many points; they thin the points first where --host-memory does not hold all
 /// that they need at once. in_memory: as keeps_points().

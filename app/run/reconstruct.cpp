@@ -333,6 +333,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   options.merge = request.merge = merging.merge;
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
+  check_stored(plan, frames);
   const Frame& first = frames.frames.front();
   const ProcessBytes process = predict_process(plan, network, first.original_width, first.original_height);
   warn_of_memory(plan, network, process, ranks_here, events);
@@ -456,6 +457,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
       compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
   check_fits(plan, plans.plan);
+  check_stored(plan, frames);
   const Frame& first = frames.frames.front();
   const ProcessBytes process = predict_process(plan, plans.plan, first.original_width, first.original_height);
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);

@@ -41,7 +41,8 @@ double farthest(const std::vector<Camera>& cameras) {
 
 SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::shared_ptr<HostSpace>& space,
                      StageTimes& times, const Events& events)
-    : scene_(plan.scene),
+    : plan_(plan),
+      scene_(plan.scene),
       model_(plan.model),
       adjust_(plan.adjust),
       frames_(frames),
@@ -167,8 +168,10 @@ std::string SceneSink::adjust() {
   times_.restart();
   queue_.finish();
   const int frames = static_cast<int>(frames_.frames.size());
+  AdjustOptions options = adjust_.options;
+  options.most_bytes = static_cast<std::size_t>(most_adjusting_bytes(plan_, resident_bytes()));
   AdjustedScene adjusted =
-      adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, adjust_.options, events_);
+      adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, options, events_);
   cameras_ = std::move(adjusted.cameras);
   if (adjusted.changed) store();  // predictions otherwise stay the network's
   if (builder_) builder_->set_cameras(cameras_);

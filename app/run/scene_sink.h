@@ -66,6 +66,7 @@ class SceneSink {
   void save(const char* name, int64_t first, const at::Tensor& values);
   bool depth_waits() const { return adjusted_depth_ != nullptr; }
 
+  const RunPlan& plan_;
   const ScenePlan& scene_;
   const ModelPlan& model_;
   const AdjustPlan& adjust_;

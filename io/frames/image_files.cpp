@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "io/files/memory_room.h"
 #include "io/frames/heif_image.h"
 #include "io/frames/image_damage.h"
 
@@ -88,8 +89,13 @@ DecodedImage ImageFile::decode() const {
   image.alpha = header_.alpha;
   image.camera = header_.camera;
   image.quarter_turns = quarter_turns(header_.orientation).value_or(0);
-  image.pixels = decode_pixels(header_.format, bytes);
-  if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
+  try {
+    image.pixels = decode_pixels(header_.format, bytes);
+    if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
+  } catch (const std::invalid_argument&) {
+    if (!has_room_for(decoding_bytes())) throw std::bad_alloc();  // the image may be whole
+    throw;
+  }
   // OpenCV turns TIFF images by itself, whatever it is asked for.
   if (header_.format != ImageFormat::tiff) make_upright(image.pixels, header_.orientation);
   return image;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <new>
 #include <opencv2/core.hpp>
 #include <opencv2/core/utility.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "io/files/input_file.h"
+#include "io/files/memory_room.h"
 #include "io/frames/frame_sources.h"
 
 namespace vggt {
@@ -68,6 +70,7 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   } catch (const cv::Exception&) {
     opened = false;
   }
+  if (!opened && !has_room_for(0)) throw std::bad_alloc();
   if (!opened) throw std::invalid_argument(path.string() + ": cannot be opened as a video");
   const double rate = capture_.get(cv::CAP_PROP_FPS);
   quarter_turns_ = read_quarter_turns(capture_);
@@ -89,6 +92,8 @@ bool VideoReader::advance() {
     if (number_ > 0) last_step_s_ = time_s_ - before;
     if (wanted()) return true;
   }
+  // A decoder without memory ends as a video does.
+  if ((number_ < 0 || !missing_part().empty()) && !has_room_for(0)) throw std::bad_alloc();
   return false;
 }
 

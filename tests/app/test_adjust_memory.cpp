@@ -36,17 +36,27 @@ void expect_equal(const std::vector<Camera>& found, const std::vector<Camera>& w
   }
 }
 
+AdjustOptions within(std::size_t bytes) {
+  AdjustOptions options;
+  options.most_bytes = bytes;
+  return options;
+}
+
+AdjustOptions must(std::size_t bytes = AdjustOptions().most_bytes) {
+  AdjustOptions options = within(bytes);
+  options.must = true;
+  return options;
+}
+
 class AdjustMemory : public ::testing::Test {
  protected:
   /// With these faults from the moment on that the adjustment begins. adjusted: its depth, too.
-  AdjustedScene run(int64_t first, int64_t last, std::size_t least, bool must = false) {
+  AdjustedScene run(int64_t first, int64_t last, std::size_t least, AdjustOptions options = {}) {
     MatchInput input = scene_.input();
     if (change_input_) change_input_(input);
     DenseMaps maps(input.space, "depth");
     for (std::size_t f = 0; f < scene_.depth.size(); ++f)
       maps.put_values(static_cast<int>(f), scene_.depth[f]);
-    AdjustOptions options;
-    options.must = must;
     const Events events = keeping(warnings_);
     AdjustedScene result;
     {
@@ -112,8 +122,19 @@ TEST_F(AdjustMemory, WithoutMemoryTheSceneStays) {
 }
 
 TEST_F(AdjustMemory, AnAdjustmentThatMustBeThrows) {
-  EXPECT_THROW(run(0, 1'000'000'000, kLarge, /*must=*/true), std::bad_alloc);
+  EXPECT_THROW(run(0, 1'000'000'000, kLarge, must()), std::bad_alloc);
   EXPECT_EQ(warnings_.size(), 1U);
+}
+
+// One pair of frames at once would take no less of them.
+TEST_F(AdjustMemory, WhereEquationsMayNotTakeSoMuchTheSceneStaysAtOnce) {
+  const AdjustedScene result = run(0, 0, 0, within(100'000));
+  EXPECT_FALSE(result.changed);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_NE(warnings_[0].find("are not adjusted"), std::string::npos);
+  EXPECT_EQ(depth_, scene_.depth);
+  EXPECT_THROW(run(0, 0, 0, must(100'000)), std::bad_alloc);
+  EXPECT_TRUE(run(0, 0, 0, within(100'000'000)).changed);
 }
 
 // The last of its allocations are for maps that replace the given ones.

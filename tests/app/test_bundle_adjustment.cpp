@@ -127,6 +127,21 @@ TEST(BundleAdjustment, FindsTheTruthFromExactSightings) {
   EXPECT_LT(mean_depth_error(bundle, truth), 2e-3);
 }
 
+// Fewer parts of the anchors are summed one beside the other, in another order.
+TEST(BundleAdjustment, TakesNoMoreThanItMay) {
+  const Bundle given = beside(exact_bundle());
+  Bundle freely = given, within = given;
+  adjust_bundle(freely, given, {}, {}, {});
+  // Of frames that all see the same: for the matrix and sixteen parts.
+  const std::size_t sixteen =
+                        static_cast<std::size_t>(equation_bytes(static_cast<int64_t>(given.poses.size()))),
+                    beside_them = given.sightings.size() * 96 + given.anchors.size() * 400;
+  adjust_bundle(within, given, {}, {.most_bytes = sixteen / 8 + beside_them}, {});
+  EXPECT_LT(worst_turn(within, freely), 1e-9);
+  EXPECT_LT(worst_shift(within, freely), 1e-9);
+  EXPECT_THROW(adjust_bundle(within, given, {}, {.most_bytes = sixteen / 17}, {}), TooManyEquations);
+}
+
 TEST(BundleAdjustment, WhatIsRightStays) {
   const Bundle truth = exact_bundle();
   Bundle bundle = truth;

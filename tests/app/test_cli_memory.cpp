@@ -98,9 +98,7 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   // in other pieces.
   const std::string for_points = "--host-memory 900MB ", for_network = "--host-memory 760MB ";
   expect_refusal(limited("a", for_network), "--scratch");
-  const Outcome without = limited("b", for_points);
-  EXPECT_EQ(without.code, 3);
-  expect_one_error(without, "--scratch");
+  expect_refusal(limited("b", for_points), "--scratch");
   EXPECT_FALSE(fs::exists(path("a")) || fs::exists(path("b")) || fs::exists(path("b.safetensors")));
 
   ASSERT_EQ(limited("memory", "").code, 0);
@@ -204,6 +202,19 @@ TEST_F(MemoryTest, ARefusedBudgetNamesOneThatDoes) {
   const Outcome small = within(enough - 1);
   expect_refusal(small, "--host-memory " + std::to_string(enough) + "MB would do");
   EXPECT_EQ(within(enough).code, 0);
+}
+
+TEST_F(MemoryTest, WithoutScratchABudgetForFramesAndMapsIsNamedThatDoes) {
+  for (int i = kFrames; i < 40; ++i) make_image("large/" + std::to_string(i) + ".png", 518, 392, i);
+  const auto within = [&](int64_t megabytes, const std::string& more = "") {
+    return limited("o", "--host-memory " + std::to_string(megabytes) + "MB " + more);
+  };
+  const int64_t enough = named_megabytes(within(850).err);
+  expect_refusal(within(enough - 1, "--dry-run"), "give at least " + std::to_string(enough) + "MB");
+  expect_refusal(within(enough - 1), "frames and maps take");
+  EXPECT_EQ(within(enough, "--dry-run").code, 0);
+  const Outcome outcome = within(enough);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
 TEST_F(MemoryTest, PlansTenThousandFramesAndSaysWhereTheyLie) {

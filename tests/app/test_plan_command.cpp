@@ -73,7 +73,7 @@ TEST_F(PlanTest, MeasuresNothingWhereThatIsNotWanted) {
 TEST_F(PlanTest, EndsAsARunWouldWhereNothingFits) {
   const Outcome outcome =
       plan("--no-autotune --frame-count 5000 --frame-size 518x392 --host-memory 900MB --json plan.json");
-  expect_refusal(outcome, "5000 frames need at least");
+  expect_refusal(outcome, "5000 frames need more of the host's memory");
   EXPECT_NE(outcome.err.find("MB would do"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find("does not fit"), std::string::npos) << outcome.out;
   EXPECT_EQ(parse_strictly(path("plan.json"))["plan"]["fits"], false);

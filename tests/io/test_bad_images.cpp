@@ -2,6 +2,13 @@
 // and nothing else reaches stderr.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <new>
+#include <system_error>
 
 #include "io/frames/frames.h"
 #include "tests/support/media.h"
@@ -136,6 +143,36 @@ TEST(BadImages, StrictNamesTheFirst) {
     EXPECT_THAT(load_error(options), AllOf(HasSubstr("3.png: is not a JPEG"), Not(HasSubstr("7.png"))));
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take terabytes of address space
+// Decoders say of a file that it is damaged where they have no memory for it.
+TEST(BadImages, AreNotTakenForDamagedWhereMemoryLacks) {
+  const test::TemporaryFolder folder;
+  write_bytes(folder / "good.png", encoded(".png", test::noise_picture(4000, 3000, 5)));
+  write_bytes(folder / "bad.png", first_part(encoded(".png", test::noise_picture(64, 48, 5)), 0.9));
+  EXPECT_THAT(load_frames(small_options(folder.path())).frames, SizeIs(1));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const auto limit = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + (int64_t{30} << 20));
+    const rlimit address_space{limit, limit};
+    if (::setrlimit(RLIMIT_AS, &address_space) != 0) ::_exit(2);
+    try {
+      load_frames(small_options(folder.path()));
+    } catch (const std::bad_alloc&) {
+      ::_exit(0);
+    } catch (const std::system_error&) {
+      ::_exit(0);  // no memory for a thread
+    } catch (...) {
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+#endif
 
 TEST(BadImages, OnlyBadOnesAreAnError) {
   const test::TemporaryFolder folder;
