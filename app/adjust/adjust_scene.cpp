@@ -313,9 +313,10 @@ class SceneAdjustment {
 
   /// Within what the options leave beside the matches. Throws TooManyEquations.
   void adjust(Bundle& found, BundleSchedule schedule) const {
-    constexpr std::size_t kAnchorCopies = 4;
-    const std::size_t held =
-        found.sightings.size() * sizeof(Sighting) + kAnchorCopies * found.anchors.size() * sizeof(Anchor);
+    // With those that are held out, and what a pass knows of the one before.
+    constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 4;
+    const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
+                             kAnchorCopies * found.anchors.size() * sizeof(Anchor);
     schedule.most_bytes = options_.most_bytes - std::min(options_.most_bytes, held);
     adjust_bundle(found, start_, priors_, schedule, events_);
   }

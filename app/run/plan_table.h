@@ -27,6 +27,7 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan);
 /// What the process takes at most at once, bytes: see predict_process().
 struct ProcessBytes {
   int64_t host = 0, scratch = 0;
+  int64_t held = 0;  // of the host's, beside what matches, points or exports take for a while
 };
 
 /// Warns where a run without --host-memory takes more of the host's memory than is free, with what the

@@ -94,18 +94,18 @@ int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t beside) {
   if (!plan.adjust.wanted) return 0;
   const int64_t matches =
       kMatches * std::min(frames, kMatched) + kMoreMatches * std::max<int64_t>(0, frames - kMatched);
-  return std::min(matches + equation_bytes(frames), most_adjusting_bytes(plan, beside));
+  return std::min(matches + equation_bytes(frames), room_beside(plan, beside));
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
-int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request) {
+int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t beside) {
   if (plan.scene.source == CloudSource::none) return 0;
   const SceneOptions& chosen = plan.scene.builder;
   const double share = chosen.conf_threshold ? 1 : 1 - chosen.conf_percentile / 100;
   const auto points =
       static_cast<int64_t>(share * static_cast<double>(request.frames * request.width * request.height));
   const bool in_memory = keeps_points(plan);
-  const CloudFilters filters = filters_within(plan, in_memory, points);
+  const CloudFilters filters = filters_within(plan, in_memory, points, beside);
   const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
   const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
   int64_t bytes = bytes_of_a_point(filters, in_memory, chosen.normals);
@@ -210,22 +210,21 @@ bool holds_depth_apart(const RunPlan& plan) {
   return plan.scene.source != CloudSource::depth && (plan.adjust.wanted || exported);
 }
 
-int64_t most_adjusting_bytes(const RunPlan& plan, int64_t resident) {
-  constexpr double kUsed = .95;  // the rest is for what the allocator keeps
+int64_t room_beside(const RunPlan& plan, int64_t held) {
+  constexpr double kUsed = .9;  // `held` may be a few percent more
   if (!plan.limits.host) return std::numeric_limits<int64_t>::max();
-  const auto free = static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host)) - resident;
+  const auto free = static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host)) - held;
   return std::max({free, plan.limits.images, int64_t{0}});
 }
 
-CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points) {
+CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points, int64_t held) {
   CloudFilters filters = plan.scene.filters;
   if (!plan.limits.host) return filters;
   const auto fit = [&](int64_t bytes) {
-    return std::max<int64_t>(1, (plan.limits.images - picture_bytes(plan)) / bytes);
+    return std::max<int64_t>(1, (room_beside(plan, held) - picture_bytes(plan)) / bytes);
   };
   const int64_t bytes = bytes_of_a_point(filters, in_memory, plan.scene.builder.normals);
-  const int64_t held = held_points(filters, points);
-  if (bytes > 0 && held > fit(bytes)) {
+  if (bytes > 0 && held_points(filters, points) > fit(bytes)) {
     const int64_t most = fit(std::max(bytes, kThinning));
     filters.thin_to = filters.thin_to > 0 ? std::min(filters.thin_to, most) : most;
   }
@@ -236,8 +235,9 @@ CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points)
 
 namespace {
 
-int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                  int64_t original_height) {
+/// With nothing of the scratch files.
+ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
+                        int64_t original_height) {
   const MemoryRequest& request = network.request;
   const MemoryPlan& memory = network.memory;
   const Stored kept = stored(plan, request, original_width, original_height);
@@ -247,8 +247,10 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
   const int64_t matchers = std::min(threads_of(plan), cores());
   const int64_t matching =
       plan.adjust.wanted ? (matchers * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
-  const int64_t after =
-      std::max(point_bytes(plan, request), export_bytes(plan, request, original_width, original_height));
+  const auto after = [&](int64_t held) {
+    return std::max(point_bytes(plan, request, held),
+                    export_bytes(plan, request, original_width, original_height));
+  };
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
     // The maps come when the trunk's tensors are gone.
@@ -263,10 +265,11 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
     const int64_t held = base + kept.all() + weights;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
-    return std::max({kCpuProgram + weights + decoding,
-                     base + kept.of_frames() + weights + tensors + memory.host_bytes,
-                     base + kept.all() + weights + with_maps + memory.host_bytes,
-                     held + std::max(adjusting_bytes(plan, request.frames, held) + matching, after)});
+    const int64_t later = std::max(adjusting_bytes(plan, request.frames, held) + matching, after(held));
+    return {.host = std::max({kCpuProgram + weights + decoding,
+                              base + kept.of_frames() + weights + tensors + memory.host_bytes,
+                              held + with_maps + memory.host_bytes, held + later}),
+            .held = held};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {
@@ -276,17 +279,19 @@ int64_t host_peak(const RunPlan& plan, const NetworkPlan& network, int64_t origi
   // The matches of some frames are among what was measured.
   const int64_t adjusting = std::max<int64_t>(
       0, adjusting_bytes(plan, request.frames, base(kept.all() + chunks) + weights) - kMatches * kMatched);
-  return std::max({base(kept.of_frames()) + memory.host_bytes,
-                   base(kept.all() + chunks) + weights + adjusting + matching,
-                   base(kept.all()) + weights + after});
+  const int64_t held = base(kept.all()) + weights;
+  return {.host = std::max({base(kept.of_frames()) + memory.host_bytes,
+                            base(kept.all() + chunks) + weights + adjusting + matching, held + after(held)}),
+          .held = held};
 }
 
 }  // namespace
 
 ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                              int64_t original_height) {
-  return {host_peak(plan, network, original_width, original_height),
-          scratch_peak(plan, network, original_width, original_height)};
+  ProcessBytes bytes = host_bytes(plan, network, original_width, original_height);
+  bytes.scratch = scratch_peak(plan, network, original_width, original_height);
+  return bytes;
 }
 
 }  // namespace vggt

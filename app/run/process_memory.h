@@ -26,11 +26,12 @@ bool keeps_points(const RunPlan& plan);
 /// Whether depth is held beside what the cloud is made of.
 bool holds_depth_apart(const RunPlan& plan);
 
-/// What the matches of an adjustment and their equations may take where so many bytes are resident before.
-int64_t most_adjusting_bytes(const RunPlan& plan, int64_t resident);
+/// What --host-memory leaves beside so many bytes (ProcessBytes::held): for the matches of an adjustment and
+/// their equations, or for points while they are filtered. Without it there is no limit.
+int64_t room_beside(const RunPlan& plan, int64_t held);
 
 /// The plan's filters for so many points; they thin the points first where --host-memory does not hold all
-/// that they need at once. in_memory: as keeps_points().
-CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points);
+/// that they need at once. in_memory: as keeps_points(). held: as for room_beside().
+CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points, int64_t held);
 
 }  // namespace vggt

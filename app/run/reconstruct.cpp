@@ -104,8 +104,9 @@ struct FilteredScene {
   SceneCloud cloud;
 };
 
-std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink, StageTimes& times,
-                                            const Events& events) {
+/// held: as for room_beside().
+std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink, int64_t held,
+                                            StageTimes& times, const Events& events) {
   times.restart();
   SceneBuilder* const builder = sink.builder();
   if (!builder) return std::nullopt;
@@ -113,7 +114,7 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   times.count("scene");
   events.check_stop();
   const bool in_memory = keeps_points(plan);
-  CloudFilters filters = filters_within(plan, in_memory, built.points);
+  CloudFilters filters = filters_within(plan, in_memory, built.points, held);
   const int64_t planned = filters.thin_to;
   SceneCloud cloud =
       cloud_within_memory(*builder, filters, in_memory, built, [&events](int64_t points, int64_t at_most) {
@@ -358,14 +359,14 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   for (const std::string& kernel : result.report.attention) events.detail("attention: " + kernel);
   if (parts.group) result.report.rank_peak_bytes = device_peaks(*parts.group, plan.model.options.device);
   if (plan.model.options.heads.camera) result.report.poses = "camera head";
-  if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust();
+  if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust(room_beside(plan, process.held));
   warn_of_lost_frames(frames, sink.cameras(), events);
   if (const auto placement = place(plan.placement, frames, sink.cameras(), events)) {
     sink.move(placement->similarity);
     result.report.poses += (result.report.poses.empty() ? "" : ", ") + placement->summary;
   }
   result.tracks = sink.take_tracks();
-  std::optional<FilteredScene> scene = filtered_scene(plan, sink, times, events);
+  std::optional<FilteredScene> scene = filtered_scene(plan, sink, process.held, times, events);
   if (scene) report_scene(plan.scene, scene->built, scene->cloud.size(), result.report);
 
   result.cameras =

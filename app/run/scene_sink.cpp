@@ -41,8 +41,7 @@ double farthest(const std::vector<Camera>& cameras) {
 
 SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::shared_ptr<HostSpace>& space,
                      StageTimes& times, const Events& events)
-    : plan_(plan),
-      scene_(plan.scene),
+    : scene_(plan.scene),
       model_(plan.model),
       adjust_(plan.adjust),
       frames_(frames),
@@ -164,12 +163,12 @@ void SceneSink::keep_depth(const DensePrediction& chunk) {
   }
 }
 
-std::string SceneSink::adjust() {
+std::string SceneSink::adjust(int64_t room) {
   times_.restart();
   queue_.finish();
   const int frames = static_cast<int>(frames_.frames.size());
   AdjustOptions options = adjust_.options;
-  options.most_bytes = static_cast<std::size_t>(most_adjusting_bytes(plan_, resident_bytes()));
+  options.most_bytes = static_cast<std::size_t>(room);
   AdjustedScene adjusted =
       adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, options, events_);
   cameras_ = std::move(adjusted.cameras);

@@ -35,8 +35,9 @@ class SceneSink {
   Sink sink();
 
   /// After the network, where the plan says so: fits cameras and depth to the images, and hands both on.
-  /// Returns what became of them, such as "adjusted to 9446 matches in 111 pairs of frames".
-  std::string adjust();
+  /// Returns what became of them, such as "adjusted to 9446 matches in 111 pairs of frames". room: bytes that
+  /// matches and their equations may take.
+  std::string adjust(int64_t room);
 
   /// After the network and the adjustment: moves the world, that is cameras, tracks, depth and points. The
   /// predictions file stays as it is.
@@ -66,7 +67,6 @@ class SceneSink {
   void save(const char* name, int64_t first, const at::Tensor& values);
   bool depth_waits() const { return adjusted_depth_ != nullptr; }
 
-  const RunPlan& plan_;
   const ScenePlan& scene_;
   const ModelPlan& model_;
   const AdjustPlan& adjust_;
