@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -109,10 +110,18 @@ bool lacks_memory(std::string_view error) {
 
 /// What a crash under `ulimit -v` comes of: libraries that go on without the memory they asked for.
 [[noreturn]] void end_without_memory(int) {
+  static std::atomic_flag told = ATOMIC_FLAG_INIT;
+  while (told.test_and_set()) ::pause();  // another thread has crashed, too, and ends the process
   static constexpr std::string_view kLine =
-      "vggt-recon: error: out of memory: a library crashed under the limit of `ulimit -v`\n";
+      "vggt-recon: error: out of memory: a library gave up under the limit of `ulimit -v`\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   ::_exit(static_cast<int>(vggt::ExitCode::out_of_resources));
+}
+
+/// Before the program runs, which does not end by exit(): a library does, such as OpenMP's without a thread.
+void catch_exits_of_a_limit() {
+  if (!has_limit()) return;
+  ::on_exit([](int, void*) { end_without_memory(0); }, nullptr);
 }
 
 void catch_crashes_of_a_limit() {
@@ -159,6 +168,9 @@ int main(int argc, char** argv) {
         why, VGGT_TORCH_VERSION);
     return static_cast<int>(vggt::ExitCode::failed);
   }
+#if !defined(__SANITIZE_ADDRESS__)
+  catch_exits_of_a_limit();
+#endif
   const int code = reinterpret_cast<decltype(&vggt_recon_main)>(run)(argc, argv);
 #if !defined(__SANITIZE_ADDRESS__)  // which looks for leaks when a process ends
   // All is written and closed: the system frees the rest faster than LibTorch and CUDA take themselves apart.
