@@ -3,10 +3,12 @@
 // second to start, does so meanwhile.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -108,25 +110,52 @@ bool lacks_memory(std::string_view error) {
          (has_limit() && error.find("failed to map segment") != error.npos);
 }
 
-/// What a crash under `ulimit -v` comes of: libraries that go on without the memory they asked for.
-[[noreturn]] void end_without_memory(int) {
+/// Whether there is so little memory that a library may have gone on without what it asked for.
+bool memory_is_short() {
+  constexpr std::size_t kPlenty = std::size_t{1} << 30;
+  void* const room = ::mmap(nullptr, kPlenty, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return true;
+  ::munmap(room, kPlenty);
+  return false;
+}
+
+[[noreturn]] void end_without_memory() {
   static std::atomic_flag told = ATOMIC_FLAG_INIT;
-  while (told.test_and_set()) ::pause();  // another thread has crashed, too, and ends the process
+  while (told.test_and_set()) ::pause();  // another thread ends the process
   static constexpr std::string_view kLine =
       "vggt-recon: error: out of memory: a library gave up under the limit of `ulimit -v`\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   ::_exit(static_cast<int>(vggt::ExitCode::out_of_resources));
 }
 
+void end_by_signal(int signal) {
+  if (memory_is_short()) end_without_memory();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+/// On a stack of their own: the main thread's may be what found no room.
+void catch_crashes_of_a_limit() {
+  if (!has_limit()) return;
+  alignas(16) static std::array<char, 1 << 16> stack;
+  stack_t own{};
+  own.ss_sp = stack.data();
+  own.ss_size = stack.size();
+  ::sigaltstack(&own, nullptr);
+  struct sigaction action {};
+  action.sa_handler = end_by_signal;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER;
+  for (const int crash : {SIGSEGV, SIGBUS, SIGABRT}) ::sigaction(crash, &action, nullptr);
+}
+
 /// Before the program runs, which does not end by exit(): a library does, such as OpenMP's without a thread.
 void catch_exits_of_a_limit() {
   if (!has_limit()) return;
-  ::on_exit([](int, void*) { end_without_memory(0); }, nullptr);
-}
-
-void catch_crashes_of_a_limit() {
-  if (!has_limit()) return;
-  for (const int crash : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(crash, end_without_memory);
+  ::on_exit(
+      [](int, void*) {
+        if (memory_is_short()) end_without_memory();
+      },
+      nullptr);
 }
 
 /// A closed standard stream would give its number to the first file that is opened, and messages would go

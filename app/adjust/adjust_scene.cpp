@@ -446,6 +446,11 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
     within_memory(input, events, lean, [&](bool is_lean) {
       found = SceneAdjustment(input, depth, cameras, options, is_lean, events).run();
     });
+  } catch (const TooManyEquations&) {
+    if (options.must) throw;
+    events.warn(
+        "--host-memory has no room for the equations of the adjustment: cameras and depth are not adjusted");
+    return stays("no room for the equations");
   } catch (const std::exception& error) {
     if (options.must || !means_no_memory(error)) throw;
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <opencv2/core/utility.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -25,8 +25,8 @@ constexpr double kBehind = 10;  // what a sighting behind its camera costs, in s
 constexpr double kMostDepthStep = 0.3;
 constexpr double kMostProduct = 1e100;  // of which the logarithm is taken
 // Parts of the anchors are summed up one beside the other, then added in order: as many as their matrices'
-// memory allows.
-constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{64} << 20;
+// memory allows, where they have any.
+constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{128} << 20;
 
 std::size_t parts_of(std::size_t matrix_bytes) {
   return std::clamp(kPartBytes / matrix_bytes, kFewestParts, kMostParts);
@@ -120,7 +120,7 @@ class Adjustment {
     lens_trust_ = sigma.cwiseAbs2().cwiseInverse();
     for (const LensFreedom& free : bundle.lens_free)
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
-    normal_ = std::make_unique<Equations>(empty_matrix());
+    normal_.emplace(empty_matrix());
     parts_.assign(number_of_parts(most_bytes), *normal_);
   }
 
@@ -148,8 +148,8 @@ class Adjustment {
   /// As many parts as the limits allow. Throws TooManyEquations where not even one is within most_bytes.
   std::size_t number_of_parts(std::size_t most_bytes) const {
     // Anchors are held once more as they were given, and as they were before a step.
-    const std::size_t matrix = normal_->hessian.bytes(),
-                      beside = matrix + bundle_.sightings.size() * sizeof(SightingProducts) +
+    const std::size_t matrix = normal_->hessian.bytes(), fill = normal_->hessian.factor_bytes() - matrix,
+                      beside = matrix + fill + bundle_.sightings.size() * sizeof(SightingProducts) +
                                bundle_.anchors.size() * (sizeof(AnchorSums) + 2 * sizeof(Anchor));
     const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / matrix;
     if (fitting == 0) throw TooManyEquations();
@@ -162,9 +162,8 @@ class Adjustment {
 
   /// Calls body(part, first anchor, end) for parts with about as many sightings each, on several threads.
   template <class Body>
-  void for_parts(const Body& body) const {
+  void for_parts(std::size_t parts, const Body& body) const {
     const std::size_t anchors = first_.size() - 1, all = first_.back();
-    const std::size_t parts = parts_.size();
     cv::parallel_for_({0, static_cast<int>(parts)}, [&](const cv::Range& range) {
       for (auto part = static_cast<std::size_t>(range.start); part < static_cast<std::size_t>(range.end);
            ++part) {
@@ -179,9 +178,10 @@ class Adjustment {
     });
   }
 
-  /// The matrix with the tiles that nodes of common anchors need.
-  TiledMatrix empty_matrix() const {
+  /// The matrix with the tiles that nodes of common anchors need. Notes which anchors each column has.
+  TiledMatrix empty_matrix() {
     TiledMatrix matrix(node_count_);
+    anchors_of_.resize(static_cast<std::size_t>((node_count_ + TiledMatrix::kTile - 1) / TiledMatrix::kTile));
     std::vector<int> of_anchor;
     for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
       if (first_[n] == first_[n + 1]) continue;
@@ -197,6 +197,7 @@ class Adjustment {
       const auto repeated = std::ranges::unique(of_anchor);
       of_anchor.erase(repeated.begin(), repeated.end());
       for (const int row : of_anchor) {
+        anchors_of_[static_cast<std::size_t>(row)].push_back(static_cast<int>(n));
         for (const int column : of_anchor) {
           if (column <= row) matrix.make(row * TiledMatrix::kTile, column * TiledMatrix::kTile);
         }
@@ -205,18 +206,10 @@ class Adjustment {
     return matrix;
   }
 
-  /// Makes the first part the sum of all.
-  void add_parts() {
-    for (std::size_t part = 1; part < parts_.size(); ++part) {
-      parts_[0].hessian.add(parts_[part].hessian);
-      parts_[0].gradient += parts_[part].gradient;
-    }
-  }
-
   double cost(double scale) const {
     std::array<double, kMostParts> sums{};
     const double square = scale * scale;
-    for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
+    for_parts(kMostParts, [&](std::size_t part, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
         sums[part] += std::pow(depth_pull(n), 2);
         if (first_[n] == first_[n + 1]) continue;
@@ -263,7 +256,7 @@ class Adjustment {
     sums_.assign(bundle_.anchors.size(), {});
     products_.assign(bundle_.sightings.size(), {});
     parts_[0] = *normal_;  // without the tiles that a factor has more
-    for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
+    for_parts(parts_.size(), [&](std::size_t part, std::size_t begin, std::size_t end) {
       Equations& to = parts_[part];
       to.hessian.set_zero();
       to.gradient.setZero();
@@ -271,7 +264,10 @@ class Adjustment {
         if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
       }
     });
-    add_parts();
+    for (std::size_t part = 1; part < parts_.size(); ++part) {
+      parts_[0].hessian.add(parts_[part].hessian);
+      parts_[0].gradient += parts_[part].gradient;
+    }
     *normal_ = parts_[0];
     add_priors(*normal_);
   }
@@ -360,14 +356,15 @@ class Adjustment {
     }
   }
 
-  /// Takes what the depths say of an anchor's nodes off the equations.
-  void eliminate(std::size_t n, double damping, Equations& from) const {
+  /// Takes what an anchor's depth says of its nodes off the equations, in one column of tiles.
+  void eliminate(std::size_t n, double damping, int tile_column, Equations& from) const {
     const double inverse = 1 / (sums_[n].hessian * (1 + damping));
-    for_nodes(n, [&](int row, const Vector6d& a) {
+    for_nodes(n, [&](int column, const Vector6d& a) {
+      if (column / TiledMatrix::kTile != tile_column) return;
       const Vector6d scaled = inverse * a;
-      from.gradient.segment<6>(TiledMatrix::kBlock * row) -= sums_[n].gradient * scaled;
-      for_nodes(n, [&](int column, const Vector6d& b) {
-        if (column <= row) from.hessian.block(row, column).noalias() -= scaled * b.transpose();
+      from.gradient.segment<6>(TiledMatrix::kBlock * column) -= sums_[n].gradient * scaled;
+      for_nodes(n, [&](int row, const Vector6d& b) {
+        if (row >= column) from.hessian.block(row, column).noalias() -= b * scaled.transpose();
       });
     });
   }
@@ -378,16 +375,13 @@ class Adjustment {
     Equations& reduced = parts_[0];
     reduced = *normal_;
     reduced.hessian.damp(1 + damping);
-    for_parts([&](std::size_t part, std::size_t begin, std::size_t end) {
-      if (part > 0) {
-        parts_[part].hessian.set_zero();
-        parts_[part].gradient.setZero();
-      }
-      for (std::size_t n = begin; n < end; ++n) {
-        if (first_[n] != first_[n + 1]) eliminate(n, damping, parts_[part]);
+    // A column of tiles is one thread's, so that its sums are in the anchors' order.
+    cv::parallel_for_({0, static_cast<int>(anchors_of_.size())}, [&](const cv::Range& range) {
+      for (int column = range.start; column < range.end; ++column) {
+        for (const int n : anchors_of_[static_cast<std::size_t>(column)])
+          eliminate(static_cast<std::size_t>(n), damping, column, reduced);
       }
     });
-    add_parts();
     if (!reduced.hessian.factorise()) return false;
     change_by(-reduced.hessian.solve(reduced.gradient), damping);
     return true;
@@ -407,7 +401,7 @@ class Adjustment {
       const Eigen::Vector4d own = change.segment<4>(TiledMatrix::kBlock * node);
       bundle_.lenses[i] = changed_by(bundle_.lenses[i], own.cwiseProduct(lens_masks_[i]));
     }
-    for_parts([&](std::size_t, std::size_t begin, std::size_t end) {
+    for_parts(kMostParts, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
         if (first_[n] == first_[n + 1]) continue;
         double slope = sums_[n].gradient;
@@ -426,12 +420,13 @@ class Adjustment {
   const Events& events_;
   double translation_sigma_ = 0;
   int node_count_ = 0, first_lens_ = 0;
-  std::vector<int> nodes_;                   // of each frame; -1 for one that is not free
-  std::vector<std::size_t> first_;           // index of each anchor's first sighting
-  Eigen::Vector4d lens_trust_;               // of the lenses' priors
-  std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
-  std::unique_ptr<Equations> normal_;        // of all anchors
-  std::vector<Equations> parts_;             // of parts of the anchors, then what the depths take off them
+  std::vector<int> nodes_;                    // of each frame; -1 for one that is not free
+  std::vector<std::size_t> first_;            // index of each anchor's first sighting
+  Eigen::Vector4d lens_trust_;                // of the lenses' priors
+  std::vector<Eigen::Vector4d> lens_masks_;   // 1 where a lens is free, else 0
+  std::optional<Equations> normal_;           // of all anchors
+  std::vector<Equations> parts_;              // of parts of the anchors; the first then without the depths
+  std::vector<std::vector<int>> anchors_of_;  // of each column of tiles, those that have a node in it
   std::vector<AnchorSums> sums_;
   std::vector<SightingProducts> products_;
 };

@@ -1,6 +1,7 @@
 #include "app/adjust/tiled_matrix.h"
 
 #include <Eigen/Cholesky>
+#include <algorithm>
 #include <opencv2/core/utility.hpp>
 
 namespace vggt {
@@ -33,6 +34,20 @@ void TiledMatrix::damp(double factor) {
   for (int i = 0; i < tiles_; ++i) {
     for (double& value : tile(i, i)->diagonal().reshaped()) value = value > 0 ? factor * value : 1;
   }
+}
+
+std::size_t TiledMatrix::factor_bytes() const {
+  std::vector<bool> made(places_.size());
+  for (std::size_t i = 0; i < made.size(); ++i) made[i] = places_[i] >= 0;
+  for (int column = 0; column < tiles_; ++column) {
+    int parent = -1;
+    for (int row = column + 1; row < tiles_; ++row) {
+      if (!made[index(row, column)]) continue;
+      if (parent < 0) parent = row;
+      made[index(row, parent)] = true;
+    }
+  }
+  return static_cast<std::size_t>(std::ranges::count(made, true)) * sizeof(Tile);
 }
 
 bool TiledMatrix::factorise() {

@@ -22,6 +22,8 @@ class TiledMatrix {
   int blocks() const { return blocks_; }
   int rows() const { return kSide * tiles_; }                        // with those that fill the last tile
   std::size_t bytes() const { return pool_.size() * sizeof(Tile); }  // of the tiles; there is at least one
+  /// Of the tiles once factorise() has made those that fill in.
+  std::size_t factor_bytes() const;
   /// Makes the tile of a block, of zeros; then the block may be used. Needs row >= column.
   void make(int row, int column);
   Eigen::Block<Tile, kBlock, kBlock> block(int row, int column) {

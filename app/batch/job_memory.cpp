@@ -12,7 +12,7 @@ void divide_memory(MemoryLimits& limits, int64_t resident_weights, int64_t jobs,
   if (network.device != MemoryBudget::kUnlimited)
     network.device = resident_weights + (network.device - resident_weights) / jobs;
   // For each device one more scene is read meanwhile, and its frames wait.
-  const int64_t parts = (jobs + 1) * devices;
+  const int64_t parts = limits.parts = (jobs + 1) * devices;
   if (network.host != MemoryBudget::kUnlimited) {
     const int64_t part = network.host / parts;
     limits.images -= network.host - part;

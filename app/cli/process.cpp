@@ -5,9 +5,9 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <exception>
 #include <future>
 #include <opencv2/core/utility.hpp>
-#include <system_error>
 #include <thread>
 #include <vector>
 #ifdef VGGT_CUDA
@@ -22,17 +22,15 @@ namespace {
 
 /// Whether the system has memory and numbers for so many threads at once.
 bool can_start(int threads) {
-  std::promise<void> all;
-  const std::shared_future<void> started = all.get_future().share();
   std::vector<std::jthread> waiting;
-  bool done = true;
+  std::promise<void> all;  // gone before the threads are joined, which ends their waiting
+  const std::shared_future<void> started = all.get_future().share();
   try {
     while (static_cast<int>(waiting.size()) < threads) waiting.emplace_back([started] { started.wait(); });
-  } catch (const std::system_error&) {
-    done = false;
+  } catch (const std::exception&) {  // std::system_error, std::bad_alloc
+    return false;
   }
-  all.set_value();
-  return done;
+  return true;
 }
 
 /// While there is memory for them: later OpenCV would wait without end for threads that cannot start.

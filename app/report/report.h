@@ -33,7 +33,7 @@ struct Report {
   int64_t predicted_network_bytes = 0, predicted_pinned_bytes = 0;
   int64_t predicted_host_bytes = 0;       // of the network's tensors there
   int64_t predicted_scratch_bytes = 0;    // of all files at once
-  int64_t predicted_peak_host_bytes = 0;  // of the whole process, when its frames are there
+  int64_t predicted_peak_host_bytes = 0;  // of the whole process
   std::string memory_plan;                // in words
   // What was streamed beside the computation: copy_ms, wait_ms, total_ms, bytes, overlap; by name.
   std::map<std::string, std::map<std::string, double>> streams;

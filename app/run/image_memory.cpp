@@ -63,13 +63,9 @@ std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSe
   return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
 }
 
-void check_stored(const RunPlan& plan, const FrameSet& frames) {
+void check_stored(const RunPlan& plan, const MemoryRequest& request, int64_t bytes) {
   const HostStorage& storage = plan.limits.storage;
-  if (!plan.limits.host || storage.scratch) return;
-  const Frame& first = frames.frames.front();
-  const MemoryRequest request = request_for(plan.memory, frames);
-  const int64_t bytes = stored_bytes(plan, request, first.original_width, first.original_height);
-  if (bytes <= storage.bytes) return;
+  if (!plan.limits.host || storage.scratch || bytes <= storage.bytes) return;
   constexpr int64_t kMegabyte = 1'000'000;
   const int64_t enough = plan.limits.host_memory_to_store(bytes);
   throw std::invalid_argument(
@@ -78,6 +74,10 @@ void check_stored(const RunPlan& plan, const FrameSet& frames) {
       " MB may lie in memory; --scratch lets files take them, or give at least " +
       least_host_memory(plan.given, plan.model.options.device, plan.limits, request, enough)
           .value_or(std::to_string(enough / kMegabyte + 1) + "MB"));
+}
+
+void check_stored(const RunPlan& plan, const FrameSet& frames) {
+  check_stored(plan, request_for(plan.memory, frames), stored_bytes(plan, frames));
 }
 
 void check_image_memory(const RunPlan& plan, bool with_network) {
@@ -89,9 +89,9 @@ void check_image_memory(const RunPlan& plan, bool with_network) {
   const FrameSet sized = load_frames(options);
   check_images(plan, sized);
   // How many frames a video has only decoding tells.
-  if (kind_of_source(options) == SourceKind::video) return;
+  if (!with_network || kind_of_source(options) == SourceKind::video) return;
   check_stored(plan, sized);
-  if (with_network) check_network_fits(plan, sized);
+  check_network_fits(plan, sized);
 }
 
 }  // namespace vggt

@@ -149,7 +149,7 @@ std::size_t decoding_bytes(const MemoryLimits& limits) {
 }
 
 int64_t MemoryLimits::host_memory_to_store(int64_t bytes) const {
-  return host.value_or(0) + kStored * std::max<int64_t>(0, bytes - storage.bytes);
+  return host.value_or(0) + kStored * parts * std::max<int64_t>(0, bytes - storage.bytes);
 }
 
 std::string MemoryLimits::host_memory_for(int64_t image_bytes) const {

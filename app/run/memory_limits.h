@@ -20,6 +20,7 @@ struct MemoryLimits {
   HostStorage storage;                   // of frames and depth maps
   std::optional<int64_t> gpu_allocator;  // what LibTorch may reserve on the GPU, where --gpu-memory is set
   std::optional<int64_t> host;           // --host-memory
+  int64_t parts = 1;                     // of which a batch gives this run one
   /// Where that is set: what images of their own size may take at once, which are read before the network
   /// runs and written after it, when of the network only the weights are held; and their share of each
   /// further byte of --host-memory.

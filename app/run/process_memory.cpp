@@ -18,10 +18,10 @@ namespace {
 // CPU; on an H200, where the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
-constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 220'000'000;
+constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
-// Bytes of a frame's matches: of so many frames, and of each more, which has fewer.
-constexpr int64_t kMatches = 1'500'000, kMatched = 64, kMoreMatches = 100'000;
+// Bytes of a frame's matches; where frames are more than kFew, each has fewer.
+constexpr int64_t kMatches = 1'500'000, kFew = 64, kMatchesOfMany = 420'000, kLeastOfMany = 60'000'000;
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
 // Voxels by points where their side is this share of the median depth, which is how --voxel counts.
@@ -45,19 +45,22 @@ struct Stored {
   int64_t all() const { return frames + gray + maps; }
 };
 
+/// Of the gray copy of an original, where frames are so many.
+int64_t gray_bytes(const FrameOptions& options, int64_t frames, int64_t width, int64_t height) {
+  if (options.gray_side == 0) return 0;
+  const auto longer = static_cast<double>(std::max<int64_t>(1, std::max(width, height)));
+  const double scale = std::min(1.0, options.gray_side / longer);
+  return std::min(
+      static_cast<int64_t>(scale * scale * static_cast<double>(width) * static_cast<double>(height)),
+      static_cast<int64_t>(options.gray_bytes) / std::max<int64_t>(1, frames));
+}
+
 Stored wanted(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
               int64_t original_height) {
   const int64_t frame = request.width * request.height, pixels = request.frames * frame;
   Stored result{.frames = 3 * pixels};
-  if (plan.frames.gray_side > 0) {
-    const auto longer = static_cast<double>(std::max<int64_t>(1, std::max(original_width, original_height)));
-    const double scale = std::min(1.0, plan.frames.gray_side / longer);
-    const double one =
-        scale * scale * static_cast<double>(original_width) * static_cast<double>(original_height);
-    result.one_gray = std::min(static_cast<int64_t>(one), static_cast<int64_t>(plan.frames.gray_bytes) /
-                                                              std::max<int64_t>(1, request.frames));
-    result.gray = request.frames * result.one_gray;
-  }
+  result.one_gray = gray_bytes(plan.frames, request.frames, original_width, original_height);
+  result.gray = request.frames * result.one_gray;
   const CloudSource source = plan.scene.source;
   int64_t pixel = source == CloudSource::none ? 0 : source == CloudSource::depth ? 8 : 16;
   if (holds_depth_apart(plan)) pixel += 8;
@@ -93,7 +96,7 @@ double voxel_share(double side) {
 int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t beside) {
   if (!plan.adjust.wanted) return 0;
   const int64_t matches =
-      kMatches * std::min(frames, kMatched) + kMoreMatches * std::max<int64_t>(0, frames - kMatched);
+      frames <= kFew ? kMatches * frames : std::max(kLeastOfMany, kMatchesOfMany * frames);
   return std::min(matches + equation_bytes(frames), room_beside(plan, beside));
 }
 
@@ -161,6 +164,8 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
   return std::max(maps, images);
 }
 
+constexpr double kLevels = 1.4;  // bytes of the levels of a gray image that frames are matched by
+
 /// Frames, gray copies, masks and maps at once, wherever they lie: before the maps come, and in all.
 struct StoredPeak {
   int64_t early = 0, all = 0;
@@ -168,12 +173,10 @@ struct StoredPeak {
 
 StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
                        int64_t original_height) {
-  // While the depth is corrected there are the levels of the gray images, and the maps once more.
-  constexpr double kLevels = 1.4;
   const Stored all = wanted(plan, request, original_width, original_height);
   const int64_t pixels = request.frames * request.width * request.height,
                 masks = plan.frames.masks.empty() ? 0 : pixels, early = all.of_frames() + masks;
-  int64_t adjusting = 0;
+  int64_t adjusting = 0;  // the maps are held once more while they are corrected
   if (plan.adjust.wanted && request.frames > 1)
     adjusting = 4 * pixels + static_cast<int64_t>(kLevels * static_cast<double>(all.gray));
   return {early, early + all.maps + adjusting};
@@ -195,6 +198,25 @@ int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
   return stored_peak(plan, request, original_width, original_height).all;
 }
 
+int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames) {
+  MemoryRequest request = plan.memory;
+  request.frames = static_cast<int64_t>(frames.frames.size());
+  request.height = frames.height;
+  request.width = frames.width;
+  const int64_t without_gray = stored_bytes(plan, request, 0, 0);
+  std::error_code ignored;
+  // Tensors of frames are in memory before, and have no gray copies.
+  if (std::filesystem::is_regular_file(plan.frames.source, ignored) &&
+      kind_of_source(plan.frames.source) == SourceKind::tensor_file) {
+    return without_gray - 3 * request.frames * request.width * request.height;
+  }
+  int64_t gray = 0;
+  for (const Frame& frame : frames.frames)
+    gray += gray_bytes(plan.frames, request.frames, frame.original_width, frame.original_height);
+  const bool adjusts = plan.adjust.wanted && request.frames > 1;
+  return without_gray + static_cast<int64_t>((1 + (adjusts ? kLevels : 0)) * static_cast<double>(gray));
+}
+
 int64_t picture_bytes(const RunPlan& plan) {
   if (!plan.outputs.paths.picture) return 0;
   return kPicture * plan.outputs.picture_width * plan.outputs.picture_height;
@@ -213,8 +235,10 @@ bool holds_depth_apart(const RunPlan& plan) {
 int64_t room_beside(const RunPlan& plan, int64_t held) {
   constexpr double kUsed = .9;  // `held` may be a few percent more
   if (!plan.limits.host) return std::numeric_limits<int64_t>::max();
-  const auto free = static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host)) - held;
-  return std::max({free, plan.limits.images, int64_t{0}});
+  // In a batch other scenes hold what is not this one's part.
+  const auto all =
+      plan.limits.parts > 1 ? 0 : static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host));
+  return std::max({all - held, plan.limits.images, int64_t{0}});
 }
 
 CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points, int64_t held) {
@@ -276,9 +300,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     return kGpuProgram + (dense ? kCudnn : 0) + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
-  // The matches of some frames are among what was measured.
+  // Some matches are among what was measured.
   const int64_t adjusting = std::max<int64_t>(
-      0, adjusting_bytes(plan, request.frames, base(kept.all() + chunks) + weights) - kMatches * kMatched);
+      0, adjusting_bytes(plan, request.frames, base(kept.all() + chunks) + weights) - kLeastOfMany);
   const int64_t held = base(kept.all()) + weights;
   return {.host = std::max({base(kept.of_frames()) + memory.host_bytes,
                             base(kept.all() + chunks) + weights + adjusting + matching, held + after(held)}),

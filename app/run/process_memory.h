@@ -3,6 +3,7 @@
 
 #include "app/run/plan_table.h"
 #include "app/run/run_plan.h"
+#include "io/frames/frames.h"
 
 // What a run takes of the host's memory beside the network's tensors.
 namespace vggt {
@@ -14,7 +15,9 @@ namespace vggt {
 ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                              int64_t original_height);
 
-/// What frames, gray copies, masks and maps take at once, in memory or scratch files.
+/// What frames, gray copies, masks and maps take at once, in memory or scratch files: of these frames, or of
+/// a request's, all from originals of one size.
+int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames);
 int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
                      int64_t original_height);
 

@@ -167,8 +167,7 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
                  const ProcessBytes& process, const BesideSeconds& beside, Report& report) {
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
-  // What has been held before counts: where rates were measured, that may be the most.
-  report.predicted_peak_host_bytes = std::max(process.host, peak_host_bytes());
+  report.predicted_peak_host_bytes = process.host;
   report.predicted_scratch_bytes = process.scratch;
   for (const StageSeconds& stage : network.seconds)
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
@@ -343,6 +342,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
   if (runs_alone) add_more_than_rates(plan, request, network.seconds);
   report_plan(plan, frames, network, process, predict_beside(plan, works), result.report);
+  if (rates && !rates_are_known) {  // measuring them may have taken the most
+    int64_t& peak = result.report.predicted_peak_host_bytes;
+    peak = std::max(peak, peak_host_bytes());
+  }
   if (parts.group)
     share_task(*parts.group,
                {request.frames, request.height, request.width, request.merge.has_value(), options.budget});

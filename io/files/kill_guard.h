@@ -8,7 +8,7 @@ namespace vggt {
 
 /// While it lives: a folder that is removed with all that lies in it should this process be killed, and then
 /// the folders that were made for it, where they are empty. A shell in a session of its own does that; where
-/// none starts, or it is killed too, the folder stays.
+/// none starts, or it is killed too, the folder stays; where a child made by fork() lives on, until it ends.
 class KillGuard {
  public:
   /// made_for_it: outermost first.

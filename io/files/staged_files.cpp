@@ -194,37 +194,40 @@ void StagedFiles::commit() {
       refuse_folder(path);
     }
   }
+  enum class Old { stays, none, exchanged, kept };
   struct Replaced {
-    fs::path place, path, backup;  // backup empty: nothing stood there; place: the two were exchanged
+    fs::path place, path, backup;
+    Old old;  // what became of what stood there; stays: nothing has been done yet
   };
   std::vector<Replaced> replaced;
   try {
     for (const auto& [place, path] : files_) {
+      // All that needs memory comes before what would have to be undone.
+      replaced.push_back(
+          {place, path, place.parent_path() / (".old-" + path.filename().string()), Old::stays});
+      Old& old = replaced.back().old;
       const bool stands = fs::exists(fs::symlink_status(path));
       if (stands && exchange(place, path)) {
-        replaced.push_back({place, path, place});
+        old = Old::exchanged;
         continue;
       }
-      const fs::path backup = place.parent_path() / (".old-" + path.filename().string());
       if (stands) {
-        keep_old(path, backup);
-        replaced.push_back({place, path, backup});
+        keep_old(path, replaced.back().backup);
+        old = Old::kept;
       }
       std::error_code error;
       fs::rename(place, path, error);
       if (error) fail(error.value(), path);
-      if (!stands) replaced.push_back({place, path, {}});
+      if (!stands) old = Old::none;
     }
   } catch (...) {
     std::error_code ignored;
     for (auto file = replaced.rbegin(); file != replaced.rend(); ++file) {
-      if (file->backup == file->place) {
-        exchange(file->place, file->path);
-        continue;
-      }
+      if (file->old == Old::exchanged) exchange(file->place, file->path);
       // A folder would not be replaced by a rename as a file is.
-      if (file->backup.empty() || is_folder(file->path)) fs::rename(file->path, file->place, ignored);
-      if (!file->backup.empty()) fs::rename(file->backup, file->path, ignored);
+      if (file->old == Old::none || (file->old == Old::kept && is_folder(file->path)))
+        fs::rename(file->path, file->place, ignored);
+      if (file->old == Old::kept) fs::rename(file->backup, file->path, ignored);
     }
     throw;
   }

@@ -15,9 +15,9 @@ namespace vggt {
 class StagedFiles {
  public:
   /// Makes the outputs' folders and a hidden folder in each of them, and removes them again: so a folder that
-  /// cannot be written is known before the work. Of a process that is killed they are removed by KillGuard,
-  /// or else by the next one here. Throws std::system_error naming the path; what check_replaceable() throws
-  /// of `folders`.
+  /// cannot be written is known before the work. The hidden folders that staged() makes go by KillGuard should
+  /// the process be killed, or else with the next one here. Throws std::system_error naming the path; what
+  /// check_replaceable() throws of `folders`.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths,
                        const std::vector<std::filesystem::path>& folders = {});
   /// Removes what was not committed, and the folders made for it.

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 
+#include "io/files/memory_room.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/frame_workers.h"
 #include "io/frames/masks.h"
@@ -116,6 +118,7 @@ class VideoTasks {
     beside_ = bytes_beside_pixels(options_, image.pixels.cols, image.pixels.rows);
     const std::string file = name_ + "#" + std::to_string(video_.frame_number());
     const auto decode = [lease, image](std::optional<DecodingBudget::Lease>&) {
+      if (image.pixels.empty() && !has_room_for(0)) throw std::bad_alloc();
       if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
       return image;
     };

@@ -89,12 +89,16 @@ DecodedImage ImageFile::decode() const {
   image.alpha = header_.alpha;
   image.camera = header_.camera;
   image.quarter_turns = quarter_turns(header_.orientation).value_or(0);
-  try {
+  const auto decode_whole = [&] {
     image.pixels = decode_pixels(header_.format, bytes);
     if (image.pixels.empty()) throw std::invalid_argument("cannot be decoded");
+  };
+  try {
+    decode_whole();
   } catch (const std::invalid_argument&) {
-    if (!has_room_for(decoding_bytes())) throw std::bad_alloc();  // the image may be whole
-    throw;
+    // It may be whole, but had no memory, which others may have given back since.
+    if (!has_room_for(decoding_bytes())) throw std::bad_alloc();
+    decode_whole();
   }
   // OpenCV turns TIFF images by itself, whatever it is asked for.
   if (header_.format != ImageFormat::tiff) make_upright(image.pixels, header_.orientation);

@@ -1,6 +1,7 @@
 // What runs took beside their network, and what a plan says of them: units, and that nothing about the file
 // can go wrong for the run.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -188,7 +189,7 @@ TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
 
 // What a process does once it does under a budget too, whose first run is predicted by those without one.
 TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
-  const fs::path cache = fs::temp_directory_path() / "vggt_stage_history_cache";
+  const fs::path cache = fs::temp_directory_path() / ("vggt_stage_history_" + std::to_string(::getpid()));
   fs::remove_all(cache);
   const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
   const RunPlan unlimited = plan_run(valid());
