@@ -10,6 +10,7 @@
 #include "app/batch/scene_options.h"
 #include "app/batch/scene_outputs.h"
 #include "app/run/loaded_model.h"
+#include "app/run/process_memory.h"
 #include "tests/support/refusal.h"
 
 namespace vggt {
@@ -82,6 +83,7 @@ TEST_F(BatchPlans, ScenesTakeTheDevicesPartOfMemory) {
   EXPECT_EQ(plan.devices[0].limits.network.host, whole.devices[0].limits.network.host * 2 / 3);
   EXPECT_EQ(plan.devices[0].limits.images,
             plan.devices[0].limits.network.host - weight_bytes(plan.devices[0].memory));
+  EXPECT_EQ(room_beside(plan.devices[0], /*held=*/0), plan.devices[0].limits.images);  // others hold the rest
   const LoadedModel model(plan.devices[0].model);
   const RunPlan scene = plan_scene(scene_options(plan.options, plan.scenes[1]), plan.devices[0], model);
   EXPECT_EQ(scene.limits.network.host, plan.devices[0].limits.network.host);
