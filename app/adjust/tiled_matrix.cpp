@@ -64,31 +64,33 @@ void TiledMatrix::damp(double factor) {
   }
 }
 
-std::size_t TiledMatrix::factor_bytes() const {
+std::vector<bool> TiledMatrix::filled() const {
   std::vector<bool> made(places_.size());
   for (std::size_t i = 0; i < made.size(); ++i) made[i] = places_[i] >= 0;
   for (int column = 0; column < tiles_; ++column) {
-    int parent = -1;
+    int parent = -1;  // the first row below, whose column takes over what this one fills
     for (int row = column + 1; row < tiles_; ++row) {
       if (!made[index(row, column)]) continue;
       if (parent < 0) parent = row;
       made[index(row, parent)] = true;
     }
   }
-  return static_cast<std::size_t>(std::ranges::count(made, true)) * sizeof(Tile);
+  return made;
+}
+
+std::size_t TiledMatrix::factor_bytes() const {
+  return static_cast<std::size_t>(std::ranges::count(filled(), true)) * sizeof(Tile);
 }
 
 bool TiledMatrix::factorise() {
-  // What fills in: rows that share a column with entries.
+  const std::vector<bool> made = filled();
   std::vector<std::vector<int>> below(static_cast<std::size_t>(tiles_));  // rows of each column's tiles
   for (int column = 0; column < tiles_; ++column) {
-    std::vector<int>& rows = below[static_cast<std::size_t>(column)];
     for (int row = column + 1; row < tiles_; ++row) {
-      if (places_[index(row, column)] >= 0) rows.push_back(row);
+      if (!made[index(row, column)]) continue;
+      make_tile(row, column);
+      below[static_cast<std::size_t>(column)].push_back(row);
     }
-    if (rows.empty()) continue;
-    const int parent = rows.front();  // its column takes over what this one fills
-    for (const int row : rows) make_tile(row, parent);
   }
   bool definite = true;
   for (int column = 0; column < tiles_ && definite; ++column) {

@@ -56,6 +56,8 @@ class TiledMatrix {
     return r * (r + 1) / 2 + static_cast<std::size_t>(column);
   }
   void make_tile(int row, int column);
+  /// Of each place whether it has a tile once those that fill in are there: rows that share a column.
+  std::vector<bool> filled() const;
 
   int blocks_, tiles_;
   std::vector<int> places_;  // of each tile of the lower triangle in the pool; -1: empty

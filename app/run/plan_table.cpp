@@ -190,15 +190,14 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
     told = request;
     least = plan.memory;
   }
-  std::string refusal = budget_refusal(told, least);
   // How little would do depends on the limit, by which the plan chooses what files take.
   if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, told)) {
-    refusal = "memory: " + std::to_string(request.frames) +
-              " frames need more of the host's memory than the budget leaves" +
-              (told.budget.scratch ? "" : "; --scratch lets files take a part") + "; --host-memory " +
-              *enough + " would do";
+    throw std::invalid_argument("memory: " + std::to_string(request.frames) +
+                                " frames need more of the host's memory than the budget leaves" +
+                                (told.budget.scratch ? "" : "; --scratch lets files take a part") +
+                                "; --host-memory " + *enough + " would do");
   }
-  throw std::invalid_argument(refusal);
+  throw std::invalid_argument(budget_refusal(told, least));
 }
 
 void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBytes& process,

@@ -9,6 +9,7 @@
 
 #include "app/adjust/bundle_adjustment.h"
 #include "app/export/export_maps.h"
+#include "app/run/image_memory.h"
 #include "io/frames/frame_sources.h"
 
 namespace vggt {
@@ -118,12 +119,15 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t b
   return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan);
 }
 
+bool reads(const RunPlan& plan, SourceKind kind) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(plan.frames.source, ignored) &&
+         kind_of_source(plan.frames.source) == kind;
+}
+
 /// Of a video; 0 of other sources.
 int64_t decoder_bytes_of(const RunPlan& plan) {
-  std::error_code ignored;
-  const bool is_video = std::filesystem::is_regular_file(plan.frames.source, ignored) &&
-                        kind_of_source(plan.frames.source) == SourceKind::video;
-  return is_video ? decoder_bytes(plan.frames.source) : 0;
+  return reads(plan, SourceKind::video) ? decoder_bytes(plan.frames.source) : 0;
 }
 
 /// What frames of `one` bytes take where each thread holds one of them, or as many as images may take at once
@@ -199,17 +203,11 @@ int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t 
 }
 
 int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames) {
-  MemoryRequest request = plan.memory;
-  request.frames = static_cast<int64_t>(frames.frames.size());
-  request.height = frames.height;
-  request.width = frames.width;
+  const MemoryRequest request = request_for(plan.memory, frames);
   const int64_t without_gray = stored_bytes(plan, request, 0, 0);
-  std::error_code ignored;
   // Tensors of frames are in memory before, and have no gray copies.
-  if (std::filesystem::is_regular_file(plan.frames.source, ignored) &&
-      kind_of_source(plan.frames.source) == SourceKind::tensor_file) {
+  if (reads(plan, SourceKind::tensor_file))
     return without_gray - 3 * request.frames * request.width * request.height;
-  }
   int64_t gray = 0;
   for (const Frame& frame : frames.frames)
     gray += gray_bytes(plan.frames, request.frames, frame.original_width, frame.original_height);
