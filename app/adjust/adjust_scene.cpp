@@ -38,7 +38,10 @@ constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr std::size_t kMany = 64;     // frames
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
 constexpr double kFoundShare = 0.4;   // of the anchors that a coarse pass looks for: with it no other follows
-constexpr double kLeastMove = 1;      // pixels of the original, of a corner
+// Logarithms: how far a focal length may move from the network's, and how far where the matches clearly say
+// so.
+constexpr double kFarFocal = 0.7, kMostFocal = 1.4;
+constexpr double kLeastMove = 1;  // pixels of the original, of a corner
 
 /// What `auto` frees of a lens, if with it the error of held-out matches falls below this share, and clearly
 /// more of them come nearer than go farther. On rendered scenes, whose pixels are square, a free aspect
@@ -311,8 +314,31 @@ class SceneAdjustment {
     bundle.anchors = adjusted.anchors;
   }
 
+  /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may
+  /// not tell it, as of a camera that hardly moves or sees but a plane: unless the matches that are held out
+  /// clearly say otherwise, it stays as it was given. Throws TooManyEquations.
+  void adjust(Bundle& found, const BundleSchedule& schedule) const {
+    const Adjusted before = adjusted_of(found);
+    solve(found, schedule);
+    Adjusted held = before;
+    double farthest = 0;
+    for (std::size_t i = 0; i < held.lenses.size(); ++i) {
+      const double moved = std::abs(std::log(found.lenses[i].focal.x() / start_.lenses[i].focal.x()));
+      farthest = std::max(farthest, moved);
+      if (moved < kFarFocal) continue;
+      held.lenses[i] = start_.lenses[i];
+      held.lens_free[i].focal = false;
+    }
+    if (farthest < kFarFocal) return;
+    const double error = error_of(found, found);
+    const Adjusted freed = adjusted_of(found);
+    put(held, found);
+    solve(found, schedule);
+    if (farthest < kMostFocal && error < kStillBetter * error_of(found, found)) put(freed, found);
+  }
+
   /// Within what the options leave beside the matches. Throws TooManyEquations.
-  void adjust(Bundle& found, BundleSchedule schedule) const {
+  void solve(Bundle& found, BundleSchedule schedule) const {
     // With those that are held out, and what a pass knows of the one before.
     constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 4;
     const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
