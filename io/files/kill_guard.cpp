@@ -4,23 +4,69 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <string>
 
 namespace vggt {
 namespace fs = std::filesystem;
 namespace {
 
-// A line of text says that the process needs it no longer; the end alone, that it was killed.
-constexpr const char* kScript =
-    R"(read -r line && exit; rm -rf -- "$1"; shift; for folder; do rmdir -- "$folder"; done)";
+// Reads what tell() says. The line `done` says that the process needs it no longer; the end alone, that it
+// was killed. New files are known by their inodes: where two have changed places, the old one lies in the
+// hidden folder, by the same name. The text of `hidden` and `made` is a path, each byte as \0 and its octal
+// digits.
+constexpr const char* kScript = R"(
+n=0 finish=
+path() { path=$(printf %b. "$1"); path=${path%.}; }
+while read -r what text; do
+  case $what in
+    hidden) n=$((n + 1)); path "$text"; eval "hidden$n=\$path new$n=" ;;
+    made) path "$text"; set -- "$path" "$@" ;;
+    new) eval "new${text%% *}=' ${text#* } '" ;;
+    finish) finish=$text ;;
+    done) exit ;;
+  esac
+done
+i=0
+while [ $i -lt $n ]; do
+  i=$((i + 1))
+  eval "hidden=\$hidden$i new=\$new$i"
+  if [ "$finish" = yes ]; then
+    for file in "$hidden"/* "$hidden"/.*; do
+      name=${file##*/}
+      place=${hidden%/*}/$name
+      case $new in
+        *" $(stat -c %i -- "$file") "*)
+          if [ -d "$place" ] && [ ! -L "$place" ]; then mv -T -- "$place" "$hidden/.old-$name"; fi
+          mv -f -T -- "$file" "$place" ;;
+      esac
+    done
+  fi
+  rm -rf -- "$hidden"
+done
+[ "$finish" = yes ] || for folder; do rmdir -- "$folder"; done
+)";
+
+/// The path, absolute, as the script reads it.
+std::string coded(const fs::path& path) {
+  std::string text;
+  for (const char c : fs::absolute(path).string()) {
+    char octal[8];
+    std::snprintf(octal, sizeof octal, "\\0%03o", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    text += octal;
+  }
+  return text;
+}
 
 /// The shell's process, which reads from the descriptor; -1 where it does not start. A shell with another
 /// input would remove what is at work.
-pid_t start_shell(int input, const std::vector<const char*>& arguments) {
+pid_t start_shell(int input) {
+  const char* const arguments[] = {"sh", "-c", kScript, "sh", nullptr};
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   if (::posix_spawn_file_actions_init(&files) != 0) return -1;
@@ -37,9 +83,8 @@ pid_t start_shell(int input, const std::vector<const char*>& arguments) {
     ready = ready && ::posix_spawn_file_actions_addopen(&files, output, "/dev/null", O_WRONLY, 0) == 0;
   const char* const environment[] = {"PATH=/usr/bin:/bin", nullptr};
   pid_t shell = -1;
-  if (ready &&
-      ::posix_spawn(&shell, "/bin/sh", &files, &attributes, const_cast<char* const*>(arguments.data()),
-                    const_cast<char* const*>(environment)) != 0) {
+  if (ready && ::posix_spawn(&shell, "/bin/sh", &files, &attributes, const_cast<char* const*>(arguments),
+                             const_cast<char* const*>(environment)) != 0) {
     shell = -1;
   }
   ::posix_spawnattr_destroy(&attributes);
@@ -49,27 +94,55 @@ pid_t start_shell(int input, const std::vector<const char*>& arguments) {
 
 }  // namespace
 
-KillGuard::KillGuard(const fs::path& folder, const std::vector<fs::path>& made_for_it) {
-  std::vector<std::string> folders = {fs::absolute(folder).string()};
-  for (auto outer = made_for_it.rbegin(); outer != made_for_it.rend(); ++outer)
-    folders.push_back(fs::absolute(*outer).string());
-  std::vector<const char*> arguments = {"sh", "-c", kScript, "sh"};
-  for (const std::string& each : folders) arguments.push_back(each.c_str());
-  arguments.push_back(nullptr);
+KillGuard::KillGuard() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
-  shell_ = start_shell(ends[0], arguments);
+  shell_ = start_shell(ends[0]);
   ::close(ends[0]);
   line_ = ends[1];
 }
 
 KillGuard::~KillGuard() {
   if (line_ < 0) return;
-  ::send(line_, "\n", 1, MSG_NOSIGNAL);  // nobody reads it where the shell was killed
+  tell("done\n");
   ::close(line_);
   if (shell_ > 0) {
     while (::waitpid(shell_, nullptr, 0) < 0 && errno == EINTR) {
     }
+  }
+}
+
+void KillGuard::watch(const fs::path& hidden, const std::vector<fs::path>& made_for_it) {
+  std::string lines;
+  for (const fs::path& folder : made_for_it) lines += "made " + coded(folder) + "\n";
+  tell(lines + "hidden " + coded(hidden) + "\n");
+  hidden_.push_back(hidden);
+}
+
+void KillGuard::finish(const std::vector<fs::path>& files) {
+  std::string lines;
+  for (std::size_t i = 0; i < hidden_.size(); ++i) {
+    lines += "new " + std::to_string(i + 1);
+    for (const fs::path& file : files) {
+      struct stat status {};
+      if (file.parent_path() == hidden_[i] && ::lstat(file.c_str(), &status) == 0)
+        lines += " " + std::to_string(status.st_ino);
+    }
+    lines += "\n";
+  }
+  tell(lines + "finish yes\n");
+}
+
+void KillGuard::do_not_finish() {
+  tell("finish no\n");
+}
+
+void KillGuard::tell(const std::string& lines) const {
+  for (std::size_t sent = 0; sent < lines.size();) {
+    const ssize_t count = ::send(line_, lines.data() + sent, lines.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;  // the shell did not start, or was killed
+    sent += static_cast<std::size_t>(count);
   }
 }
 

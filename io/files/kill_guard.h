@@ -2,25 +2,37 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace vggt {
 
-/// While it lives: a folder that is removed with all that lies in it should this process be killed, and then
-/// the folders that were made for it, where they are empty. A shell in a session of its own does that; where
-/// none starts, or it is killed too, the folder stays; where a child made by fork() lives on, until it ends.
+/// What becomes of hidden folders, in which outputs are written, should this process be killed: they are
+/// removed, or what they hold takes its place. A shell in a session of its own does that; where none starts,
+/// or it is killed too, they stay as they are; where a child made by fork() lives on, until it ends.
 class KillGuard {
  public:
-  /// made_for_it: outermost first.
-  KillGuard(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& made_for_it);
+  KillGuard();
   /// The folders stay.
   ~KillGuard();
   KillGuard(const KillGuard&) = delete;
   KillGuard& operator=(const KillGuard&) = delete;
 
+  /// From now on `hidden` is removed with all that lies in it, and then the folders that were made for it
+  /// (outermost first), where they are empty.
+  void watch(const std::filesystem::path& hidden, const std::vector<std::filesystem::path>& made_for_it);
+  /// From now on the folders stay that were made for hidden ones, and these files and folders, which lie in
+  /// hidden ones, take the places of their names beside those, but for the ones that have left.
+  void finish(const std::vector<std::filesystem::path>& files);
+  /// Takes the last finish() back.
+  void do_not_finish();
+
  private:
+  void tell(const std::string& lines) const;
+
   int line_ = -1;  // a socket that the shell reads from: it ends when this process does
   pid_t shell_ = -1;
+  std::vector<std::filesystem::path> hidden_;
 };
 
 }  // namespace vggt

@@ -154,7 +154,8 @@ void StagedFiles::make_folders(const fs::path& folder) {
 fs::path StagedFiles::staged(const fs::path& path) {
   if (!hidden_folders_.contains(folder_of(path))) {
     make_hidden_folder(folder_of(path));
-    guards_.push_back(std::make_unique<KillGuard>(hidden_folders_.at(folder_of(path)), made_folders_));
+    if (!guard_) guard_ = std::make_unique<KillGuard>();
+    guard_->watch(hidden_folders_.at(folder_of(path)), made_folders_);
   }
   const fs::path place = hidden_folders_.at(folder_of(path)) / path.filename();
   files_.emplace_back(place, path);
@@ -200,7 +201,10 @@ void StagedFiles::commit() {
     Old old;  // what became of what stood there; stays: nothing has been done yet
   };
   std::vector<Replaced> replaced;
+  std::vector<fs::path> places;
+  for (const auto& [place, path] : files_) places.push_back(place);
   try {
+    if (guard_) guard_->finish(places);
     for (const auto& [place, path] : files_) {
       // All that needs memory comes before what would have to be undone.
       replaced.push_back(
@@ -229,6 +233,7 @@ void StagedFiles::commit() {
         fs::rename(file->path, file->place, ignored);
       if (file->old == Old::kept) fs::rename(file->backup, file->path, ignored);
     }
+    if (guard_) guard_->do_not_finish();
     throw;
   }
   committed_ = true;
@@ -238,7 +243,7 @@ void StagedFiles::remove_all() noexcept {
   std::error_code ignored;
   for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
   hidden_folders_.clear();
-  guards_.clear();
+  guard_.reset();
   for (const int lock : locks_) ::close(lock);
   locks_.clear();
   if (committed_) return;

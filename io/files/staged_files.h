@@ -11,13 +11,13 @@
 namespace vggt {
 
 /// Files, and folders with all that is in them, that appear together or not at all: written in hidden folders
-/// beside their places, then renamed.
+/// beside their places, then renamed. That is so for a process that is killed, too (KillGuard).
 class StagedFiles {
  public:
   /// Makes the outputs' folders and a hidden folder in each of them, and removes them again: so a folder that
-  /// cannot be written is known before the work. The hidden folders that staged() makes go by KillGuard should
-  /// the process be killed, or else with the next one here. Throws std::system_error naming the path; what
-  /// check_replaceable() throws of `folders`.
+  /// cannot be written is known before the work. Hidden folders of processes that were killed, and their
+  /// guards too, are removed. Throws std::system_error naming the path; what check_replaceable() throws of
+  /// `folders`.
   explicit StagedFiles(const std::vector<std::filesystem::path>& paths,
                        const std::vector<std::filesystem::path>& folders = {});
   /// Removes what was not committed, and the folders made for it.
@@ -46,7 +46,7 @@ class StagedFiles {
   void remove_all() noexcept;
 
   std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;  // by the folder they stand in
-  std::vector<std::unique_ptr<KillGuard>> guards_;                         // of those that are written to
+  std::unique_ptr<KillGuard> guard_;                                       // of those that are written to
   std::vector<int> locks_;                           // of the hidden folders, open while this process lives
   std::vector<std::filesystem::path> made_folders_;  // outermost first
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
