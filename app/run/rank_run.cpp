@@ -78,7 +78,7 @@ int64_t agree(const RunPlan& plan, Group& group) {
   json own;
   own["version"] = std::string(VGGT_VERSION) + ", " + torch_versions().at("torch");
   own["options"] = shared_options(plan.given);
-  own["weights"] = content_sum(plan.model.weights.path());
+  own["weights"] = sampled_sum(plan.model.weights.path());
   plan.model.weights.sum_loads();
   own["config"] = config_to_json(plan.model.config, plan.model.options.heads);  // also of a file beside them
   const at::Device device = plan.model.options.device;

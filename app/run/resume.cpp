@@ -38,14 +38,9 @@ std::string plain(const fs::path& path) {
   return fs::absolute(path).lexically_normal().string();
 }
 
-/// What changes with a file's contents: their sum, and of a large file, which is not summed whole, its time
-/// too.
+/// What changes with a file's contents.
 std::string state_of(const fs::path& path) try {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return "missing";
-  const std::string sum = content_sum(path);
-  if (static_cast<uint64_t>(status.st_size) <= kSummedWhole) return sum;
-  return sum + " of " + std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec);
+  return fs::exists(path) ? content_sum(path) : "missing";
 } catch (const std::exception& error) {
   return error.what();  // decoding will skip it, with a warning
 }

@@ -68,39 +68,55 @@ class DescriptorBuffer : public std::streambuf {
   std::vector<char> buffer_;
 };
 
-// A file that is removed again unless it is published.
+// A file that goes unless it is published. It has no name until then, so that it goes with a killed process
+// too, where the file system knows such files.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& target) : target_(target) {
-    static std::atomic<unsigned> counter{0};
+    const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+    descriptor_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0 && ::access(name_of_descriptor().c_str(), F_OK) == 0) return;
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));  // without /proc it would get no name
     do {
-      const std::string name =
-          ".vggt-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
-      path_ = target.parent_path() / name;
-      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EEXIST);  // left by a killed run that had this process id
+      descriptor_ = ::open(new_name().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && errno == EEXIST);
     if (descriptor_ < 0) fail(target_, errno);
+    is_named_ = true;
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
-    if (!published_) ::unlink(path_.c_str());
+    if (is_named_) ::unlink(path_.c_str());
   }
 
   int descriptor() const { return descriptor_; }
 
   void publish() {
     if (::fsync(descriptor_) != 0) fail(target_, errno);
+    while (!is_named_) {
+      is_named_ = ::linkat(AT_FDCWD, name_of_descriptor().c_str(), AT_FDCWD, new_name().c_str(),
+                           AT_SYMLINK_FOLLOW) == 0;
+      if (!is_named_ && errno != EEXIST) fail(target_, errno);
+    }
     if (::close(std::exchange(descriptor_, -1)) != 0) fail(target_, errno);
     if (::rename(path_.c_str(), target_.c_str()) != 0) fail(target_, errno);
-    published_ = true;
+    is_named_ = false;
   }
 
  private:
+  std::string name_of_descriptor() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+  /// Beside the target. It may exist: left by a killed run that had this process id.
+  const fs::path& new_name() {
+    static std::atomic<unsigned> counter{0};
+    const std::string name = ".vggt-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+    return path_ = target_.parent_path() / name;
+  }
+
   fs::path target_, path_;
   int descriptor_ = -1;
-  bool published_ = false;
+  bool is_named_ = false;
 };
 
 // A rename would replace a device such as /dev/null by a file.

@@ -179,7 +179,7 @@ TEST_F(RankRun, OneOtherNumberInTheWeightsIsFound) {
   file.seekp(middle);
   file.put(static_cast<char>(before ^ 1));
   file.close();
-  ASSERT_EQ(content_sum(one), content_sum(other));  // a sample of either
+  ASSERT_EQ(sampled_sum(one), sampled_sum(other));  // a sample of either
   const std::vector<std::string> answers = on_ranks(2, [&](int64_t rank, Group& group) -> std::string {
     Options options = options_;
     options.weights = (rank == 0 ? one : other).string();

@@ -1,4 +1,5 @@
 // A failure to write leaves the old file and nothing else.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -71,6 +72,26 @@ TEST(AtomicFile, AnErrorOfTheBodyPassesThrough) {
                                   throw std::out_of_range("stop");
                                 }),
                std::out_of_range);
+  EXPECT_EQ(folder.file_count(), 1U);
+  EXPECT_EQ(test::read_bytes(folder / "a.bin").size(), 3U);
+}
+
+TEST(AtomicFile, AKilledProcessLeavesTheOldFile) {
+  const test::TemporaryFolder folder;
+  const int without_name = ::open(folder.path().c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (without_name < 0) GTEST_SKIP() << "this file system knows no files without a name";
+  ::close(without_name);
+  test::write_text(folder / "a.bin", "old");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    write_atomically(folder / "a.bin", [](std::ostream& out) {
+      out << std::string(3 << 20, 'x');
+      ::kill(::getpid(), SIGKILL);
+    });
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(folder.file_count(), 1U);
   EXPECT_EQ(test::read_bytes(folder / "a.bin").size(), 3U);
 }

@@ -2,13 +2,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
 #include "io/files/content_sum.h"
+#include "io/files/crc32.h"
 
 namespace vggt {
 namespace {
@@ -35,19 +38,37 @@ TEST_F(ContentSum, TellsContentsApart) {
   EXPECT_NE(sum_of(std::string(100, '\0')), sum_of(std::string(101, '\0')));
 }
 
-TEST_F(ContentSum, OfALargeFileReadsItsBeginItsEndAndParts) {
+TEST_F(ContentSum, EachByteOfALargeFileCounts) {
   const std::size_t size = kSummedWhole + 12345;
   std::string contents(size, 'x');
   const std::string before = sum_of(contents);
-  for (const std::size_t at : {std::size_t{0}, size - 1}) {
+  EXPECT_EQ(before, std::to_string(size) + " bytes, sum " +
+                        std::to_string(crc32(std::as_bytes(std::span(contents)))));
+  for (const std::size_t at : {std::size_t{0}, size / 3, std::size_t{4} << 20, size - 1}) {
     contents[at] = 'y';
     EXPECT_NE(sum_of(contents), before) << at;
     contents[at] = 'x';
   }
+}
+
+TEST_F(ContentSum, ASampleOfALargeFileHasItsBeginItsEndAndParts) {
+  const std::size_t size = kSummedWhole + 12345;
+  const auto sample_of = [&](const std::string& contents) {
+    std::ofstream(path_, std::ios::binary) << contents;
+    return sampled_sum(path_);
+  };
+  std::string contents(size, 'x');
+  const std::string before = sample_of(contents);
+  for (const std::size_t at : {std::size_t{0}, size - 1}) {
+    contents[at] = 'y';
+    EXPECT_NE(sample_of(contents), before) << at;
+    contents[at] = 'x';
+  }
   std::string other = contents;
   for (std::size_t at = size / 3; at < size / 2; ++at) other[at] = 'y';
-  EXPECT_NE(sum_of(other), before);
-  EXPECT_EQ(sum_of(contents), before);
+  EXPECT_NE(sample_of(other), before);
+  EXPECT_EQ(sample_of(contents), before);
+  EXPECT_NE(sample_of("frame"), sample_of("frema"));
 }
 
 TEST_F(ContentSum, WhatIsNoFileThrows) {
