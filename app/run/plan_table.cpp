@@ -82,8 +82,11 @@ std::string total_text(const NetworkPlan& plan) {
 std::vector<std::string> beside_rows(const PlanComparison& plans) {
   std::vector<std::string> rows;
   std::string stages, totals;
-  for (const auto& [stage, seconds] : plans.beside.stages)
+  for (const auto& [stage, seconds] : plans.beside.stages) {
     stages += (stages.empty() ? "" : ", ") + stage + " " + seconds_text(seconds);
+    if (const auto& range = plans.beside.adjustment; range && stage == "adjustment")
+      stages += " (" + seconds_text(range->least) + " to " + seconds_text(range->most) + ")";
+  }
   if (!stages.empty()) rows.push_back("beside:    " + stages + " s");
   for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
     if (const auto seconds = run_seconds(*one, plans.beside))
@@ -113,6 +116,7 @@ Json ranks_json(const MemoryRequest& request) {
 Json json_of(const BesideSeconds& beside) {
   Json json = beside.stages.empty() ? Json() : Json::object();
   for (const auto& [stage, seconds] : beside.stages) json[stage] = seconds;
+  if (const auto& range = beside.adjustment) json["adjustment_range"] = {range->least, range->most};
   return json;
 }
 

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
-constexpr std::size_t kMostRuns = 9, kMostKeys = 200;
+constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
 constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
 const char* const kFile = "stages.json";
@@ -69,6 +69,10 @@ std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
   return key;
 }
 
+bool alike(double units, double other) {
+  return std::abs(std::log(units / other)) <= std::log(kAlike);
+}
+
 std::vector<StageRun> runs_of(const std::vector<Learned>& all, const std::string& key) {
   const auto found = std::ranges::find(all, key, &Learned::key);
   return found == all.end() ? std::vector<StageRun>() : found->runs;
@@ -84,7 +88,9 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
     if (runs.empty() || work.units < kLeastUnits) continue;
     const double seconds = seconds_by(runs, work.units);
-    if (seconds <= kMostSeconds) beside.stages.emplace_back(work.stage, seconds);
+    if (seconds > kMostSeconds) continue;
+    beside.stages.emplace_back(work.stage, seconds);
+    if (work.stage == "adjustment") beside.adjustment = range_by(runs, work.units);
   }
   beside.all = beside.stages.size() == works.size();
   return beside;
@@ -105,6 +111,18 @@ double seconds_by(std::span<const StageRun> runs, double units) {
   return units * *middle;
 }
 
+std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units) {
+  std::optional<SecondsRange> range;
+  for (const StageRun& run : runs) {
+    if (run.units == units) return std::nullopt;
+    const double seconds = units * run.seconds / run.units;
+    if (!range) range = {seconds, seconds};
+    range = {std::min(range->least, seconds), std::max(range->most, seconds)};
+  }
+  if (range && range->most <= kAlike * range->least) range.reset();
+  return range;
+}
+
 std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key) {
   return runs_of(learned_in(cache), key);
 }
@@ -118,6 +136,9 @@ std::string cache_with_runs(const std::string& cache,
     const auto known = std::ranges::find(all, key, &Learned::key);
     Learned learned = known == all.end() ? Learned{key, {}} : std::move(*known);
     if (known != all.end()) all.erase(known);
+    const auto is_alike = [&](const StageRun& other) { return alike(other.units, run.units); };
+    if (std::ranges::count_if(learned.runs, is_alike) >= static_cast<std::ptrdiff_t>(kMostAlike))
+      learned.runs.erase(std::ranges::find_if(learned.runs, is_alike));
     learned.runs.push_back(run);
     keep_last(learned.runs, kMostRuns);
     all.push_back(std::move(learned));

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,10 +22,18 @@ struct StageRun {
 /// one.
 double seconds_by(std::span<const StageRun> runs, double units);
 
+struct SecondsRange {
+  double least = 0, most = 0;
+};
+
+/// How long so many units would take by the fastest and by the slowest of the runs; nothing where that is
+/// nearly the same, or one of them had just as many units: it was of the same frames.
+std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units);
+
 /// The runs that a cache's text has for this key, oldest first; none where the text is no cache of this form.
 std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key);
-/// The cache's text with these runs added. Of each key the last nine stay, of the keys the last two hundred;
-/// those of other versions of the program go.
+/// The cache's text with these runs added. Of each key the last five of about so many units stay, in
+/// all the last thirty, of the keys the last two hundred; those of other versions of the program go.
 std::string cache_with_runs(const std::string& cache,
                             const std::vector<std::pair<std::string, StageRun>>& runs);
 
@@ -32,6 +41,8 @@ std::string cache_with_runs(const std::string& cache,
 struct BesideSeconds {
   std::vector<std::pair<std::string, double>> stages;  // that are known
   bool all = false;                                    // they all are
+  /// Of the adjustment, which takes longer the more frames see the same: nobody knows that before.
+  std::optional<SecondsRange> adjustment = {};
 
   /// With the weights loading while frames are decoded.
   double total() const;

@@ -37,7 +37,9 @@ TEST(StageHistory, ReadsBackTheLastRuns) {
   EXPECT_EQ(seconds_in(cache, kOther), std::vector<double>{4});
   EXPECT_TRUE(runs_in_cache(cache, "vggt-recon " VGGT_VERSION "; nowhere").empty());
   for (int i = 0; i < 20; ++i) cache = cache_with_runs(cache, {{kKey, {1, static_cast<double>(i)}}});
-  EXPECT_EQ(seconds_in(cache, kKey), (std::vector<double>{11, 12, 13, 14, 15, 16, 17, 18, 19}));
+  EXPECT_EQ(seconds_in(cache, kKey), (std::vector<double>{0.125, 0.25, 15, 16, 17, 18, 19}));
+  for (int i = 0; i < 50; ++i) cache = cache_with_runs(cache, {{kKey, {std::pow(2, i), 1}}});
+  EXPECT_EQ(seconds_in(cache, kKey), std::vector<double>(30, 1));
   EXPECT_EQ(seconds_in(cache, kOther), std::vector<double>{4});
 }
 
@@ -45,7 +47,7 @@ TEST(StageHistory, KeepsTheKeysThatWereLearnedLast) {
   std::string cache;
   for (int i = 0; i < 300; ++i)
     cache = cache_with_runs(cache, {{kOther, {1, 1}}, {kKey + std::to_string(i), {1, 1}}});
-  EXPECT_EQ(seconds_in(cache, kOther).size(), 9u);
+  EXPECT_EQ(seconds_in(cache, kOther).size(), 5u);
   EXPECT_TRUE(runs_in_cache(cache, kKey + "0").empty());
   EXPECT_FALSE(runs_in_cache(cache, kKey + "299").empty());
   EXPECT_LT(cache.size(), 400'000u);
@@ -94,6 +96,17 @@ TEST(StageHistory, AnOddRunCountsForNothing) {
   EXPECT_DOUBLE_EQ(seconds_by(two, 10), 1);
   const std::vector<StageRun> three{StageRun{10, 1}, {10, 50}, {10, 1.1}};
   EXPECT_DOUBLE_EQ(seconds_by(three, 10), 1.1);
+}
+
+TEST(StageHistory, ScenesThatAreNotLikeOthersHaveARange) {
+  const std::vector<StageRun> runs{{10, 2}, {20, 2}, {40, 20}};
+  const auto range = range_by(runs, 100);
+  ASSERT_TRUE(range);
+  EXPECT_DOUBLE_EQ(range->least, 10);
+  EXPECT_DOUBLE_EQ(range->most, 50);
+  EXPECT_FALSE(range_by(runs, 20));  // of the same frames
+  EXPECT_FALSE(range_by(std::vector<StageRun>{{10, 2}, {20, 4.4}}, 100));
+  EXPECT_FALSE(range_by({}, 100));
 }
 
 TEST(BesideSeconds, WeightsLoadWhileFramesAreDecoded) {
