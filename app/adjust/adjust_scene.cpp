@@ -54,6 +54,10 @@ struct LensTrial {
 constexpr std::array kLensTrials{LensTrial{CameraModel::simple_radial, &LensFreedom::k1, 0.95},
                                  LensTrial{CameraModel::pinhole, &LensFreedom::aspect, 0.97}};
 
+// What leaving the network's depth has to bring the error of held-out matches below, and its prior from then
+// on.
+constexpr double kDepthPays = 0.97, kFreeDepth = 10;
+
 /// Two digits after the point.
 std::string brief(double value) {
   std::array<char, 40> text{};
@@ -244,8 +248,9 @@ class SceneAdjustment {
     return true;
   }
 
-  /// Matches once from the cameras found so far and adjusts to that; false where there are too few matches.
-  bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_distort) {
+  /// Matches once from the cameras found so far and adjusts to that, to more than was free before where it
+  /// may and that pays; false where there are too few matches.
+  bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_free) {
     last_every_ = how.every;
     // How many passes there will be, nobody knows; within each the progress grows.
     Events numbered = events_;
@@ -264,13 +269,36 @@ class SceneAdjustment {
     held_out_ = std::move(held_out);
     found.sightings = std::move(sightings);
     adjust(found, schedule);
-    if (may_distort && !options_.model && options_.intrinsics == Known::no) try_lenses(found);
+    if (may_free) try_free_depth(found);
+    if (may_free && !options_.model && options_.intrinsics == Known::no) try_lenses(found);
     const std::vector<std::size_t> before = sightings_of_frames(found);
     drop_outliers(found);
     find_weak_frames(before, sightings_of_frames(found));
     if (found.sightings.size() < kFewestSightings) return false;
     adjust(found, {1, 5});
     return true;
+  }
+
+  /// Leaves the network's depth, if that explains the matches that are held out better, and clearly more of
+  /// them come nearer than go farther. Its errors are alike in a whole frame, so that where the frames hardly
+  /// move those of many anchors would outweigh what the matches say of the focal length. Two frames cannot
+  /// tell.
+  void try_free_depth(Bundle& found) {
+    if (frames_ < 3 || priors_.log_depth == kFreeDepth) return;
+    const std::vector<double> errors = epipolar_errors(found, found.anchors, held_out_);
+    const double before = error_of(found, found), prior = priors_.log_depth;
+    const Adjusted given = adjusted_of(found);
+    const auto most_are_nearer = [&] {
+      return mostly_smaller(epipolar_errors(found, found.anchors, held_out_), errors);
+    };
+    priors_.log_depth = kFreeDepth;
+    adjust(found, {1, 3, 1e-6});
+    if (most_are_nearer()) {
+      adjust(found, {1, 15, 1e-6});
+      if (error_of(found, found) < kDepthPays * before && most_are_nearer()) return;
+    }
+    priors_.log_depth = prior;
+    put(given, found);
   }
 
   /// Frees k1 or the aspect of all lenses, whichever explains the held-out matches better, if it pays and
@@ -402,7 +430,7 @@ class SceneAdjustment {
   const AdjustOptions options_;
   const bool lean_;
   const ImageMatcher matcher_;
-  const BundlePriors priors_;
+  BundlePriors priors_;
   CameraModel model_;
   Bundle start_;
   std::vector<std::pair<int, int>> found_before_;  // anchors and frames that the last pass found

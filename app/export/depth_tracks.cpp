@@ -13,7 +13,9 @@ constexpr double kPoints = 200'000;  // of all frames' grids together
 constexpr int kFinestStep = 4;       // network pixels of a grid
 constexpr int kPartners = 8;         // frames that are asked about each frame's points
 constexpr std::size_t kFewestFrames = 3;
-constexpr float kTolerance = 0.02F;  // share of an agreeing depth
+constexpr int kEnoughObservations = 500;   // of a frame: with them COLMAP's bundle adjustment leaves it there
+constexpr double kMostDisagreement = 0.2;  // of tracks beside others, in the network's pixels
+constexpr float kTolerance = 0.02F;        // share of an agreeing depth
 
 Eigen::Vector2d original_pixel(const Camera& camera, const Eigen::Vector2d& pixel) {
   return {camera.map.original_x(pixel.x()), camera.map.original_y(pixel.y())};
@@ -99,7 +101,9 @@ class DepthTracks {
         const float depth = maps.depth_at(static_cast<float>(x), static_cast<float>(y));
         if (!(depth > 0 && std::isfinite(depth))) continue;
         const Eigen::Vector2d pixel(x, y);
-        candidates.push_back({pixel, depth, point(frame, pixel, depth),
+        candidates.push_back({pixel,
+                              depth,
+                              point(frame, pixel, depth),
                               {{static_cast<int>(frame), original_pixel(cameras_[frame], pixel)}}});
       }
     }
@@ -118,8 +122,7 @@ class DepthTracks {
       if (!(std::abs(depth - seen.z()) <= kTolerance * depth)) continue;
       const Eigen::Vector2d pixel = there.cast<double>();
       candidate.sum += point(partner, pixel, depth);
-      candidate.observations.push_back(
-          {static_cast<int>(partner), original_pixel(cameras_[partner], pixel)});
+      candidate.observations.push_back({static_cast<int>(partner), original_pixel(cameras_[partner], pixel)});
     }
   }
 
@@ -160,8 +163,43 @@ class DepthTracks {
   int width_ = 0, height_ = 0, step_ = kFinestStep;
 };
 
+/// How far the frames of a track disagree, in pixels of the network's image.
+double disagreement(const ExportInput& input, const Track& track) {
+  const auto frame = static_cast<std::size_t>(track.observations.front().frame);
+  return track.error_px * input.cameras[frame].camera.map.scale_x;
+}
+
 }  // namespace
 
-std::vector<Track> depth_tracks(const ExportInput& input) { return DepthTracks(input).run(); }
+std::vector<Track> depth_tracks(const ExportInput& input) {
+  return DepthTracks(input).run();
+}
+
+std::vector<Track> tracks_beside(const ExportInput& input) {
+  std::vector<int> missing(input.cameras.size(), 0);  // of each frame, observations
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (input.cameras[i].camera.valid) missing[i] = kEnoughObservations;
+  }
+  const auto count = [&](const Track& track) {
+    for (const Observation& seen : track.observations) --missing[static_cast<std::size_t>(seen.frame)];
+  };
+  const auto is_weak = [&](const Observation& seen) {
+    return missing[static_cast<std::size_t>(seen.frame)] > 0;
+  };
+  std::ranges::for_each(input.tracks, count);
+  const bool any_weak = std::ranges::any_of(missing, [](int observations) { return observations > 0; });
+  if (!any_weak || !input.depth || !input.read_rgb) return {};
+  std::vector<Track> all = depth_tracks(input);
+  if (input.tracks.empty()) return all;
+  std::erase_if(all, [&](const Track& track) { return disagreement(input, track) > kMostDisagreement; });
+  std::ranges::stable_sort(all, {}, [&](const Track& track) { return disagreement(input, track); });
+  std::vector<Track> chosen;
+  for (Track& track : all) {
+    if (std::ranges::none_of(track.observations, is_weak)) continue;
+    count(track);
+    chosen.push_back(std::move(track));
+  }
+  return chosen;
+}
 
 }  // namespace vggt

@@ -24,7 +24,7 @@ struct ExportInput {
   int network_width = 0;
   ReadMask read_mask = {};  // empty: there are no masks
   FrameWork work = {};
-  ReadRgb read_rgb = {};  // of the network's images; empty: no tracks by depth
+  ReadRgb read_rgb = {};               // of the network's images; empty: no tracks by depth
   std::size_t image_bytes = SIZE_MAX;  // that images of their own size may take at once; one always may
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -157,11 +158,11 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
     turns.push_back(images.view(i).quarter_turns);
   }
   share_intrinsics(scene.images, turns);
-  std::vector<Track> by_depth;
-  if (input.tracks.empty() && input.depth && input.read_rgb && !input.cameras.empty())
-    by_depth = depth_tracks(input);
-  for (const Track& track : input.tracks.empty() ? by_depth : input.tracks) {
-    if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
+  const std::vector<Track> by_depth = tracks_beside(input);
+  for (const std::span<const Track> tracks : {std::span(input.tracks), std::span(by_depth)}) {
+    for (const Track& track : tracks) {
+      if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
+    }
   }
   if (scene.tracks.empty() && input.cloud) scene.points = sample_ply(*input.cloud, kSparsePoints);
   return scene;

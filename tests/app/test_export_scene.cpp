@@ -293,8 +293,9 @@ TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
     for (const Observation& at : track.observations) {
       const Camera& camera = cameras[static_cast<std::size_t>(at.frame)].camera;
       const Eigen::Vector2d pixel = camera.project(camera.cam_from_world * track.point_in_world);
-      error += (Eigen::Vector2d(camera.map.original_x(pixel.x()), camera.map.original_y(pixel.y())) - at.pixel)
-                   .norm();
+      error +=
+          (Eigen::Vector2d(camera.map.original_x(pixel.x()), camera.map.original_y(pixel.y())) - at.pixel)
+              .norm();
       EXPECT_FALSE(at.frame == 3 && at.pixel.y() < kSide - 2) << "masked";
       in_frame_1 |= at.frame == 1;
     }
@@ -310,6 +311,45 @@ TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
   for (const Track& track : depth_tracks(input)) {
     for (const Observation& at : track.observations) EXPECT_NE(at.frame, 1);
   }
+}
+
+TEST(DepthTracks, JoinOthersInFramesThatThoseHoldWeakly) {
+  constexpr int kSide = 160;
+  std::vector<FrameCamera> cameras(4);
+  DenseMaps maps(std::make_shared<HostSpace>(), "test");
+  for (int f = 0; f < 4; ++f) {
+    Camera& camera = cameras[static_cast<std::size_t>(f)].camera;
+    camera.width = camera.height = kSide;
+    camera.map = {1, 1, 0, 0};
+    camera.k << 150, 0, 79.5, 0, 150, 79.5, 0, 0, 1;
+    camera.cam_from_world.translation().x() = -0.2 * f;
+    maps.put(f, std::vector<float>(kSide * kSide, 5), std::vector<float>(kSide * kSide, 2));
+  }
+  const ReadRgb read_rgb = [](std::size_t, std::span<uint8_t> rgb) { std::ranges::fill(rgb, uint8_t{1}); };
+  const std::vector<FrameView> seen(4, FrameView{0, kSide, 0, kSide});
+  const auto beside = [&](std::size_t of_three, std::size_t of_all) {
+    std::vector<Track> tracks(of_three, Track{{0, 0, 5}, {}, 0, {{0, {0, 0}}, {1, {0, 0}}, {2, {0, 0}}}});
+    tracks.insert(tracks.end(), of_all,
+                  Track{{0, 0, 5}, {}, 0, {{0, {0, 0}}, {1, {0, 0}}, {2, {0, 0}}, {3, {0, 0}}}});
+    return tracks_beside({cameras, tracks, {}, &maps, seen, kSide, {}, FrameWork{}, read_rgb});
+  };
+  EXPECT_TRUE(beside(10, 500).empty());
+  const std::vector<Track> found = beside(600, 100);
+  const auto in_frame = [](int frame) {
+    return [frame](const Track& track) {
+      return std::ranges::count(track.observations, frame, &Observation::frame) == 1;
+    };
+  };
+  EXPECT_EQ(found.size(), 400U);
+  EXPECT_TRUE(std::ranges::all_of(found, in_frame(3)));
+  EXPECT_GT(beside(0, 0).size(), 2000U);  // all
+  // Where depths differ by 1 %, what agrees worst has no part.
+  maps.put_values(3, std::vector<float>(kSide * kSide, 5.05F));
+  cameras[3].camera.cam_from_world.translation().x() = -3.5;
+  const auto agrees = [](const Track& track) { return track.error_px <= 0.2; };
+  EXPECT_FALSE(std::ranges::all_of(beside(0, 0), agrees));
+  EXPECT_TRUE(std::ranges::all_of(beside(600, 100), agrees));
+  EXPECT_FALSE(beside(600, 100).empty());
 }
 
 TEST_F(ExportTest, EverythingIsWrittenTogether) {
