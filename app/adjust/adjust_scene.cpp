@@ -54,8 +54,8 @@ struct LensTrial {
 constexpr std::array kLensTrials{LensTrial{CameraModel::simple_radial, &LensFreedom::k1, 0.95},
                                  LensTrial{CameraModel::pinhole, &LensFreedom::aspect, 0.97}};
 
-// What leaving the network's depth has to bring the error of held-out matches below, and its prior from then
-// on.
+// Below which share the error of held-out matches has to fall for the prior of the network's depth to be
+// dropped, and that prior from then on.
 constexpr double kDepthPays = 0.97, kFreeDepth = 10;
 
 /// Two digits after the point.
@@ -279,12 +279,12 @@ class SceneAdjustment {
     return true;
   }
 
-  /// Leaves the network's depth, if that explains the matches that are held out better, and clearly more of
-  /// them come nearer than go farther. Its errors are alike in a whole frame, so that where the frames hardly
-  /// move those of many anchors would outweigh what the matches say of the focal length. Two frames cannot
-  /// tell.
+  /// Drops the prior of the network's depth, if without it the matches that are held out are explained
+  /// better, and clearly more of them come nearer than go farther. The errors of that depth are alike in a
+  /// whole frame, so that where the frames hardly move those of many anchors would outweigh what the matches
+  /// say of the focal length. Two frames cannot tell.
   void try_free_depth(Bundle& found) {
-    if (frames_ < 3 || priors_.log_depth == kFreeDepth) return;
+    if (frames_ < 3 || options_.poses == Known::exactly) return;
     const std::vector<double> errors = epipolar_errors(found, found.anchors, held_out_);
     const double before = error_of(found, found), prior = priors_.log_depth;
     const Adjusted given = adjusted_of(found);
@@ -344,11 +344,11 @@ class SceneAdjustment {
 
   /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may
   /// not tell it, as of a camera that hardly moves or sees but a plane: unless the matches that are held out
-  /// clearly say otherwise, it stays as it was given. Throws TooManyEquations.
+  /// clearly say otherwise, it stays as it was given, in later passes too: freed again, it leaves once more,
+  /// for another wrong value. Throws TooManyEquations.
   void adjust(Bundle& found, const BundleSchedule& schedule) const {
-    const Adjusted before = adjusted_of(found);
+    Adjusted held = adjusted_of(found);
     solve(found, schedule);
-    Adjusted held = before;
     double farthest = 0;
     for (std::size_t i = 0; i < held.lenses.size(); ++i) {
       const double moved = std::abs(std::log(found.lenses[i].focal.x() / start_.lenses[i].focal.x()));
@@ -361,14 +361,14 @@ class SceneAdjustment {
     const double error = error_of(found, found);
     const Adjusted freed = adjusted_of(found);
     put(held, found);
-    solve(found, schedule);
+    solve(found, BundleSchedule());
     if (farthest < kMostFocal && error < kStillBetter * error_of(found, found)) put(freed, found);
   }
 
   /// Within what the options leave beside the matches. Throws TooManyEquations.
   void solve(Bundle& found, BundleSchedule schedule) const {
     // With those that are held out, and what a pass knows of the one before.
-    constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 4;
+    constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 7;
     const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
                              kAnchorCopies * found.anchors.size() * sizeof(Anchor);
     schedule.most_bytes = options_.most_bytes - std::min(options_.most_bytes, held);

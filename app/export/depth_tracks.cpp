@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "app/scene/depth_agreement.h"
 #include "app/scene/pixel_transfer.h"
@@ -165,8 +166,10 @@ class DepthTracks {
 
 /// How far the frames of a track disagree, in pixels of the network's image.
 double disagreement(const ExportInput& input, const Track& track) {
-  const auto frame = static_cast<std::size_t>(track.observations.front().frame);
-  return track.error_px * input.cameras[frame].camera.map.scale_x;
+  double scales = 0;
+  for (const Observation& seen : track.observations)
+    scales += input.cameras[static_cast<std::size_t>(seen.frame)].camera.map.scale_x;
+  return track.error_px * scales / static_cast<double>(track.observations.size());
 }
 
 }  // namespace
@@ -178,8 +181,10 @@ std::vector<Track> depth_tracks(const ExportInput& input) {
 std::vector<Track> tracks_beside(const ExportInput& input) {
   std::vector<int> missing(input.cameras.size(), 0);  // of each frame, observations
   for (std::size_t i = 0; i < missing.size(); ++i) {
-    if (input.cameras[i].camera.valid) missing[i] = kEnoughObservations;
+    const bool has_depth = input.depth && input.depth->has(static_cast<int>(i));
+    if (input.cameras[i].camera.valid && has_depth) missing[i] = kEnoughObservations;
   }
+  const bool too_few = std::ranges::count_if(missing, std::identity()) < static_cast<int>(kFewestFrames);
   const auto count = [&](const Track& track) {
     for (const Observation& seen : track.observations) --missing[static_cast<std::size_t>(seen.frame)];
   };
@@ -188,10 +193,10 @@ std::vector<Track> tracks_beside(const ExportInput& input) {
   };
   std::ranges::for_each(input.tracks, count);
   const bool any_weak = std::ranges::any_of(missing, [](int observations) { return observations > 0; });
-  if (!any_weak || !input.depth || !input.read_rgb) return {};
+  if (too_few || !any_weak || !input.read_rgb) return {};
   std::vector<Track> all = depth_tracks(input);
   if (input.tracks.empty()) return all;
-  std::erase_if(all, [&](const Track& track) { return disagreement(input, track) > kMostDisagreement; });
+  std::erase_if(all, [&](const Track& track) { return !(disagreement(input, track) <= kMostDisagreement); });
   std::ranges::stable_sort(all, {}, [&](const Track& track) { return disagreement(input, track); });
   std::vector<Track> chosen;
   for (Track& track : all) {

@@ -113,10 +113,13 @@ Json ranks_json(const MemoryRequest& request) {
   return ranks;
 }
 
+Json json_of(const std::optional<SecondsRange>& range) {
+  return range ? Json{range->least, range->most} : Json();
+}
+
 Json json_of(const BesideSeconds& beside) {
   Json json = beside.stages.empty() ? Json() : Json::object();
   for (const auto& [stage, seconds] : beside.stages) json[stage] = seconds;
-  if (const auto& range = beside.adjustment) json["adjustment_range"] = {range->least, range->most};
   return json;
 }
 
@@ -273,9 +276,13 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, const ProcessByt
 }
 
 std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) {
-  return Json{{"plan", json_of(plans.plan, plans.beside)}, {"other", json_of(plans.other, plans.beside)},
-              {"beside_seconds", json_of(plans.beside)},   {"nccl_bytes", plans.nccl_bytes},
-              {"process_host_bytes", process.host},        {"process_scratch_bytes", process.scratch}}
+  return Json{{"plan", json_of(plans.plan, plans.beside)},
+              {"other", json_of(plans.other, plans.beside)},
+              {"beside_seconds", json_of(plans.beside)},
+              {"adjustment_seconds_range", json_of(plans.beside.adjustment)},
+              {"nccl_bytes", plans.nccl_bytes},
+              {"process_host_bytes", process.host},
+              {"process_scratch_bytes", process.scratch}}
              .dump(2) +
          "\n";
 }

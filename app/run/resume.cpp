@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <span>
@@ -41,6 +42,8 @@ std::string plain(const fs::path& path) {
 /// What changes with a file's contents.
 std::string state_of(const fs::path& path) try {
   return fs::exists(path) ? content_sum(path) : "missing";
+} catch (const std::bad_alloc&) {
+  throw;
 } catch (const std::exception& error) {
   return error.what();  // decoding will skip it, with a warning
 }

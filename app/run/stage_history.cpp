@@ -114,7 +114,6 @@ double seconds_by(std::span<const StageRun> runs, double units) {
 std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units) {
   std::optional<SecondsRange> range;
   for (const StageRun& run : runs) {
-    if (run.units == units) return std::nullopt;
     const double seconds = units * run.seconds / run.units;
     if (!range) range = {seconds, seconds};
     range = {std::min(range->least, seconds), std::max(range->most, seconds)};
@@ -137,7 +136,7 @@ std::string cache_with_runs(const std::string& cache,
     Learned learned = known == all.end() ? Learned{key, {}} : std::move(*known);
     if (known != all.end()) all.erase(known);
     const auto is_alike = [&](const StageRun& other) { return alike(other.units, run.units); };
-    if (std::ranges::count_if(learned.runs, is_alike) >= static_cast<std::ptrdiff_t>(kMostAlike))
+    while (std::ranges::count_if(learned.runs, is_alike) >= static_cast<std::ptrdiff_t>(kMostAlike))
       learned.runs.erase(std::ranges::find_if(learned.runs, is_alike));
     learned.runs.push_back(run);
     keep_last(learned.runs, kMostRuns);

@@ -27,7 +27,7 @@ struct SecondsRange {
 };
 
 /// How long so many units would take by the fastest and by the slowest of the runs; nothing where that is
-/// nearly the same, or one of them had just as many units: it was of the same frames.
+/// nearly the same.
 std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units);
 
 /// The runs that a cache's text has for this key, oldest first; none where the text is no cache of this form.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -46,7 +47,10 @@ std::string content_sum(const std::filesystem::path& path) {
   {
     const uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
     std::vector<std::jthread> others;
-    for (uint64_t i = 1; i < std::min({cores, kMostThreads, blocks}); ++i) others.emplace_back(sum_blocks);
+    try {
+      for (uint64_t i = 1; i < std::min({cores, kMostThreads, blocks}); ++i) others.emplace_back(sum_blocks);
+    } catch (const std::system_error&) {  // no more threads: those that there are do it
+    }
     sum_blocks();
   }
   if (error) std::rethrow_exception(error);

@@ -18,8 +18,8 @@ namespace {
 
 // Reads what tell() says. The line `done` says that the process needs it no longer; the end alone, that it
 // was killed. New files are known by their inodes: where two have changed places, the old one lies in the
-// hidden folder, by the same name. The text of `hidden` and `made` is a path, each byte as \0 and its octal
-// digits.
+// hidden folder, by the same name. What is newer than that is of another run. The text of `hidden` and `made`
+// is a path, each byte as \0 and its octal digits.
 constexpr const char* kScript = R"(
 n=0 finish=
 path() { path=$(printf %b. "$1"); path=${path%.}; }
@@ -34,20 +34,26 @@ while read -r what text; do
 done
 i=0
 while [ $i -lt $n ]; do
-  i=$((i + 1))
+  i=$((i + 1)) failed=
   eval "hidden=\$hidden$i new=\$new$i"
   if [ "$finish" = yes ]; then
     for file in "$hidden"/* "$hidden"/.*; do
       name=${file##*/}
       place=${hidden%/*}/$name
-      case $new in
-        *" $(stat -c %i -- "$file") "*)
-          if [ -d "$place" ] && [ ! -L "$place" ]; then mv -T -- "$place" "$hidden/.old-$name"; fi
-          mv -f -T -- "$file" "$place" ;;
-      esac
+      case $name in . | ..) continue ;; esac
+      case $new in *" $(stat -c %i -- "$file") "*) ;; *) continue ;; esac
+      [ "$place" -nt "$file" ] && continue
+      old=
+      if [ -d "$place" ] && [ ! -L "$place" ]; then
+        old=$hidden/.old-$name
+        mv -T -- "$place" "$old" || { failed=yes; continue; }
+      fi
+      if mv -f -T -- "$file" "$place"; then continue; fi
+      failed=yes
+      [ "$old" ] && mv -T -- "$old" "$place"
     done
   fi
-  rm -rf -- "$hidden"
+  [ "$failed" ] || rm -rf -- "$hidden"
 done
 [ "$finish" = yes ] || for folder; do rmdir -- "$folder"; done
 )";
@@ -122,7 +128,7 @@ void KillGuard::watch(const fs::path& hidden, const std::vector<fs::path>& made_
 void KillGuard::finish(const std::vector<fs::path>& files) {
   std::string lines;
   for (std::size_t i = 0; i < hidden_.size(); ++i) {
-    lines += "new " + std::to_string(i + 1);
+    lines += "new " + std::to_string(i + 1) + " 0";  // no inode: the list is never empty
     for (const fs::path& file : files) {
       struct stat status {};
       if (file.parent_path() == hidden_[i] && ::lstat(file.c_str(), &status) == 0)

@@ -8,8 +8,9 @@
 namespace vggt {
 
 /// What becomes of hidden folders, in which outputs are written, should this process be killed: they are
-/// removed, or what they hold takes its place. A shell in a session of its own does that; where none starts,
-/// or it is killed too, they stay as they are; where a child made by fork() lives on, until it ends.
+/// removed, or what they hold takes its place. A shell in a session of its own does that, with `stat -c` and
+/// `mv -T` of /usr/bin or /bin; where none starts, or it is killed too, they stay as they are; where a child
+/// made by fork() lives on, until it ends.
 class KillGuard {
  public:
   KillGuard();
@@ -21,8 +22,8 @@ class KillGuard {
   /// From now on `hidden` is removed with all that lies in it, and then the folders that were made for it
   /// (outermost first), where they are empty.
   void watch(const std::filesystem::path& hidden, const std::vector<std::filesystem::path>& made_for_it);
-  /// From now on the folders stay that were made for hidden ones, and these files and folders, which lie in
-  /// hidden ones, take the places of their names beside those, but for the ones that have left.
+  /// From now on the folders stay that were made for hidden ones, and these files and folders are
+  /// moved out of their hidden folder to the same name beside it; those that have been moved are left alone.
   void finish(const std::vector<std::filesystem::path>& files);
   /// Takes the last finish() back.
   void do_not_finish();

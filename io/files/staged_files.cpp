@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <optional>
 #include <ostream>
@@ -34,9 +35,11 @@ fs::path folder_of(const fs::path& path) {
 
 constexpr const char* kHidden = ".vggt-recon-";  // and six letters
 
-/// Removes the hidden folders of this user in `folder` that no process has locked.
+/// Removes the hidden folders of this user in `folder` that no process has locked, and where nothing has been
+/// made or moved for a minute: else the guard of a killed process may still be at work there.
 void remove_orphans(const fs::path& folder) {
   constexpr std::size_t kLetters = 6;
+  constexpr time_t kStill = 60;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
@@ -44,7 +47,8 @@ void remove_orphans(const fs::path& folder) {
     const int file = ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) continue;
     struct stat status {};
-    const bool is_ours = ::fstat(file, &status) == 0 && status.st_uid == ::geteuid();
+    const bool is_ours = ::fstat(file, &status) == 0 && status.st_uid == ::geteuid() &&
+                         ::time(nullptr) - status.st_mtim.tv_sec > kStill;
     if (is_ours && ::flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
     ::close(file);
   }
