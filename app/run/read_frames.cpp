@@ -13,16 +13,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Where an output will lie: the run makes folders that "made/../photo.jpg" leads through.
+fs::path place_of(const fs::path& output) {
+  std::error_code ignored;
+  const fs::path place = fs::weakly_canonical(fs::absolute(output), ignored);
+  return place.empty() ? output : place;
+}
+
 /// A picture is what frames can be too: it must not replace one, nor become one of the next run.
 void keep_picture_apart(const fs::path& source, const fs::path& picture, const FrameSet& frames) {
-  const fs::path absolute = fs::absolute(picture);
+  const fs::path place = place_of(picture);
   std::error_code ignored;  // where the picture's folder does not exist yet
-  if (fs::is_directory(source) && fs::equivalent(source, absolute.parent_path(), ignored)) {
+  if (fs::is_directory(source) && fs::equivalent(source, place.parent_path(), ignored)) {
     throw std::invalid_argument("picture: " + picture.string() + " would lie among the frames");
   }
   std::vector<fs::path> listed;
   for (const Frame& frame : frames.frames) listed.push_back(source.parent_path() / frame.file);
-  check_apart({absolute}, listed);
+  check_apart({place}, listed);
 }
 
 /// The files that become frames, and those of the masks; of a pipe, which can be read once, none.
@@ -47,7 +54,7 @@ void keep_frames(const FrameOptions& frames, const fs::path& masks, const std::v
   std::vector<fs::path> standing;
   std::error_code ignored;
   for (const fs::path& output : outputs) {
-    if (fs::exists(output, ignored)) standing.push_back(output);
+    if (fs::exists(place_of(output), ignored)) standing.push_back(output);
   }
   if (!standing.empty()) check_apart(standing, files_of(frames, masks));
 }

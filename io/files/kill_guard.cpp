@@ -26,6 +26,7 @@ path() { path=$(printf %b. "$1"); path=${path%.}; }
 while read -r what text; do
   case $what in
     hidden) n=$((n + 1)); path "$text"; eval "hidden$n=\$path new$n=" ;;
+    not) n=$((n - 1)) ;;
     made) path "$text"; set -- "$path" "$@" ;;
     new) eval "new${text%% *}=' ${text#* } '" ;;
     finish) finish=$text ;;
@@ -118,11 +119,18 @@ KillGuard::~KillGuard() {
   }
 }
 
-void KillGuard::watch(const fs::path& hidden, const std::vector<fs::path>& made_for_it) {
-  std::string lines;
-  for (const fs::path& folder : made_for_it) lines += "made " + coded(folder) + "\n";
-  tell(lines + "hidden " + coded(hidden) + "\n");
+void KillGuard::watch(const fs::path& hidden) {
+  tell("hidden " + coded(hidden) + "\n");
   hidden_.push_back(hidden);
+}
+
+void KillGuard::do_not_watch() {
+  tell("not\n");
+  hidden_.pop_back();
+}
+
+void KillGuard::watch_made(const fs::path& folder) {
+  tell("made " + coded(folder) + "\n");
 }
 
 void KillGuard::finish(const std::vector<fs::path>& files) {

@@ -19,10 +19,13 @@ class KillGuard {
   KillGuard(const KillGuard&) = delete;
   KillGuard& operator=(const KillGuard&) = delete;
 
-  /// From now on `hidden` is removed with all that lies in it, and then the folders that were made for it
-  /// (outermost first), where they are empty.
-  void watch(const std::filesystem::path& hidden, const std::vector<std::filesystem::path>& made_for_it);
-  /// From now on the folders stay that were made for hidden ones, and these files and folders are
+  /// From now on the folder, which need not exist yet, is removed with all that lies in it.
+  void watch(const std::filesystem::path& hidden);
+  /// Takes the last watch() back.
+  void do_not_watch();
+  /// From now on the folder, which need not exist yet, is removed after the hidden ones if it is empty.
+  void watch_made(const std::filesystem::path& folder);
+  /// From now on the folders of watch_made() stay, and these files and folders are
   /// moved out of their hidden folder to the same name beside it; those that have been moved are left alone.
   void finish(const std::vector<std::filesystem::path>& files);
   /// Takes the last finish() back.

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <optional>
 #include <ostream>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -33,17 +34,24 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-constexpr const char* kHidden = ".vggt-recon-";  // and six letters
+const std::string kHidden = ".vggt-recon-";  // and six letters
+constexpr std::size_t kLetters = 6;
+
+std::string six_letters() {
+  std::random_device random;
+  std::string letters;
+  while (letters.size() < kLetters) letters += static_cast<char>('a' + random() % 26);
+  return letters;
+}
 
 /// Removes the hidden folders of this user in `folder` that no process has locked, and where nothing has been
 /// made or moved for a minute: else the guard of a killed process may still be at work there.
 void remove_orphans(const fs::path& folder) {
-  constexpr std::size_t kLetters = 6;
   constexpr time_t kStill = 60;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kHidden) || name.size() != std::string(kHidden).size() + kLetters) continue;
+    if (!name.starts_with(kHidden) || name.size() != kHidden.size() + kLetters) continue;
     const int file = ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) continue;
     struct stat status {};
@@ -94,7 +102,8 @@ void keep_old(const fs::path& path, const fs::path& backup) {
 
 }  // namespace
 
-StagedFiles::StagedFiles(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders) {
+StagedFiles::StagedFiles(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders)
+    : guard_(std::make_unique<KillGuard>()) {
   try {
     for (const fs::path& path : paths) {
       refuse_folder(path);
@@ -133,8 +142,14 @@ void StagedFiles::make_hidden_folder(const fs::path& folder) {
 /// Where the file system knows no locks nobody removes an orphan, and this one needs none.
 void StagedFiles::lock_new_folder(const fs::path& folder) {
   for (;;) {
-    std::string name = (folder / (std::string(kHidden) + "XXXXXX")).string();
-    if (!mkdtemp(name.data())) fail(errno, folder);
+    const fs::path name = folder / (kHidden + six_letters());
+    guard_->watch(name);
+    if (::mkdir(name.c_str(), 0700) != 0) {
+      const int error = errno;
+      guard_->do_not_watch();
+      if (error == EEXIST) continue;
+      fail(error, folder);
+    }
     const int file = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool taken = file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (!taken && fs::exists(name)) {
@@ -150,17 +165,15 @@ void StagedFiles::make_folders(const fs::path& folder) {
   if (fs::is_directory(folder)) return;
   if (folder.has_parent_path()) make_folders(folder.parent_path());
   std::error_code error;
+  guard_->watch_made(folder);
   if (fs::create_directory(folder, error)) made_folders_.push_back(folder);
   // What stands there exists, but is no folder.
   if (error) fail(error == std::errc::file_exists ? ENOTDIR : error.value(), folder);
 }
 
 fs::path StagedFiles::staged(const fs::path& path) {
-  if (!hidden_folders_.contains(folder_of(path))) {
-    make_hidden_folder(folder_of(path));
-    if (!guard_) guard_ = std::make_unique<KillGuard>();
-    guard_->watch(hidden_folders_.at(folder_of(path)), made_folders_);
-  }
+  if (!guard_) guard_ = std::make_unique<KillGuard>();
+  make_hidden_folder(folder_of(path));
   const fs::path place = hidden_folders_.at(folder_of(path)) / path.filename();
   files_.emplace_back(place, path);
   return place;
@@ -269,10 +282,14 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
     return Identity(status.st_dev, status.st_ino);
   };
   std::map<Identity, fs::path> standing;
-  for (const fs::path& output : outputs) {
-    if (const auto known = identity(output)) standing.emplace(*known, output);
-  }
   std::error_code ignored;  // where one of them does not exist
+  for (const fs::path& output : outputs) {
+    if (output.empty()) continue;
+    // Its folder may be made by the run: until then "made/../photo.jpg" is no path.
+    for (const fs::path& path : {output, fs::weakly_canonical(fs::absolute(output), ignored)}) {
+      if (const auto known = identity(path)) standing.emplace(*known, output);
+    }
+  }
   std::vector<std::pair<fs::path, fs::path>> replaced;
   for (const fs::path& folder : folders)
     replaced.emplace_back(fs::weakly_canonical(fs::absolute(folder), ignored), folder);

@@ -126,6 +126,10 @@ TEST_F(CliTest, PicturesOfWrongNamesAndPlacesAreRefused) {
   fs::create_directory(path("masks"));
   fs::copy(path("frames"), path("masks"));
   expect_refusal(reconstruct(begin + "masks/1.png --masks masks"), "masks/1.png: would replace an input");
+  // Through a folder that the run makes.
+  expect_refusal(reconstruct("--frames frames --out new/ --picture new/../frames/1.png"),
+                 "would replace an input");
+  expect_refusal(reconstruct("--frames frames --out new/ --picture new/../frames/x.png"), "among the frames");
   EXPECT_EQ(text_of(path("masks/1.png")), old);
   fs::remove_all(path("masks"));
   EXPECT_EQ(text_of(path("frames/1.png")), old);

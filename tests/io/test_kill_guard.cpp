@@ -46,7 +46,7 @@ class KillGuardTest : public testing::Test {
     const pid_t child = ::fork();
     if (child == 0) {
       KillGuard guard;
-      guard.watch(hidden_, {});
+      guard.watch(hidden_);
       work(guard);
       ::kill(::getpid(), SIGKILL);
     }
@@ -85,7 +85,8 @@ TEST_F(KillGuardTest, FinishesInAllFolders) {
   const fs::path made = dir_ / "made", second = made / ".second";
   in_killed_process([&](KillGuard& guard) {
     fs::create_directories(second);
-    guard.watch(second, {made});
+    guard.watch_made(made);
+    guard.watch(second);
     write(hidden_ / "a", "new");
     write(second / "a", "new too");
     guard.finish({hidden_ / "a", second / "a"});

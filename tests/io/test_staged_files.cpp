@@ -185,6 +185,7 @@ TEST_F(StagedFilesTest, InputsAreKeptApart) {
   write(dir_ / "export/sub/a", "a");
   write(dir_ / "b", "b");
   EXPECT_THROW(check_apart({dir_ / "b"}, {dir_ / "." / "b"}), std::invalid_argument);
+  EXPECT_THROW(check_apart({dir_ / "made/../b"}, {dir_ / "b"}), std::invalid_argument);  // by the run
   EXPECT_THROW(check_apart({}, {dir_ / "export/sub/a"}, {dir_ / "export"}), std::invalid_argument);
   EXPECT_THROW(check_apart({}, {dir_ / "export"}, {dir_ / "export"}), std::invalid_argument);
   EXPECT_NO_THROW(
