@@ -287,7 +287,10 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     const int64_t held = base + kept.all() + weights;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
-    const int64_t later = std::max(adjusting_bytes(plan, request.frames, held) + matching, after(held));
+    const int64_t adjusting = adjusting_bytes(plan, request.frames, held) + matching, writing = after(held);
+    // Half of what was freed does not fit what is asked for next.
+    const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,
+                  later = std::max(adjusting, writing) + unused;
     return {.host = std::max({kCpuProgram + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               held + with_maps + memory.host_bytes, held + later}),
