@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "io/files/file_place.h"
 #include "io/files/staged_files.h"
 #include "io/frames/frame_sources.h"
 
@@ -12,13 +13,6 @@ namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Where an output will lie: the run makes folders that "made/../photo.jpg" leads through.
-fs::path place_of(const fs::path& output) {
-  std::error_code ignored;
-  const fs::path place = fs::weakly_canonical(fs::absolute(output), ignored);
-  return place.empty() ? output : place;
-}
 
 /// A picture is what frames can be too: it must not replace one, nor become one of the next run.
 void keep_picture_apart(const fs::path& source, const fs::path& picture, const FrameSet& frames) {

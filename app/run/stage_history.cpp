@@ -69,8 +69,13 @@ std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
   return key;
 }
 
+/// How far two numbers of units are apart: the logarithm of their ratio.
+double distance(double units, double other) {
+  return std::abs(std::log(units / other));
+}
+
 bool alike(double units, double other) {
-  return std::abs(std::log(units / other)) <= std::log(kAlike);
+  return distance(units, other) <= std::log(kAlike);
 }
 
 std::vector<StageRun> runs_of(const std::vector<Learned>& all, const std::string& key) {
@@ -99,11 +104,11 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
 }  // namespace
 
 double seconds_by(std::span<const StageRun> runs, double units) {
-  const auto distance = [&](const StageRun& run) { return std::abs(std::log(run.units / units)); };
-  const double nearest = distance(*std::ranges::min_element(runs, {}, distance));
+  const auto from_here = [&](const StageRun& run) { return distance(run.units, units); };
+  const double nearest = from_here(*std::ranges::min_element(runs, {}, from_here));
   std::vector<double> rates;
   for (const StageRun& run : runs) {
-    if (distance(run) <= nearest + std::log(kAlike)) rates.push_back(run.seconds / run.units);
+    if (from_here(run) <= nearest + std::log(kAlike)) rates.push_back(run.seconds / run.units);
   }
   // Of two in the middle the smaller: it is a busy machine that makes a run odd.
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>((rates.size() - 1) / 2);

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <system_error>
 
 namespace vggt {
 
@@ -10,6 +11,14 @@ inline bool is_at(int file, const std::filesystem::path& path) {
   struct stat own = {}, there = {};
   return ::fstat(file, &own) == 0 && ::stat(path.c_str(), &there) == 0 && own.st_ino == there.st_ino &&
          own.st_dev == there.st_dev;
+}
+
+/// Where a path will lead once the folders that it goes through are made: until then "made/../a" is none.
+inline std::filesystem::path place_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path place =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  return error ? path : place;
 }
 
 }  // namespace vggt

@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "io/files/atomic_file.h"
+#include "io/files/file_place.h"
 #include "io/files/text.h"
 
 namespace vggt {
@@ -285,14 +286,10 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
   std::error_code ignored;  // where one of them does not exist
   for (const fs::path& output : outputs) {
     if (output.empty()) continue;
-    // Its folder may be made by the run: until then "made/../photo.jpg" is no path.
-    for (const fs::path& path : {output, fs::weakly_canonical(fs::absolute(output), ignored)}) {
-      if (const auto known = identity(path)) standing.emplace(*known, output);
-    }
+    if (const auto known = identity(place_of(output))) standing.emplace(*known, output);
   }
   std::vector<std::pair<fs::path, fs::path>> replaced;
-  for (const fs::path& folder : folders)
-    replaced.emplace_back(fs::weakly_canonical(fs::absolute(folder), ignored), folder);
+  for (const fs::path& folder : folders) replaced.emplace_back(place_of(folder), folder);
   for (const fs::path& input : inputs) {
     const auto known = standing.empty() ? std::nullopt : identity(input);
     if (const auto output = known ? standing.find(*known) : standing.end(); output != standing.end())

@@ -256,20 +256,27 @@ TEST_F(ExportTest, EdgesStaySharpAndHolesStayHoles) {
   }
 }
 
-// Four cameras side by side look at a wall that is 5 away.
+/// Four cameras side by side that look at a wall 5 away; frames have side × side pixels, originals as many
+/// times `scale`.
+std::vector<FrameCamera> cameras_before_a_wall(int side, double focal, double apart, double scale) {
+  std::vector<FrameCamera> cameras(4);
+  for (std::size_t f = 0; f < cameras.size(); ++f) {
+    Camera& camera = cameras[f].camera;
+    camera.width = camera.height = side;
+    camera.original_width = camera.original_height = static_cast<int>(side * scale);
+    camera.map = {1 / scale, 1 / scale, 0, 0};
+    camera.k << focal, 0, (side - 1) / 2.0, 0, focal, (side - 1) / 2.0, 0, 0, 1;
+    camera.cam_from_world.translation().x() = -apart * static_cast<double>(f);
+  }
+  return cameras;
+}
+
 TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
   constexpr int kSide = 64;
-  std::vector<FrameCamera> cameras(4);
+  const std::vector<FrameCamera> cameras = cameras_before_a_wall(kSide, 60, 0.4, 2);
   DenseMaps maps(std::make_shared<HostSpace>(), "test");
-  for (int f = 0; f < 4; ++f) {
-    Camera& camera = cameras[static_cast<std::size_t>(f)].camera;
-    camera.width = camera.height = kSide;
-    camera.original_width = camera.original_height = 2 * kSide;
-    camera.map = {0.5, 0.5, 0, 0};
-    camera.k << 60, 0, 31.5, 0, 60, 31.5, 0, 0, 1;
-    camera.cam_from_world.translation().x() = -0.4 * f;
+  for (int f = 0; f < 4; ++f)
     maps.put(f, std::vector<float>(kSide * kSide, f == 1 ? 5.05F : 5), std::vector<float>(kSide * kSide, 2));
-  }
   const ReadRgb read_rgb = [](std::size_t frame, std::span<uint8_t> rgb) {
     std::ranges::fill(rgb, static_cast<uint8_t>(10 * frame));
   };
@@ -315,16 +322,10 @@ TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
 
 TEST(DepthTracks, JoinOthersInFramesThatThoseHoldWeakly) {
   constexpr int kSide = 160;
-  std::vector<FrameCamera> cameras(4);
+  std::vector<FrameCamera> cameras = cameras_before_a_wall(kSide, 150, 0.2, 1);
   DenseMaps maps(std::make_shared<HostSpace>(), "test");
-  for (int f = 0; f < 4; ++f) {
-    Camera& camera = cameras[static_cast<std::size_t>(f)].camera;
-    camera.width = camera.height = kSide;
-    camera.map = {1, 1, 0, 0};
-    camera.k << 150, 0, 79.5, 0, 150, 79.5, 0, 0, 1;
-    camera.cam_from_world.translation().x() = -0.2 * f;
+  for (int f = 0; f < 4; ++f)
     maps.put(f, std::vector<float>(kSide * kSide, 5), std::vector<float>(kSide * kSide, 2));
-  }
   const ReadRgb read_rgb = [](std::size_t, std::span<uint8_t> rgb) { std::ranges::fill(rgb, uint8_t{1}); };
   const std::vector<FrameView> seen(4, FrameView{0, kSide, 0, kSide});
   const auto beside = [&](std::size_t of_three, std::size_t of_all) {

@@ -1,11 +1,10 @@
-#include <fcntl.h>
+// What a killed process had begun is finished, and what it was still writing goes.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
