@@ -215,9 +215,15 @@ Config nano() {
 TEST(MeasureRates, GivesTheRatesOfTheHeadsThatRun) {
   ModelOptions options;
   options.heads = {.camera = true, .depth = true, .points = false, .tracks = true};
-  const Rates rates = measure_rates(nano(), options);
-  visit_rates(rates, [](const char* name, double rate) {  // in seconds; a busy machine's may be some
-    EXPECT_TRUE(std::isfinite(rate) && rate >= 0 && rate < 60) << name << " " << rate;
+  Rates rates;
+  double largest = 1;
+  for (int tries = 0; tries < 3 && !(largest < 1); ++tries) {  // a busy machine may stop us for a second
+    rates = measure_rates(nano(), options);
+    largest = 0;
+    visit_rates(rates, [&](const char*, double rate) { largest = std::max(largest, rate); });
+  }
+  visit_rates(rates, [](const char* name, double rate) {
+    EXPECT_TRUE(std::isfinite(rate) && rate >= 0 && rate < 1) << name << " " << rate;
   });
   for (const double rate : {rates.block_token + rates.frame_pair, rates.pair, rates.vit_token,
                             rates.block_least, rates.merged_token, rates.match_pair, rates.patch_pixel,
