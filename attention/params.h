@@ -29,6 +29,11 @@ struct AttentionParams {
   float* w = nullptr;   // the same in fp32
   AttentionStrides out_strides;
   float *lse = nullptr, *m = nullptr, *s = nullptr;
+
+  // Of calls on a CPU that take the keys part after part, whether these are the first and the last ones. Till
+  // the last, m, s, w and rounded [B,A,Nq] are what the kernel keeps of its queries (CpuState).
+  bool begins = true, ends = true;
+  float* rounded = nullptr;  // null: all keys come at once
 };
 
 }  // namespace vggt

@@ -16,7 +16,7 @@ namespace {
 // Tokens that the patch embedder, and bytes that four of a dense head's largest maps, may take at once. More
 // frames at a time make neither faster; on the CPU fewer stay closer to the caches.
 constexpr int64_t kEmbedTokensCuda = 2 * kBlockRows, kEmbedTokensCpu = 4096;
-constexpr int64_t kDenseBytesCuda = int64_t{3} << 30, kDenseBytesCpu = int64_t{96} << 20;
+constexpr int64_t kDenseBytesCuda = int64_t{3} << 30;
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
 constexpr int64_t kTrackDeviceBytes = int64_t{6} << 30, kTrackHostBytes = int64_t{512} << 20;
 constexpr int64_t kCorrelationElements = int64_t{1} << 26;
@@ -61,15 +61,15 @@ int64_t attended_rows(const MemoryRequest& r, const Sizes& z) {
 
 StreamShape stream_shape(const MemoryRequest& r, const Sizes& z) {
   const int64_t D = z.C / r.config.num_heads;
-  return {attended_rows(r, z), z.own / D, D, z.operand};
+  return {attended_rows(r, z), z.own / D, D, z.operand, false, !r.gpu && z.operand < 8};
 }
 
 Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choice) {
   const int64_t number = r.heads_in_bf16 ? 2 : 4;  // bytes of it in a dense head, in fp64 too
   const int64_t largest_map = number * z.H * z.W * (r.config.dpt_features / 2);
   const int64_t embed = (r.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / choice.scale / z.P;
-  const int64_t dense =
-      (r.gpu ? kDenseBytesCuda : kDenseBytesCpu) / choice.scale / std::max<int64_t>(1, 4 * largest_map);
+  // On a CPU each frame alone: of small maps oneDNN's sums depend on how many there are.
+  const int64_t dense = r.gpu ? kDenseBytesCuda / choice.scale / std::max<int64_t>(1, 4 * largest_map) : 1;
   const auto chunk = [&](int64_t by_size, int64_t asked) {
     return std::clamp<int64_t>(asked > 0 ? asked : by_size, 1, z.S);
   };

@@ -24,8 +24,7 @@ constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
 constexpr double kBehind = 10;  // what a sighting behind its camera costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;
 constexpr double kMostProduct = 1e100;  // of which the logarithm is taken
-// Parts of the anchors are summed up one beside the other, then added in order: as many as their matrices'
-// memory allows, where they have any.
+// Parts of the anchors, of which as many as fit are summed up one beside the other, then added in order.
 constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{128} << 20;
 
 std::size_t parts_of(std::size_t matrix_bytes) {
@@ -71,6 +70,15 @@ struct SightingProducts {
 struct Equations {
   explicit Equations(TiledMatrix empty)
       : hessian(std::move(empty)), gradient(Eigen::VectorXd::Zero(hessian.rows())) {}
+
+  void set_zero() {
+    hessian.set_zero();
+    gradient.setZero();
+  }
+  void add(const Equations& part) {
+    hessian.add(part.hessian);
+    gradient += part.gradient;
+  }
 
   template <class A, class B>
   void add_product(int row, int column, double weight, const A& a, const B& b) {
@@ -121,7 +129,8 @@ class Adjustment {
     for (const LensFreedom& free : bundle.lens_free)
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
     normal_.emplace(empty_matrix());
-    parts_.assign(number_of_parts(most_bytes), *normal_);
+    part_count_ = parts_of(normal_->hessian.bytes());
+    parts_.assign(std::min(part_count_, fitting_parts(most_bytes)), *normal_);
   }
 
   void run(const BundleSchedule& schedule) {
@@ -145,26 +154,27 @@ class Adjustment {
   }
 
  private:
-  /// As many parts as the limits allow. Throws TooManyEquations where not even one is within most_bytes.
-  std::size_t number_of_parts(std::size_t most_bytes) const {
+  /// How many parts are within most_bytes at a time. Throws TooManyEquations where not even one is.
+  std::size_t fitting_parts(std::size_t most_bytes) const {
     // Anchors are held once more as they were given, and as they were before a step.
     const std::size_t matrix = normal_->hessian.bytes(), fill = normal_->hessian.factor_bytes() - matrix,
                       beside = matrix + fill + bundle_.sightings.size() * sizeof(SightingProducts) +
                                bundle_.anchors.size() * (sizeof(AnchorSums) + 2 * sizeof(Anchor));
     const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / matrix;
     if (fitting == 0) throw TooManyEquations();
-    return std::min(parts_of(matrix), fitting);
+    return fitting;
   }
 
   int lens_index(int frame) const { return bundle_.lens_of[static_cast<std::size_t>(frame)]; }
   int frame_node(int frame) const { return nodes_[static_cast<std::size_t>(frame)]; }
   int lens_node(int frame) const { return first_lens_ + lens_index(frame); }
 
-  /// Calls body(part, first anchor, end) for parts with about as many sightings each, on several threads.
+  /// Calls body(part, first anchor, end) for some of so many parts with about as many sightings each, on
+  /// several threads.
   template <class Body>
-  void for_parts(std::size_t parts, const Body& body) const {
+  void for_parts(std::size_t parts, cv::Range some, const Body& body) const {
     const std::size_t anchors = first_.size() - 1, all = first_.back();
-    cv::parallel_for_({0, static_cast<int>(parts)}, [&](const cv::Range& range) {
+    cv::parallel_for_(some, [&](const cv::Range& range) {
       for (auto part = static_cast<std::size_t>(range.start); part < static_cast<std::size_t>(range.end);
            ++part) {
         const auto at = [&](std::size_t p) {
@@ -176,6 +186,10 @@ class Adjustment {
         body(part, at(part), at(part + 1));
       }
     });
+  }
+  template <class Body>
+  void for_all_parts(std::size_t parts, const Body& body) const {
+    for_parts(parts, {0, static_cast<int>(parts)}, body);
   }
 
   /// The matrix with the tiles that nodes of common anchors need. Notes which anchors each column has.
@@ -209,7 +223,7 @@ class Adjustment {
   double cost(double scale) const {
     std::array<double, kMostParts> sums{};
     const double square = scale * scale;
-    for_parts(kMostParts, [&](std::size_t part, std::size_t begin, std::size_t end) {
+    for_all_parts(kMostParts, [&](std::size_t part, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
         sums[part] += std::pow(depth_pull(n), 2);
         if (first_[n] == first_[n + 1]) continue;
@@ -256,19 +270,19 @@ class Adjustment {
     sums_.assign(bundle_.anchors.size(), {});
     products_.assign(bundle_.sightings.size(), {});
     parts_[0] = *normal_;  // without the tiles that a factor has more
-    for_parts(parts_.size(), [&](std::size_t part, std::size_t begin, std::size_t end) {
-      Equations& to = parts_[part];
-      to.hessian.set_zero();
-      to.gradient.setZero();
-      for (std::size_t n = begin; n < end; ++n) {
-        if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
-      }
-    });
-    for (std::size_t part = 1; part < parts_.size(); ++part) {
-      parts_[0].hessian.add(parts_[part].hessian);
-      parts_[0].gradient += parts_[part].gradient;
+    normal_->set_zero();
+    for (std::size_t first = 0; first < part_count_; first += parts_.size()) {
+      const std::size_t after = std::min(part_count_, first + parts_.size());
+      for_parts(part_count_, {static_cast<int>(first), static_cast<int>(after)},
+                [&](std::size_t part, std::size_t begin, std::size_t end) {
+                  Equations& to = parts_[part - first];
+                  to.set_zero();
+                  for (std::size_t n = begin; n < end; ++n) {
+                    if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
+                  }
+                });
+      for (std::size_t part = first; part < after; ++part) normal_->add(parts_[part - first]);
     }
-    *normal_ = parts_[0];
     add_priors(*normal_);
   }
 
@@ -401,7 +415,7 @@ class Adjustment {
       const Eigen::Vector4d own = change.segment<4>(TiledMatrix::kBlock * node);
       bundle_.lenses[i] = changed_by(bundle_.lenses[i], own.cwiseProduct(lens_masks_[i]));
     }
-    for_parts(kMostParts, [&](std::size_t, std::size_t begin, std::size_t end) {
+    for_all_parts(kMostParts, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
         if (first_[n] == first_[n + 1]) continue;
         double slope = sums_[n].gradient;
@@ -425,7 +439,8 @@ class Adjustment {
   Eigen::Vector4d lens_trust_;                // of the lenses' priors
   std::vector<Eigen::Vector4d> lens_masks_;   // 1 where a lens is free, else 0
   std::optional<Equations> normal_;           // of all anchors
-  std::vector<Equations> parts_;              // of parts of the anchors; the first then without the depths
+  std::size_t part_count_ = 0;                // of all anchors
+  std::vector<Equations> parts_;              // of some of their parts; the first then without the depths
   std::vector<std::vector<int>> anchors_of_;  // of each column of tiles, those that have a node in it
   std::vector<AnchorSums> sums_;
   std::vector<SightingProducts> products_;

@@ -78,8 +78,8 @@ struct BundleSchedule {
 /// function of the whitened distance) and stay near those of `given`, which has the same cameras, lenses and
 /// anchors. The method is Levenberg-Marquardt's; Schur's complement eliminates the depths, and what remains,
 /// six unknowns a free frame and four a lens, is a matrix of tiles (tiled_matrix.h). Changes free poses, what
-/// is free of lenses, and log_depth. The result does not depend on the number of threads; on most_bytes it
-/// does, by rounding. Throws Stopped, TooManyEquations.
+/// is free of lenses, and log_depth. The result depends neither on the number of threads nor on most_bytes.
+/// Throws Stopped, TooManyEquations.
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                    const BundleSchedule& schedule, const Events& events);
 

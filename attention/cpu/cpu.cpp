@@ -77,6 +77,7 @@ CpuTask task_at(const AttentionParams& p, const CpuPolicy& policy, int64_t index
   const int64_t line = (batch * p.heads + head) * p.queries + q_first;
   auto at_line = [&](float* base) { return base ? base + line : nullptr; };
   CpuTask task;
+  task.sequence = q_end - q_first + block * policy.block;
   task.queries = std::clamp<int64_t>(q_end - q_first, 0, policy.block);
   task.keys = k_end - k_first;
   task.q = at_token(p.q, p.q_strides, q_first);
@@ -87,6 +88,7 @@ CpuTask task_at(const AttentionParams& p, const CpuPolicy& policy, int64_t index
   task.lse = at_line(p.lse);
   task.m = at_line(p.m);
   task.s = at_line(p.s);
+  task.rounded = at_line(p.rounded);
   return task;
 }
 
@@ -112,6 +114,16 @@ void run_tasks(const AttentionParams& p, const CpuPolicy& policy, CpuKernel kern
   } else {
     at::parallel_for(0, policy.threads, 1, [&](int64_t, int64_t) { work(); });
   }
+}
+
+/// Whether attention of this type is computed on copies in fp32.
+bool must_widen(at::ScalarType type, CpuIsa isa) {
+  return type == at::kHalf || (type == at::kBFloat16 && !takes_bf16(isa));
+}
+
+at::Tensor widened(const at::Tensor& x) {
+  return x.to(x.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/false,
+              at::MemoryFormat::Contiguous);
 }
 
 }  // namespace
@@ -174,11 +186,7 @@ CpuIsa best_cpu_isa() {
 AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttentionOptions& options, CpuIsa isa) {
   const at::ScalarType type = q.scalar_type();
-  if (type == at::kHalf || (type == at::kBFloat16 && !takes_bf16(isa))) {
-    auto widened = [](const at::Tensor& x) {
-      return x.to(x.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/false,
-                  at::MemoryFormat::Contiguous);
-    };
+  if (must_widen(type, isa)) {
     AttentionResult result = attention_cpu(widened(q), widened(k), widened(v), options, isa);
     if (result.out.defined()) result.out = result.out.to(type);
     return result;
@@ -187,6 +195,32 @@ AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at
   const AttentionParams p = params_for(q, k, v, options, result);
   if (q.numel() > 0) run_tasks(p, choose_cpu_policy(p, isa, at::get_num_threads()), cpu_kernel(isa, type));
   return result;
+}
+
+at::Tensor attention_cpu_next(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              const AttentionOptions& options, CpuIsa isa, CpuState& state, bool ends) {
+  const at::ScalarType type = q.scalar_type();
+  if (must_widen(type, isa)) {
+    const at::Tensor out = attention_cpu_next(widened(q), widened(k), widened(v), options, isa, state, ends);
+    return ends ? out.to(type) : out;
+  }
+  AttentionResult result;
+  const bool begins = !state.m.defined();
+  if (begins) {
+    result = empty_result(q, AttentionWant::state);
+    state = {result.m, result.s, at::empty_like(result.s), result.w};
+  } else {
+    result.m = state.m;
+    result.s = state.s;
+    result.w = state.w;
+  }
+  if (ends) result.out = empty_joinable(q.sizes(), q.options());
+  AttentionParams p = params_for(q, k, v, options, result);
+  p.begins = begins;
+  p.ends = ends;
+  p.rounded = state.rounded.mutable_data_ptr<float>();
+  if (q.numel() > 0) run_tasks(p, choose_cpu_policy(p, isa, at::get_num_threads()), cpu_kernel(isa, type));
+  return result.out;
 }
 
 }  // namespace vggt

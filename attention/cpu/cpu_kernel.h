@@ -6,14 +6,16 @@
 
 namespace vggt {
 
-/// A block of queries of one sequence and head against all its keys. Strides are those of the call.
+/// A block of queries of one sequence and head against all keys of the call. Strides are those of the call.
 struct CpuTask {
   const void *q = nullptr, *k = nullptr,
              *v = nullptr;  // [queries,D], [keys,D], [keys,D] in the kernel's type
   int64_t queries = 0, keys = 0;
+  int64_t sequence = 0;                              // queries of all its blocks
   void* out = nullptr;                               // [queries,D] in the kernel's type, or null
   float* w = nullptr;                                // [queries,D] or null
   float *lse = nullptr, *m = nullptr, *s = nullptr;  // [queries] or null
+  float* rounded = nullptr;                          // [queries] or null
 };
 
 /// Runs one task. scratch: cpu_scratch_floats() floats, aligned to 64 bytes, private to the thread.
@@ -24,7 +26,8 @@ void attend_avx2(const AttentionParams& p, const CpuTask& task, float* scratch);
 void attend_avx512(const AttentionParams& p, const CpuTask& task, float* scratch);
 void attend_avx512_bf16(const AttentionParams& p, const CpuTask& task, float* scratch);  // of bf16
 
-/// Keys of a tile: the scores of a row tile (18 KB) and a panel of values (12 KB) share the L1.
+/// Keys of a tile, which a call's sums go by: the scores of a row tile (18 KB) and a panel of values (12 KB)
+/// share the L1.
 constexpr int64_t kKeyTile = 192;
 constexpr int64_t kRowTile = 24;  // queries whose scores are held at a time: a multiple of every micro-tile
 constexpr int64_t kMaxLanePadding = 32;  // widths are padded to at most this

@@ -148,11 +148,12 @@ void attend_tile(const CpuTask& task, int64_t keys, int64_t dim, float scale,
 
 /// Whether keys and values stay as they are. Packing a key tile costs as much as computing three queries
 /// against it, and never pays for less than a panel. In bf16 the values' pairs would still have to be made.
+/// The sums round otherwise, so that how queries are divided and keys come must not decide it.
 template <class V>
-bool takes_in_place(const CpuTask& task, int64_t dim) {
-  if (V::kPerWord > 1) return false;
-  const bool few = task.queries <= 3 || (task.queries <= V::kRows && task.keys <= kWidth<V> / 4);
-  return few && padded<V>(dim) == dim;
+bool takes_in_place(const AttentionParams& p, const CpuTask& task) {
+  if (V::kPerWord > 1 || p.rounded) return false;
+  const bool few = task.sequence <= 3 || (task.sequence <= V::kRows && task.keys <= kWidth<V> / 4);
+  return few && padded<V>(p.dim) == p.dim;
 }
 
 /// Takes one key tile in fp32, not packed, into the states of the task's few queries. dim: a multiple of
@@ -169,6 +170,30 @@ void attend_in_place(const AttentionParams& p, const CpuTask& task, int64_t firs
   }
   for (int64_t d = 0; d < p.dim; d += kWidth<V>) {
     Tiles<V>::kValue[task.queries - 1](b.scores, v + d, p.v_strides.token, keys, b.alpha, b.w + d, p.dim);
+  }
+}
+
+/// Takes the states from where the call before left them.
+template <class V>
+void read_states(const AttentionParams& p, const CpuTask& task, const Buffers& b) {
+  const int64_t wide = padded<V>(p.dim);
+  for (int64_t r = 0; r < task.queries; ++r) {
+    b.m[r] = task.m[r];
+    b.s[r] = task.s[r];
+    b.rounded[r] = task.rounded[r];
+    std::memcpy(b.w + r * wide, task.w + r * p.out_strides.token, p.dim * sizeof(float));
+  }
+}
+
+/// Leaves the states to the next call.
+template <class V>
+void write_states(const AttentionParams& p, const CpuTask& task, const Buffers& b) {
+  const int64_t wide = padded<V>(p.dim);
+  for (int64_t r = 0; r < task.queries; ++r) {
+    task.m[r] = b.m[r];
+    task.s[r] = b.s[r];
+    task.rounded[r] = b.rounded[r];
+    std::memcpy(task.w + r * p.out_strides.token, b.w + r * wide, p.dim * sizeof(float));
   }
 }
 
@@ -214,7 +239,8 @@ void attend(const AttentionParams& p, const CpuTask& task, float* scratch) {
     b.s[r] = b.rounded[r] = 0;
   }
   std::memset(b.w, 0, task.queries * wide * sizeof(float));
-  const bool in_place = takes_in_place<V>(task, p.dim);
+  if (!p.begins) read_states<V>(p, task, b);
+  const bool in_place = takes_in_place<V>(p, task);
   if (in_place) {
     for (int64_t r = 0; r < task.queries; ++r) {
       for (int64_t d = 0; d < p.dim; ++d)
@@ -233,7 +259,11 @@ void attend(const AttentionParams& p, const CpuTask& task, float* scratch) {
       attend_tile<V>(task, keys, p.dim, scale, exponential, b);
     }
   }
-  write_results<V>(p, task, scale, b);
+  if (p.ends) {
+    write_results<V>(p, task, scale, b);
+  } else {
+    write_states<V>(p, task, b);
+  }
 }
 
 }  // namespace vggt::tile

@@ -7,15 +7,16 @@
 
 #include "attention/stream/stream_blocks.h"
 #include "attention/stream/stream_parts.h"
+#include "attention/stream/stream_task.h"
 
 namespace vggt {
 namespace {
 
-StreamShape shape_of(const StreamInput& input, const StreamOutput& output) {
-  StreamShape shape{input.tokens, input.heads, input.dim, static_cast<int64_t>(c10::elementSize(input.type)),
-                    false};
+StreamShape shape_of(const StreamInput& input, const StreamOutput& output, at::Device device) {
+  StreamShape shape{input.tokens, input.heads, input.dim, static_cast<int64_t>(c10::elementSize(input.type))};
   shape.queries_on_device =
       input.q.defined() && input.q.is_cuda() && output.out.defined() && output.out.is_cuda();
+  shape.keys_in_order = keys_in_order(device, input.type);
   return shape;
 }
 
@@ -50,7 +51,7 @@ StreamReport attention_streamed(const StreamInput& input, const StreamOutput& ou
   StreamOptions options = given;
   if (options.device.is_cuda() && !options.device.has_index()) options.device.set_index(0);
   check_rows(input, output, options.device);
-  const StreamShape shape = shape_of(input, output);
+  const StreamShape shape = shape_of(input, output, options.device);
   // Beside a plan, no bytes need be given.
   const int64_t most = options.max_bytes > 0 ? options.max_bytes : std::numeric_limits<int64_t>::max();
   StreamGuardrail guard(shape, plan_of(shape, input, options), most);

@@ -13,14 +13,15 @@ int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// The chunks of keys that lie on the device. Blocks meet them up and down in turn, so that the last ones of
-/// a block are the first of the next.
+/// The chunks of keys that lie on the device. Unless their order matters, blocks meet them up and down in
+/// turn, so that the last ones of a block are the first of the next.
 class KeyBuffers {
  public:
   explicit KeyBuffers(const StreamTask& task)
       : copies_(task.copies),
         plan_(task.guard.plan()),
         tokens_(task.input.tokens),
+        in_order_(task.in_order()),
         chunks_(divide_up(tokens_, plan_.key_chunk)) {
     const StreamInput& in = task.input;
     for (int64_t i = 0; i < std::min<int64_t>(plan_.loaded, chunks_); ++i)
@@ -63,7 +64,7 @@ class KeyBuffers {
 
   int64_t chunk_of(int64_t use) const {
     const int64_t i = use % chunks_;
-    return use / chunks_ % 2 == 0 ? i : chunks_ - 1 - i;
+    return in_order_ || use / chunks_ % 2 == 0 ? i : chunks_ - 1 - i;
   }
   std::vector<Buffer>::iterator find(int64_t chunk) {
     return std::ranges::find(buffers_, chunk, &Buffer::chunk);
@@ -80,7 +81,9 @@ class KeyBuffers {
 
   StreamCopies& copies_;
   StreamPlan plan_;
-  int64_t tokens_, chunks_;
+  int64_t tokens_;
+  bool in_order_;
+  int64_t chunks_;
   std::vector<Buffer> buffers_;
 };
 
@@ -115,7 +118,9 @@ class Blocks {
     int64_t first = 0, count = 0;  // rows
     at::Tensor queries;            // [count,A,D]
     Mark arrival;
-    AttentionResult state;
+    AttentionResult state;  // or, where the keys' order matters,
+    CpuState kept;
+    at::Tensor out;  // [1,A,count,D]
   };
 
   int64_t rows_in(int64_t block) const {
@@ -148,7 +153,7 @@ class Blocks {
       const at::Tensor keys = keys_.begin(use);  // [m,2,A,D]
       for (int64_t number = 0; number < count; ++number) {
         Step& step = steps_[static_cast<std::size_t>(number)];
-        take_keys(step, keys, i == 0);
+        take_keys(step, keys, i == 0, i + 1 == chunks);
         if (i + 1 < chunks) continue;
         const Mark stored = finish(step);
         done = step.first + step.count;
@@ -158,8 +163,13 @@ class Blocks {
     }
   }
 
-  void take_keys(Step& step, const at::Tensor& keys, bool first) {
+  void take_keys(Step& step, const at::Tensor& keys, bool first, bool last) {
     if (step.arrival) task_.copies.wait(std::exchange(step.arrival, nullptr));
+    if (task_.in_order()) {
+      if (first) step.kept = {};
+      step.out = attend_next(task_, step.queries, keys, step.kept, last);
+      return;
+    }
     AttentionResult part = attend(task_, step.queries, keys);
     if (first) {
       step.state = std::move(part);
@@ -171,8 +181,10 @@ class Blocks {
   /// The step's output is written. The mark: its memory is free.
   Mark finish(Step& step) {
     const StreamInput& in = task_.input;
-    const at::Tensor out =
-        finalise_own(std::exchange(step.state, {}), in.type).out.transpose(1, 2).squeeze(0);
+    const at::Tensor whole = task_.in_order() ? std::exchange(step.out, {})
+                                              : finalise_own(std::exchange(step.state, {}), in.type).out;
+    const at::Tensor out = whole.transpose(1, 2).squeeze(0);  // [count,A,D]
+    step.kept = {};
     if (task_.output_on_device()) {
       task_.output.out.narrow(0, step.first, step.count).copy_(out.reshape({step.count, in.heads * in.dim}));
       return task_.copies.mark();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/cpu/cpu_kernel.h"
 #include "attention/stream/quorum.h"
 
 namespace vggt {
@@ -21,8 +22,9 @@ bool StreamGuardrail::out_of_memory() {
   finer.step = (plan_.step + 1) / 2;
   if (plan_.schedule == StreamSchedule::blocked) {
     finer.query_block = (plan_.query_block + 1) / 2;
-    finer.key_chunk = (plan_.key_chunk + 1) / 2;
-    if (plan_.query_block <= kStreamTile && plan_.key_chunk <= kStreamTile) return false;
+    const int64_t tile = shape_.keys_in_order ? kKeyTile : 1;  // stays whole
+    finer.key_chunk = std::min(plan_.key_chunk, ((plan_.key_chunk + 1) / 2 + tile - 1) / tile * tile);
+    if (plan_.query_block <= kStreamTile && plan_.key_chunk <= std::max(kStreamTile, tile)) return false;
   } else {
     const Quorum& quorum = quorum_table()[static_cast<std::size_t>(plan_.quorum)];
     ++finer.depth;

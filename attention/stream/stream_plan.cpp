@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "attention/cpu/cpu_kernel.h"
 #include "attention/cuda/cuda_plan.h"
 #include "attention/stream/quorum.h"
 
@@ -55,6 +56,11 @@ struct Bytes {
 
 int64_t blocked_device_bytes(const Bytes& bytes, const StreamPlan& plan) {
   const int64_t query = bytes.state + (bytes.shape.queries_on_device ? 0 : bytes.row);
+  if (bytes.shape.keys_in_order) {  // the kernel goes on in the states' memory, from copies in fp32
+    const int64_t copies = bytes.shape.element_bytes == 2 ? 2 * (plan.step + 2 * plan.key_chunk) : 0;
+    return plan.query_block * (query + bytes.number) +
+           (plan.loaded * plan.key_chunk * 2 + plan.step + copies) * bytes.row;
+  }
   const int64_t call = bytes.call(plan.step, plan.key_chunk) + bytes.merging(plan.step);
   return plan.query_block * query + plan.loaded * plan.key_chunk * 2 * bytes.row +
          std::max(call, bytes.finishing(plan.step));
@@ -65,7 +71,7 @@ int64_t quorums_device_bytes(const Bytes& bytes, const StreamPlan& plan) {
          bytes.call(plan.step, plan.part_tokens) + bytes.merging(plan.step);
 }
 
-/// Neighbouring blocks meet the chunks in opposite orders: the last ones are still there.
+/// Where neighbouring blocks meet the chunks in opposite orders, the last ones are still there.
 StreamPlan settle_blocked(const Bytes& bytes, StreamPlan plan) {
   const int64_t tokens = bytes.shape.tokens;
   plan.query_block = std::min(plan.query_block, tokens);
@@ -75,8 +81,9 @@ StreamPlan settle_blocked(const Bytes& bytes, StreamPlan plan) {
   plan.subproblems = divide_up(tokens, plan.query_block);
   const int64_t chunks = divide_up(tokens, plan.key_chunk), turns = plan.subproblems - 1;
   const int64_t tail = tokens - (chunks - 1) * plan.key_chunk;
-  const int64_t saved_last = std::min(tokens, tail + (plan.loaded - 1) * plan.key_chunk),
-                saved_first = std::min(tokens, plan.loaded * plan.key_chunk);
+  const bool none_left = bytes.shape.keys_in_order && chunks > plan.loaded;
+  const int64_t saved_last = none_left ? 0 : std::min(tokens, tail + (plan.loaded - 1) * plan.key_chunk),
+                saved_first = none_left ? 0 : std::min(tokens, plan.loaded * plan.key_chunk);
   const int64_t keys = plan.subproblems * tokens - (turns + 1) / 2 * saved_last - turns / 2 * saved_first;
   const int64_t own = bytes.shape.queries_on_device ? 0 : tokens * bytes.row;
   plan.bytes_to_device = own + keys * 2 * bytes.row;
@@ -145,6 +152,11 @@ void keep_faster(std::optional<StreamPlan>& best, const StreamShape& shape, cons
   if (!best || stream_seconds(shape, plan) < stream_seconds(shape, *best)) best = plan;
 }
 
+/// Of keys, which the CPU kernel sums tile by tile.
+int64_t whole_tiles(int64_t keys) {
+  return divide_up(keys, kKeyTile) * kKeyTile;
+}
+
 /// The plans with so many blocks of queries whose chunks of keys fill max_bytes, or half of it, and so on.
 void try_blocks(std::optional<StreamPlan>& best, const Bytes& bytes, StreamPlan plan, int64_t max_bytes) {
   const int64_t tokens = bytes.shape.tokens;
@@ -159,6 +171,7 @@ void try_blocks(std::optional<StreamPlan>& best, const Bytes& bytes, StreamPlan 
     for (int64_t keys = std::min(tokens, (max_bytes - fixed) / per_key);
          keys >= std::min(tokens, kStreamTile); keys /= 2) {
       plan.key_chunk = divide_up(tokens, divide_up(tokens, keys));
+      if (bytes.shape.keys_in_order) plan.key_chunk = std::min(tokens, whole_tiles(plan.key_chunk));
       const StreamPlan settled = settle_blocked(bytes, plan);
       if (settled.device_bytes <= max_bytes) keep_faster(best, bytes.shape, settled);
     }
@@ -292,10 +305,12 @@ StreamChoice choose_stream(const StreamShape& shape, int64_t max_bytes) {
     return {blocked, described(blocked) + gigabytes(moved(blocked)) + "; no practical quorums fit"};
   }
   // A tenth at least: the states of quorums are merged on the host as well.
-  const bool fewer = 10 * moved(quorums) < 9 * moved(blocked);
-  const StreamPlan &taken = fewer ? quorums : blocked, &other = fewer ? blocked : quorums;
-  return {taken,
-          described(taken) + gigabytes(moved(taken)) + "; " + described(other) + gigabytes(moved(other))};
+  const bool fewer = 10 * moved(quorums) < 9 * moved(blocked), taken_all_the_same = shape.keys_in_order;
+  const StreamPlan &taken = fewer && !taken_all_the_same ? quorums : blocked,
+                   &other = &taken == &blocked ? quorums : blocked;
+  const std::string why = fewer && taken_all_the_same ? ", but round otherwise than in memory" : "";
+  return {taken, described(taken) + gigabytes(moved(taken)) + "; " + described(other) +
+                     gigabytes(moved(other)) + why};
 }
 
 }  // namespace vggt

@@ -20,6 +20,9 @@ struct StreamShape {
   int64_t tokens = 0, heads = 0, dim = 0;
   int64_t element_bytes = 2;       // 8, 4 or 2
   bool queries_on_device = false;  // q and the output lie on the device, beyond the bytes of the plan
+  /// Blocks take the keys from the first to the last, as attention() does in one call, and to the bit with
+  /// the same result where chunks are whole tiles. So it is on a CPU; elsewhere blocks share chunks in turn.
+  bool keys_in_order = false;
 };
 
 /// What is chosen, and below it what follows: see settle_stream().
@@ -53,8 +56,8 @@ struct StreamChoice {
   std::string reason;  // one line
 };
 
-/// The schedule that moves fewer bytes; quorums, whose states the host merges, by a tenth at least. Throws
-/// std::invalid_argument where neither fits.
+/// The schedule that moves fewer bytes; quorums, whose states the host merges, by a tenth at least, and not
+/// where blocks keep the keys in order. Throws std::invalid_argument where neither fits.
 StreamChoice choose_stream(const StreamShape& shape, int64_t max_bytes);
 
 /// The seconds that the plan takes by rule, with an H200's rates: to compare plans, not to predict.

@@ -42,6 +42,14 @@ AttentionResult attend(const StreamTask& task, const at::Tensor& queries, const 
   return attention(q, k, v, options);
 }
 
+at::Tensor attend_next(const StreamTask& task, const at::Tensor& queries, const at::Tensor& keys_values,
+                       CpuState& state, bool last) {
+  AttentionOptions options = call_options(task.options, queries.size(2));
+  options.want = AttentionWant::output;
+  return attention_cpu_next(batch_of(queries), batch_of(keys_values.select(1, 0)),
+                            batch_of(keys_values.select(1, 1)), options, best_cpu_isa(), state, last);
+}
+
 int64_t even_step([[maybe_unused]] const StreamShape& shape, [[maybe_unused]] const StreamInput& input,
                   [[maybe_unused]] const StreamOptions& options, int64_t step) {
 #ifdef VGGT_CUDA

@@ -332,7 +332,7 @@ TEST_P(AttentionCpu, WritesNothingBesidesItsResults) {
       task.q = x.q.const_data_ptr<float>();
       task.k = x.k.const_data_ptr<float>();
       task.v = x.v.const_data_ptr<float>();
-      task.queries = nq;
+      task.queries = task.sequence = nq;
       task.keys = kKeys;
       task.out = &out[kMargin];
       task.w = &w[kMargin];

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "attention/cpu/cpu.h"
 #include "attention/stream/attention_streamed.h"
 #include "attention/stream/quorum.h"
+#include "attention/stream/stream_guardrail.h"
 #include "tests/support/attention_cases.h"
 #ifdef VGGT_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -179,14 +181,40 @@ TEST(Stream, TensorsMayBeOnTheirOwn) {
   }
 }
 
-TEST(Stream, OneBlockAndOneChunkIsAttentionToTheBit) {
-  const at::Tensor qkv = random_rows(150, 3, 64, at::kFloat), out = empty_output(qkv);
-  attention_streamed(stream_input(qkv), {out, {}}, with(blocks(150, 150, 2, 150)));
-  vggt::AttentionOptions options;
-  options.want = vggt::AttentionWant::state;
-  const Qkv x = batch_of(qkv);
-  const at::Tensor want = finalise_state(vggt::attention(x.q, x.k, x.v, options), at::kFloat).out;
-  EXPECT_TRUE(at::equal(out, want.transpose(1, 2).reshape(out.sizes())));
+// Blocks and steps of 1 to 3 queries too, of which the kernel packs no keys where they are all there are.
+TEST(Stream, BlocksAreAttentionToTheBit) {
+  constexpr int64_t kTile = vggt::kKeyTile;
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t n : {kTile + 1, 5 * kTile - 3}) {
+      const at::Tensor qkv = random_rows(n, 3, 64, type);
+      const Qkv x = batch_of(qkv);
+      vggt::AttentionOptions options;
+      options.scale = 1.0 / 8;
+      const at::Tensor want = attention_cpu(x.q, x.k, x.v, options, vggt::best_cpu_isa()).out.transpose(1, 2);
+      for (const StreamPlan& plan :
+           {blocks(n, n, 2, n), blocks(100, n, 1, 47), blocks(n, kTile, 2, 3), blocks(50, 2 * kTile, 1, 50),
+            blocks(2, 3 * kTile, 3, 1), blocks(n - 1, kTile, 1, 64)}) {
+        const at::Tensor out = empty_output(qkv);
+        attention_streamed(stream_input(qkv), {out, {}}, with(plan));
+        EXPECT_TRUE(at::equal(out, want.reshape(out.sizes()))) << type << ", " << name_of(plan);
+      }
+    }
+  }
+}
+
+// So that what a budget changes does not show in the result.
+TEST(Stream, OnACpuAPlanHasWholeTilesAndItsGuardrailToo) {
+  const vggt::StreamShape shape{100'000, 4, 64, 4, false, true};
+  StreamPlan plan = vggt::choose_stream(shape, 20'000'000).plan;
+  EXPECT_EQ(plan.schedule, StreamSchedule::blocked);
+  vggt::StreamGuardrail guard(shape, plan, 20'000'000);
+  int finer = 0;
+  do {
+    plan = guard.plan();
+    EXPECT_EQ(plan.key_chunk % vggt::kKeyTile, 0);
+  } while (guard.out_of_memory() && ++finer);
+  EXPECT_GE(finer, 4);
+  EXPECT_LE(plan.query_block, vggt::kStreamTile);
 }
 
 TEST(Stream, TheReportCountsWhatThePlanForetold) {
@@ -194,7 +222,7 @@ TEST(Stream, TheReportCountsWhatThePlanForetold) {
   for (const StreamPlan& plan : kPlans) {
     const at::Tensor out = empty_output(qkv);
     const StreamReport report = attention_streamed(stream_input(qkv), {out, {}}, with(plan));
-    const StreamPlan settled = settle_stream({203, 2, 16, 2}, plan);
+    const StreamPlan settled = settle_stream({203, 2, 16, 2, false, true}, plan);
     EXPECT_EQ(report.bytes_to_device, settled.bytes_to_device) << name_of(plan);
     EXPECT_EQ(report.subproblems, settled.subproblems) << name_of(plan);
     EXPECT_EQ(report.peak_bytes, settled.device_bytes);

@@ -45,11 +45,11 @@ StreamPlan parts(int quorum, int depth, int loaded) {
 
 /// Rows of keys that blocks load when a chunk stays as long as none of the next `loaded` chunks needs its
 /// place.
-int64_t keys_loaded(int64_t tokens, const StreamPlan& plan) {
+int64_t keys_loaded(int64_t tokens, bool in_order, const StreamPlan& plan) {
   const int64_t chunks = (tokens + plan.key_chunk - 1) / plan.key_chunk;
   std::vector<int64_t> uses;
   for (int64_t block = 0; block * plan.query_block < tokens; ++block) {
-    for (int64_t i = 0; i < chunks; ++i) uses.push_back(block % 2 == 0 ? i : chunks - 1 - i);
+    for (int64_t i = 0; i < chunks; ++i) uses.push_back(in_order || block % 2 == 0 ? i : chunks - 1 - i);
   }
   std::set<int64_t> there;
   int64_t rows = 0;
@@ -73,13 +73,15 @@ TEST(StreamPlan, BlocksLoadWhatTheyCount) {
     for (int64_t chunk : {1, 7, 50, 100, 2000}) {
       for (int loaded : {1, 2, 3}) {
         for (int64_t block : {9, 50, 100, 5000}) {
-          const StreamShape shape{tokens, 3, 8, 4};
-          const StreamPlan plan = settle_stream(shape, blocks(block, chunk, loaded));
-          const int64_t row = 3 * 8 * 4;
-          EXPECT_EQ(plan.bytes_to_device, (tokens + 2 * keys_loaded(tokens, plan)) * row)
-              << tokens << " " << chunk << " " << loaded << " " << block;
-          EXPECT_EQ(plan.bytes_to_host, tokens * row);
-          EXPECT_LE(plan.step, plan.query_block);
+          for (bool in_order : {false, true}) {
+            const StreamShape shape{tokens, 3, 8, 4, false, in_order};
+            const StreamPlan plan = settle_stream(shape, blocks(block, chunk, loaded));
+            const int64_t row = 3 * 8 * 4;
+            EXPECT_EQ(plan.bytes_to_device, (tokens + 2 * keys_loaded(tokens, in_order, plan)) * row)
+                << tokens << " " << chunk << " " << loaded << " " << block << " " << in_order;
+            EXPECT_EQ(plan.bytes_to_host, tokens * row);
+            EXPECT_LE(plan.step, plan.query_block);
+          }
         }
       }
     }
