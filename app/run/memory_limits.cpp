@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kGpuProgramBytes = 750'000'000;
 constexpr double kFragments = 0.05;
 // And on the host: libraries, decoders, and what CUDA keeps there.
-constexpr int64_t kHostProgramBytes = 700'000'000, kHostCudaBytes = 2'300'000'000;
+constexpr int64_t kHostProgramBytes = 640'000'000, kHostCudaBytes = 2'360'000'000;
 
 /// nccl: bytes of what NCCL takes, among the program's.
 int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl) {

@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
-constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kLeftWithLimit = 50'000'000;  // of it, when the scene is written, with --host-memory
+constexpr int64_t kChunksAtOnce = 4;            // of a dense head's maps: copied, waiting twice, at work
 // Bytes of a frame's matches; where frames are more than kFew, each has fewer.
 constexpr int64_t kMatches = 1'500'000, kFew = 64, kMatchesOfMany = 420'000, kLeastOfMany = 60'000'000;
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
@@ -290,7 +291,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     const int64_t adjusting = adjusting_bytes(plan, request.frames, held) + matching, writing = after(held);
     // Half of what was freed does not fit what is asked for next.
     const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,
-                  later = std::max(adjusting, writing) + unused;
+                  left = plan.limits.host ? kLeftWithLimit : 0,
+                  later = std::max(adjusting, writing + left) + unused;
     return {.host = std::max({kCpuProgram + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               held + with_maps + memory.host_bytes, held + later}),

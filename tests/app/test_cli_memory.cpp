@@ -63,7 +63,7 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   for (int i = kFrames; i < 24; ++i) make_image("large/" + std::to_string(i) + ".png", 518, 392, i);
   // Too little for frames and points, which take 94 MB; too little for the network besides, which then works
   // in other pieces, on a CPU with the same sums.
-  const std::string for_points = "--host-memory 900MB ", for_network = "--host-memory 760MB ";
+  const std::string for_points = "--host-memory 840MB ", for_network = "--host-memory 700MB ";
   expect_refusal(limited("a", for_network), "--scratch");
   expect_refusal(limited("b", for_points), "--scratch");
   EXPECT_FALSE(fs::exists(path("a")) || fs::exists(path("b")) || fs::exists(path("b.safetensors")));
@@ -100,7 +100,7 @@ TEST_F(MemoryTest, TheLeastBudgetGivesTheSameAdjustedScene) {
   };
   ASSERT_EQ(adjusted("freely", "").code, 0);
   const std::string least = "--scratch scratch --host-memory ";
-  const int64_t enough = named_megabytes(adjusted("refused", least + "710MB").err);
+  const int64_t enough = named_megabytes(adjusted("refused", least + "650MB").err);
   const Outcome outcome = adjusted("within", least + std::to_string(enough) + "MB");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json report = parse_strictly(path("within/scene.report.json"));
@@ -118,10 +118,10 @@ TEST_F(MemoryTest, PhotographsThatDoNotFitAreRefusedAndTheNamedBudgetDoes) {
         "--frames photographs --out o/ --scratch scratch --export colmap,depth --camera radial " +
         ("--export-images undistort --threads 4 --host-memory " + std::to_string(megabytes)) + "MB " + more);
   };
-  const Outcome small = export_within(720, "");
+  const Outcome small = export_within(660, "");
   expect_refusal(small, "host-memory: beside the program, its weights and what waits, one image takes ");
   const int64_t enough = named_megabytes(small.err);
-  EXPECT_GT(enough, 770);
+  EXPECT_GT(enough, 710);
   for (const char* more : {"", "--dry-run"})
     EXPECT_EQ(named_megabytes(export_within(enough - 1, more).err), enough) << more;
   EXPECT_FALSE(fs::exists(path("o")));
@@ -164,12 +164,12 @@ TEST_F(MemoryTest, FiltersOfAllPointsKeepTheLimit) {
   for (const std::string filter : {"--voxel 0.00001", "--outliers on"}) {
     const Outcome outcome = reconstruct(
         "--frames large --width 518 --no-autotune --merge off --bundle-adjust off --conf-percentile 0 "
-        "--out f/ --scratch scratch --host-memory 850MB " +
+        "--out f/ --scratch scratch --host-memory 790MB " +
         filter);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_NE(outcome.err.find("--host-memory holds no more of them"), std::string::npos) << outcome.err;
     const json report = parse_strictly(path("f/scene.report.json"));
-    EXPECT_LT(report["peak_host_bytes"], 850'000'000) << filter;
+    EXPECT_LT(report["peak_host_bytes"], 790'000'000) << filter;
     EXPECT_GT(report["points"], 10'000) << filter;
   }
 }
@@ -178,7 +178,7 @@ TEST_F(MemoryTest, ARefusedBudgetNamesOneThatDoes) {
   const auto within = [&](int64_t megabytes) {
     return limited("o", "--scratch scratch --host-memory " + std::to_string(megabytes) + "MB");
   };
-  const int64_t enough = named_megabytes(within(705).err);
+  const int64_t enough = named_megabytes(within(645).err);
   const Outcome small = within(enough - 1);
   expect_refusal(small, "--host-memory " + std::to_string(enough) + "MB would do");
   EXPECT_EQ(within(enough).code, 0);
@@ -189,7 +189,7 @@ TEST_F(MemoryTest, WithoutScratchABudgetForFramesAndMapsIsNamedThatDoes) {
   const auto within = [&](int64_t megabytes, const std::string& more = "") {
     return limited("o", "--host-memory " + std::to_string(megabytes) + "MB " + more);
   };
-  const int64_t enough = named_megabytes(within(850).err);
+  const int64_t enough = named_megabytes(within(790).err);
   expect_refusal(within(enough - 1, "--dry-run"), "give at least " + std::to_string(enough) + "MB");
   expect_refusal(within(enough - 1), "frames and maps take");
   EXPECT_EQ(within(enough, "--dry-run").code, 0);

@@ -32,12 +32,12 @@ TEST(MemoryLimits, NothingIsLimitedUnlessAsked) {
 }
 
 TEST(MemoryLimits, TheProgramItselfIsPaidFirst) {
-  for (const char* text : {"50MB", "1", "700MB"}) {
+  for (const char* text : {"50MB", "1", "640MB"}) {
     const std::string message = refusal_of(with_host_memory(text));
     EXPECT_NE(message.find("host-memory: the program itself takes"), std::string::npos) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
-  EXPECT_EQ(refusal_of(with_host_memory("701MB")), "(accepted)");
+  EXPECT_EQ(refusal_of(with_host_memory("641MB")), "(accepted)");
 }
 
 TEST(MemoryLimits, RanksPayForNccl) {
@@ -85,7 +85,7 @@ TEST(MemoryLimits, ImagesHaveWhatTheNetworkDoesNotHold) {
   EXPECT_GE(larger.images, kImage);
   EXPECT_LT(larger.images, kImage + 1'000'000);
   // Too little for the weights leaves nothing, and says what would do all the same.
-  MemoryLimits none = choose_limits(with_host_memory("750MB"), at::kCPU);
+  MemoryLimits none = choose_limits(with_host_memory("690MB"), at::kCPU);
   keep_weights(none, kWeights);
   EXPECT_EQ(decoding_bytes(none), 0U);
   EXPECT_EQ(none.host_memory_for(kImage), limits.host_memory_for(kImage));
