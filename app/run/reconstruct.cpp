@@ -420,7 +420,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunP
   begin_peak_scratch_bytes();
   StagedFiles files(plan.outputs.files(), plan.outputs.folders());
   std::optional<Resume> resume;
-  if (plan.checkpoint_seconds) resume.emplace(plan);
+  if (plan.checkpoint_seconds) resume.emplace(plan, events);
   try {
     Reconstruction result = run_plan(plan, files, resume ? &*resume : nullptr, parts, events);
     if (resume) resume->finish();
@@ -438,7 +438,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const OutputPaths& paths = plan.outputs.paths;
   const ModelOptions& model = plan.model.options;
   check_writable(plan.outputs.files(), plan.outputs.folders());
-  if (plan.checkpoint_seconds) check_resume(plan);
+  if (plan.checkpoint_seconds) check_resume(plan, events);
   for (const std::string& note : plan.notes) events.info(note);
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);

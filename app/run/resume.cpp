@@ -40,9 +40,11 @@ std::string plain(const fs::path& path) {
 }
 
 /// What changes with a file's contents.
-std::string state_of(const fs::path& path) try {
-  return fs::exists(path) ? content_sum(path) : "missing";
+std::string state_of(const fs::path& path, const Events& events) try {
+  return fs::exists(path) ? content_sum(path, [&] { events.check_stop(); }) : "missing";
 } catch (const std::bad_alloc&) {
+  throw;
+} catch (const Stopped&) {
   throw;
 } catch (const std::exception& error) {
   return error.what();  // decoding will skip it, with a warning
@@ -60,10 +62,10 @@ uint32_t sum_of_index(const WeightFile& weights) {
   return crc32(std::as_bytes(std::span(all)));
 }
 
-json frames_in(const fs::path& source) {
+json frames_in(const fs::path& source, const Events& events) {
   json frames = json::array();
   const auto add = [&](const std::string& name, const fs::path& path) {
-    frames.push_back({name, state_of(path)});
+    frames.push_back({name, state_of(path, events)});
   };
   if (fs::is_fifo(source))
     throw std::invalid_argument("resume: frames that come from a pipe cannot be read again");
@@ -83,13 +85,13 @@ json or_null(const std::optional<Number>& value) {
 }
 
 /// What the network's results depend on, by the name that a person knows it by.
-json parts_of(const RunPlan& plan) {
+json parts_of(const RunPlan& plan, const Events& events) {
   const FrameOptions& frames = plan.frames;
   const ModelOptions& model = plan.model.options;
   const fs::path& weights = plan.model.weights.path();
   json parts = {
       {"program", VGGT_VERSION},
-      {"--weights", {plain(weights), state_of(weights), sum_of_index(plan.model.weights)}},
+      {"--weights", {plain(weights), state_of(weights, events), sum_of_index(plan.model.weights)}},
       {"--fit", frames.fit == Fit::pad     ? "pad"
                 : frames.fit == Fit::whole ? "whole"
                                            : "crop"},
@@ -103,7 +105,7 @@ json parts_of(const RunPlan& plan) {
       {"--attention", variant_name(model.attention)},
       {"--device", model.device.is_cuda() ? "cuda" : "cpu"},
       {"--merge", plan.given.merge},
-      {"--frames", frames_in(frames.source)},
+      {"--frames", frames_in(frames.source, events)},
   };
   if (const auto& merge = model.merge) {
     parts["--merge-start"] = merge->start;
@@ -200,9 +202,9 @@ fs::path folder_of(const RunPlan& plan) {
 
 }  // namespace
 
-void check_resume(const RunPlan& plan) {
+void check_resume(const RunPlan& plan, const Events& events) {
   const fs::path folder = folder_of(plan);
-  if (Checkpoint::is_in(folder)) check_same(folder, read_manifest(folder), parts_of(plan));
+  if (Checkpoint::is_in(folder)) check_same(folder, read_manifest(folder), parts_of(plan, events));
 }
 
 Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
@@ -236,9 +238,9 @@ Resume::LockedFolder::~LockedFolder() {
   ::close(lock);
 }
 
-Resume::Resume(const RunPlan& plan) : folder_(folder_of(plan)) {
+Resume::Resume(const RunPlan& plan, const Events& events) : folder_(folder_of(plan)) {
   const json before = read_manifest(folder());
-  const json now = parts_of(plan);
+  const json now = parts_of(plan, events);
   json manifest = {{"parts", now}};
   if (has_stages()) {
     check_same(folder(), before, now);

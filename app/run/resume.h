@@ -1,12 +1,13 @@
 #pragma once
 #include <filesystem>
 
+#include "app/events/events.h"
 #include "app/run/run_plan.h"
 
 namespace vggt {
 
 /// Throws what Resume would throw of finished stages that are of another run, and changes nothing.
-void check_resume(const RunPlan& plan);
+void check_resume(const RunPlan& plan, const Events& events);
 
 /// The folder of a run with --resume: DIR/vggt-recon-NAME, where NAME comes from the paths of its frames and
 /// of --out, or without it --save-predictions, so that the same command finds it again. It is one process's
@@ -16,8 +17,8 @@ class Resume {
  public:
   /// Takes the folder. Throws std::invalid_argument: another process has the folder; its finished stages are
   /// of another program, of other weights, frames or options of the network (it says which); what bears the
-  /// folder's name is no folder of this user. std::system_error: the folder cannot be made.
-  explicit Resume(const RunPlan& plan);
+  /// folder's name is no folder of this user. std::system_error: the folder cannot be made. Stopped.
+  Resume(const RunPlan& plan, const Events& events);
   Resume(const Resume&) = delete;
   Resume& operator=(const Resume&) = delete;
 

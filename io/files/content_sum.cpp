@@ -21,7 +21,7 @@ std::string text_of(uint64_t size, uint32_t sum) {
 
 }  // namespace
 
-std::string content_sum(const std::filesystem::path& path) {
+std::string content_sum(const std::filesystem::path& path, const std::function<void()>& check) {
   constexpr uint64_t kBlock = uint64_t{4} << 20, kMostThreads = 8;
   const InputFile file(path);
   const uint64_t size = file.size(), blocks = (size + kBlock - 1) / kBlock;
@@ -34,6 +34,7 @@ std::string content_sum(const std::filesystem::path& path) {
     try {
       std::vector<std::byte> bytes(std::min(kBlock, size));
       for (uint64_t block = next++; block < blocks; block = next++) {
+        if (check) check();
         const std::span part = std::span(bytes).first(bytes_of(block));
         file.read(block * kBlock, part);
         sums[block] = crc32(part);

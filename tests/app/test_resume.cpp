@@ -122,7 +122,7 @@ class Resumed : public CliTest {
 };
 
 TEST_F(Resumed, AFolderOfSomebodyElseIsLeftAlone) {
-  const fs::path folder = Resume(plan_run(options())).folder();
+  const fs::path folder = Resume(plan_run(options()), {}).folder();
   ASSERT_FALSE(fs::exists(folder));
   fs::create_directory(dir_ / "precious");
   std::ofstream(dir_ / "precious/notes.txt") << "notes";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -69,6 +70,16 @@ TEST_F(ContentSum, ASampleOfALargeFileHasItsBeginItsEndAndParts) {
   EXPECT_NE(sample_of(other), before);
   EXPECT_EQ(sample_of(contents), before);
   EXPECT_NE(sample_of("frame"), sample_of("frema"));
+}
+
+TEST_F(ContentSum, WhatACheckThrowsEndsIt) {
+  sum_of(std::string(std::size_t{20} << 20, 'x'));
+  std::atomic<int> checks = 0;
+  const auto check = [&] {
+    if (++checks == 3) throw std::runtime_error("stopped");
+  };
+  EXPECT_THROW(content_sum(path_, check), std::runtime_error);
+  EXPECT_EQ(content_sum(path_, [] {}), content_sum(path_));
 }
 
 TEST_F(ContentSum, WhatIsNoFileThrows) {
