@@ -50,6 +50,7 @@ NcclBuffers nccl_buffers(const Options& options) {
 }
 
 MemoryLimits choose_limits(const Options& options, at::Device device, int64_t loaded, int64_t ranks) {
+  program_bytes();  // before anything else is in memory
   MemoryLimits limits;
   const int64_t nccl = ranks > 1 ? nccl_device_bytes(ranks, nccl_buffers(options)) : 0;
   const auto gpu = parse_bytes(options.gpu_memory, "gpu-memory");
@@ -112,6 +113,11 @@ int64_t resident_bytes() {
   int64_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
   return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+int64_t program_bytes() {
+  static const int64_t first = resident_bytes();
+  return first;
 }
 
 std::optional<int64_t> free_host_bytes() {

@@ -15,9 +15,11 @@
 namespace vggt {
 namespace {
 
-// Libraries' code and tables, and what the allocator and kernels keep of what they had, as measured: on a
-// CPU; on an H200, where the convolutions of the dense heads bring cuDNN.
-constexpr int64_t kCpuProgram = 490'000'000, kGpuProgram = 930'000'000, kCudnn = 280'000'000;
+// Code and tables of kernels, and what the allocator and kernels keep of what they had, as measured: on a
+// CPU, beside program_bytes(), in all and of each thread; on an H200 with the libraries', where the
+// convolutions of the dense heads bring cuDNN.
+constexpr int64_t kCpuKernels = 18'000'000, kCpuThread = 4'000'000;
+constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 constexpr int64_t kLeftWithLimit = 50'000'000;  // of it, when the scene is written, with --host-memory
@@ -267,9 +269,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
-  const int64_t matchers = std::min(threads_of(plan), cores());
-  const int64_t matching =
-      plan.adjust.wanted ? (matchers * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
+  const int64_t threads = std::min(threads_of(plan), cores());
+  const int64_t matching = plan.adjust.wanted ? (threads * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held),
                     export_bytes(plan, request, original_width, original_height));
@@ -283,8 +284,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     }
     // With --host-memory the allocator gives back at once what is freed.
     const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
+    const int64_t program = program_bytes() + kCpuKernels + threads * kCpuThread;
     const int64_t base =
-        kCpuProgram + std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
+        program + std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
     const int64_t held = base + kept.all() + weights;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
@@ -293,7 +295,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,
                   left = plan.limits.host ? kLeftWithLimit : 0,
                   later = std::max(adjusting, writing + left) + unused;
-    return {.host = std::max({kCpuProgram + weights + decoding,
+    return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               held + with_maps + memory.host_bytes, held + later}),
             .held = held};
