@@ -25,7 +25,7 @@ constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 constexpr int64_t kLeftWithLimit = 50'000'000;  // of it, when the scene is written, with --host-memory
 constexpr int64_t kChunksAtOnce = 4;            // of a dense head's maps: copied, waiting twice, at work
 // Bytes of a frame's matches; where frames are more than kFew, each has fewer.
-constexpr int64_t kMatches = 1'500'000, kFew = 64, kMatchesOfMany = 420'000, kLeastOfMany = 60'000'000;
+constexpr int64_t kMatches = 1'200'000, kFew = 64, kMatchesOfMany = 420'000, kLeastOfMany = 60'000'000;
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
 // Voxels by points where their side is this share of the median depth, which is how --voxel counts.
