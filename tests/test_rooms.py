@@ -27,7 +27,7 @@ ROOMS = {
     "attention/cuda/hopper": "attention:floor attention/cuda",
     "attention/tune": "attention:floor attention/cuda",
     "attention": "attention:floor attention/cpu attention/cuda attention/cuda/hopper attention/tune",
-    "attention/stream": "attention:floor attention/cuda attention",
+    "attention/stream": "attention:floor attention/cpu attention/cuda attention",
     "attention/bench/scan": "attention:floor",
     "attention/bench": "attention:floor attention/cpu attention/cuda attention/tune attention attention/stream attention/bench/scan",
     "model:floor": "attention:floor",
