@@ -13,8 +13,8 @@
 namespace vggt {
 namespace {
 
-// Tokens that the patch embedder, and bytes that four of a dense head's largest maps, may take at once. More
-// frames at a time make neither faster; on the CPU fewer stay closer to the caches.
+// Tokens that the patch embedder, and bytes that four of a dense head's largest maps on a GPU, may take at
+// once. More frames at a time make neither faster; on the CPU fewer stay closer to the caches.
 constexpr int64_t kEmbedTokensCuda = 2 * kBlockRows, kEmbedTokensCpu = 4096;
 constexpr int64_t kDenseBytesCuda = int64_t{3} << 30;
 // The tracker's feature maps: how many stay on a GPU, and how many come from host memory at once.
@@ -68,7 +68,7 @@ Schedule schedule_of(const MemoryRequest& r, const Sizes& z, const Choice& choic
   const int64_t number = r.heads_in_bf16 ? 2 : 4;  // bytes of it in a dense head, in fp64 too
   const int64_t largest_map = number * z.H * z.W * (r.config.dpt_features / 2);
   const int64_t embed = (r.gpu ? kEmbedTokensCuda : kEmbedTokensCpu) / choice.scale / z.P;
-  // On a CPU each frame alone: of small maps oneDNN's sums depend on how many there are.
+  // On a CPU each frame alone: LibTorch's sums over small maps depend on how many there are.
   const int64_t dense = r.gpu ? kDenseBytesCuda / choice.scale / std::max<int64_t>(1, 4 * largest_map) : 1;
   const auto chunk = [&](int64_t by_size, int64_t asked) {
     return std::clamp<int64_t>(asked > 0 ? asked : by_size, 1, z.S);

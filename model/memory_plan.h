@@ -27,7 +27,7 @@ struct MemoryRequest {
   int64_t frames = 1, height = 0, width = 0;  // pixels, multiples of the patch size
   int64_t query_points = 0;
   bool heads_in_bf16 = false;    // as in ModelOptions
-  int64_t frames_per_chunk = 0;  // of the patch embedder and the dense heads; 0: by size
+  int64_t frames_per_chunk = 0;  // of the patch embedder and the dense heads; 0: the plan's
   std::optional<MergeOptions> merge = {};
   int64_t ranks = 1;             // that share the frames; the plan is of the one with most of them
   bool begin_heads = false;      // as in ModelOptions

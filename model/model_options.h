@@ -28,9 +28,9 @@ struct RunOptions {
   MemoryBudget budget = {};                // that the run keeps, by plan_memory()
   int plans_passed = 0;  // it begins with a smaller plan than the first that fits, by so many
   std::optional<CheckpointOptions> checkpoints = {};
-  /// Of a run that several ranks make together, each with a model of the same weights: rank 0 reads the frames
-  /// and hands out the results; the others need the frames' number and size alone. No checkpoints, and memory
-  /// that runs out ends the run. It must outlive the run.
+  /// Of a run that several ranks make together, each with a model of the same weights: rank 0 reads the
+  /// frames and hands out the results; the others need the frames' number and size alone. No checkpoints, and
+  /// memory that runs out ends the run. It must outlive the run.
   Group* group = nullptr;
 };
 
@@ -44,7 +44,7 @@ struct ModelOptions {
   /// What the dense heads and the tracker's feature extractor read, their convolutions and maps are in bf16,
   /// with sums and the last layer in fp32; else as Precision says. Not beside fp64.
   bool heads_in_bf16 = false;
-  int64_t frames_per_chunk = 0;  // frames of the patch embedder and the dense heads at once; 0: by size
+  int64_t frames_per_chunk = 0;  // frames of the patch embedder and the dense heads at once; 0: the plan's
   /// What computes the attention of frame, global, DINOv2 and camera blocks. Any but automatic needs CUDA.
   /// Where this is half, the camera head, which runs in fp32, takes automatic.
   AttentionVariant attention = AttentionVariant::automatic;
@@ -56,8 +56,8 @@ struct ModelOptions {
   int plans_passed = 0;                    // likewise
 };
 
-/// Whether this processor has instructions for products in bf16 (AVX512-BF16 or AMX), without which a CPU does not
-/// take Precision::bf16.
+/// Whether this processor has instructions for products in bf16 (AVX512-BF16 or AMX), without which a CPU
+/// does not take Precision::bf16.
 bool cpu_has_bf16();
 
 /// Throws std::invalid_argument for a precision or an attention that the device, or a model of this

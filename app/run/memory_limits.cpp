@@ -9,6 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "app/run/device.h"
 #include "io/frames/frames.h"
@@ -21,8 +22,10 @@ namespace {
 // of libraries. Measured on an H200; fragments are LibTorch's reserve that no tensor of ours can use.
 constexpr int64_t kGpuProgramBytes = 750'000'000;
 constexpr double kFragments = 0.05;
-// And on the host: libraries, decoders, and what CUDA keeps there.
-constexpr int64_t kHostProgramBytes = 640'000'000, kHostCudaBytes = 2'360'000'000;
+// And on the host: libraries, decoders, kernels' tables with up to kFewThreads and of each more, and what
+// CUDA keeps there.
+constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kThreadBytes = 4'000'000,
+                  kHostCudaBytes = 2'360'000'000;
 
 /// nccl: bytes of what NCCL takes, among the program's.
 int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl) {
@@ -33,8 +36,11 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl
                               "; expected more, got " + std::to_string(bytes) + " bytes");
 }
 
-int64_t host_program_bytes(at::Device device, int64_t ranks) {
-  return kHostProgramBytes + (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
+int64_t host_program_bytes(const Options& options, at::Device device, int64_t ranks) {
+  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+  const int64_t threads = options.threads > 0 ? options.threads : cores;
+  return kHostProgramBytes + kThreadBytes * std::max<int64_t>(0, std::min(threads, cores) - kFewThreads) +
+         (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
 }
 
 /// Of the bytes that --host-memory leaves, one in so many is for frames and depth maps.
@@ -72,8 +78,8 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   }
   if (!host) return limits;
   limits.host = host;
-  const int64_t left =
-      left_of("host-memory", *host, host_program_bytes(device, ranks), ranks > 1 ? kHostNcclBytes : 0);
+  const int64_t left = left_of("host-memory", *host, host_program_bytes(options, device, ranks),
+                               ranks > 1 ? kHostNcclBytes : 0);
   limits.storage.bytes = stored_bytes(left);
   limits.network.host = limits.images = left - limits.storage.bytes;
   limits.images_share = .75;
@@ -89,7 +95,7 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
     return std::nullopt;
   const auto fits = [&](int64_t megabytes) {
     MemoryRequest tried = request;
-    const int64_t left = megabytes * kMegabyte - host_program_bytes(device, ranks);
+    const int64_t left = megabytes * kMegabyte - host_program_bytes(options, device, ranks);
     tried.budget.host = left - stored_bytes(left);
     if (plan_memory(tried).fits) return true;
     tried.merge.reset();

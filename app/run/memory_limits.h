@@ -56,7 +56,7 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
 /// What this process has in memory now.
 int64_t resident_bytes();
 /// The same when it was first asked for, or a run first planned: the code and tables of the libraries, and
-/// what a program that runs as a library holds besides.
+/// what the program holds that loaded this one as a library.
 int64_t program_bytes();
 /// Bytes of the host's memory that are free, or that a control group or `ulimit -v` leaves; nothing where
 /// that is not known.

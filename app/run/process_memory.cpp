@@ -15,14 +15,15 @@
 namespace vggt {
 namespace {
 
-// Code and tables of kernels, and what the allocator and kernels keep of what they had, as measured: on a
-// CPU, beside program_bytes(), in all and of each thread; on an H200 with the libraries', where the
-// convolutions of the dense heads bring cuDNN.
-constexpr int64_t kCpuKernels = 18'000'000, kCpuThread = 4'000'000;
+// What the process takes beside what it works on, as measured. On a CPU more than program_bytes(): for
+// kernels, and for each thread. What else it may hold must not depend on that figure, which differs from run
+// to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
+constexpr int64_t kCpuKernels = 18'000'000, kCpuThread = 4'000'000, kUsualCpuProgram = 490'000'000;
 constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
+// What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
-constexpr int64_t kLeftWithLimit = 50'000'000;  // of it, when the scene is written, with --host-memory
+constexpr int64_t kLeftWithLimit = 50'000'000;  // kept when the scene is written, with --host-memory
 constexpr int64_t kChunksAtOnce = 4;            // of a dense head's maps: copied, waiting twice, at work
 // Bytes of a frame's matches; where frames are more than kFew, each has fewer.
 constexpr int64_t kMatches = 1'200'000, kFew = 64, kMatchesOfMany = 420'000, kLeastOfMany = 60'000'000;
@@ -285,9 +286,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     // With --host-memory the allocator gives back at once what is freed.
     const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
     const int64_t program = program_bytes() + kCpuKernels + threads * kCpuThread;
-    const int64_t base =
-        program + std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    const int64_t held = base + kept.all() + weights;
+    const int64_t tables = std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
+    const int64_t base = program + tables;
+    const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
     const int64_t adjusting = adjusting_bytes(plan, request.frames, held) + matching, writing = after(held);
@@ -297,7 +298,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
                   later = std::max(adjusting, writing + left) + unused;
     return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
-                              held + with_maps + memory.host_bytes, held + later}),
+                              base + kept.all() + weights + std::max(with_maps + memory.host_bytes, later)}),
             .held = held};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;

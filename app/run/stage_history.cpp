@@ -16,6 +16,10 @@ constexpr int kFormat = 1;
 constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
 constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
+// An adjustment's rate is its scene's: those of so many scenes say more of another one than the nearest does,
+// if its number of units is not much another.
+constexpr std::size_t kScenes = 3;
+constexpr double kMuch = 4, kSame = 1 + 1e-9;
 const char* const kFile = "stages.json";
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
 
@@ -92,7 +96,7 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
   for (const StageWork& work : works) {
     const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
     if (runs.empty() || work.units < kLeastUnits) continue;
-    const double seconds = seconds_by(runs, work.units);
+    const double seconds = seconds_by(runs, work.units, work.stage == "adjustment" ? kScenes : 1);
     if (seconds > kMostSeconds) continue;
     beside.stages.emplace_back(work.stage, seconds);
     if (work.stage == "adjustment") beside.adjustment = range_by(runs, work.units);
@@ -103,12 +107,20 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
 
 }  // namespace
 
-double seconds_by(std::span<const StageRun> runs, double units) {
-  const auto from_here = [&](const StageRun& run) { return distance(run.units, units); };
-  const double nearest = from_here(*std::ranges::min_element(runs, {}, from_here));
+double seconds_by(std::span<const StageRun> runs, double units, std::size_t fewest) {
+  std::vector<double> distances;
+  for (const StageRun& run : runs) distances.push_back(distance(run.units, units));
+  std::vector<double> in_order = distances;
+  std::ranges::sort(in_order);
+  double farthest = in_order.front() + std::log(kAlike);
+  if (fewest > 1 && in_order.front() <= std::log(kSame)) {
+    farthest = std::log(kSame);
+  } else if (fewest > 1) {
+    farthest = std::max(farthest, std::min(in_order[std::min(fewest, in_order.size()) - 1], std::log(kMuch)));
+  }
   std::vector<double> rates;
-  for (const StageRun& run : runs) {
-    if (from_here(run) <= nearest + std::log(kAlike)) rates.push_back(run.seconds / run.units);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (distances[i] <= farthest) rates.push_back(runs[i].seconds / runs[i].units);
   }
   // Of two in the middle the smaller: it is a busy machine that makes a run odd.
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>((rates.size() - 1) / 2);

@@ -18,9 +18,9 @@ struct StageRun {
 };
 
 /// How long so many units take: by the middle rate of those runs whose number of units is the nearest, as
-/// what is fixed has another share of small runs. An odd run among three counts for nothing. runs: at least
-/// one.
-double seconds_by(std::span<const StageRun> runs, double units);
+/// what is fixed has another share of small runs. An odd run among three counts for nothing. fewest: so many
+/// runs count, if they are within a factor of four and none had just as many units. runs: at least one.
+double seconds_by(std::span<const StageRun> runs, double units, std::size_t fewest = 1);
 
 struct SecondsRange {
   double least = 0, most = 0;

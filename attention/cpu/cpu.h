@@ -33,16 +33,17 @@ AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at
                               const AttentionOptions& options, CpuIsa isa);
 
 /// What the kernel keeps of queries between calls that each take some of the keys: sums relative to m, a
-/// maximum of scores that are not scaled; `rounded` is the sum of bf16's weights.
+/// maximum of scores that are not scaled. `rounded`: of the weights as rounded to bf16, for the output.
 struct CpuState {
   at::Tensor m, s, rounded;  // fp32 [B,A,Nq]
   at::Tensor w;              // fp32 [B,A,Nq,D]
 };
 
 /// attention_cpu() with the keys in several calls: takes the next ones into `state`, which begins undefined.
-/// Returns out [B,A,Nq,D] where they end the keys, else nothing. To the bit what one call for all keys gives,
-/// as long as each but the last takes a multiple of kKeyTile, and queries are more than a micro-tile. Without
-/// packed sequences.
+/// Returns out [B,A,Nq,D] where they end the keys, else nothing; after that, or an exception, the state is of
+/// no use. To the bit what one call for all keys and queries gives, if each call but the last takes a
+/// multiple of kKeyTile and the queries of all calls are more than a few (kRowTile). Without packed
+/// sequences.
 at::Tensor attention_cpu_next(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttentionOptions& options, CpuIsa isa, CpuState& state, bool ends);
 

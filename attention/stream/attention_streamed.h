@@ -31,7 +31,7 @@ struct StreamReport {
 
 /// attention() of one sequence with itself, in little memory of a device: q, k, v and the output stay where
 /// they are. Equal to attention() but for the rounding of merged states, on a CPU in blocks to the bit (but
-/// for types and sizes where attention() is LibTorch's or fp64). Returns when the output is complete.
+/// where attention() is LibTorch's, in fp64, or of a few tokens). Returns when the output is complete.
 /// A subproblem that runs out of memory is computed again by StreamGuardrail's plan. Throws c10::Error for
 /// tensors that do not fit, std::invalid_argument as choose_stream(), out of memory at the finest plan, and
 /// what the functions of input and output throw; the output is then incomplete.

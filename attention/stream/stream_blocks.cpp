@@ -118,9 +118,9 @@ class Blocks {
     int64_t first = 0, count = 0;  // rows
     at::Tensor queries;            // [count,A,D]
     Mark arrival;
-    AttentionResult state;  // or, where the keys' order matters,
-    CpuState kept;
-    at::Tensor out;  // [1,A,count,D]
+    AttentionResult state;  // of keys in any order;
+    CpuState kept;          // of those in order the kernel's own,
+    at::Tensor out;         // and what comes of it: [1,A,count,D]
   };
 
   int64_t rows_in(int64_t block) const {
@@ -166,7 +166,6 @@ class Blocks {
   void take_keys(Step& step, const at::Tensor& keys, bool first, bool last) {
     if (step.arrival) task_.copies.wait(std::exchange(step.arrival, nullptr));
     if (task_.in_order()) {
-      if (first) step.kept = {};
       step.out = attend_next(task_, step.queries, keys, step.kept, last);
       return;
     }

@@ -56,10 +56,10 @@ struct Bytes {
 
 int64_t blocked_device_bytes(const Bytes& bytes, const StreamPlan& plan) {
   const int64_t query = bytes.state + (bytes.shape.queries_on_device ? 0 : bytes.row);
-  if (bytes.shape.keys_in_order) {  // the kernel goes on in the states' memory, from copies in fp32
-    const int64_t copies = bytes.shape.element_bytes == 2 ? 2 * (plan.step + 2 * plan.key_chunk) : 0;
-    return plan.query_block * (query + bytes.number) +
-           (plan.loaded * plan.key_chunk * 2 + plan.step + copies) * bytes.row;
+  if (bytes.shape.keys_in_order) {
+    // The kernel goes on in the states' memory, and gives a step's output; of half types from and in fp32.
+    const int64_t rows = bytes.shape.element_bytes == 2 ? 4 * (plan.step + plan.key_chunk) : plan.step;
+    return plan.query_block * (query + bytes.number) + (plan.loaded * plan.key_chunk * 2 + rows) * bytes.row;
   }
   const int64_t call = bytes.call(plan.step, plan.key_chunk) + bytes.merging(plan.step);
   return plan.query_block * query + plan.loaded * plan.key_chunk * 2 * bytes.row +
@@ -152,11 +152,6 @@ void keep_faster(std::optional<StreamPlan>& best, const StreamShape& shape, cons
   if (!best || stream_seconds(shape, plan) < stream_seconds(shape, *best)) best = plan;
 }
 
-/// Of keys, which the CPU kernel sums tile by tile.
-int64_t whole_tiles(int64_t keys) {
-  return divide_up(keys, kKeyTile) * kKeyTile;
-}
-
 /// The plans with so many blocks of queries whose chunks of keys fill max_bytes, or half of it, and so on.
 void try_blocks(std::optional<StreamPlan>& best, const Bytes& bytes, StreamPlan plan, int64_t max_bytes) {
   const int64_t tokens = bytes.shape.tokens;
@@ -171,7 +166,8 @@ void try_blocks(std::optional<StreamPlan>& best, const Bytes& bytes, StreamPlan 
     for (int64_t keys = std::min(tokens, (max_bytes - fixed) / per_key);
          keys >= std::min(tokens, kStreamTile); keys /= 2) {
       plan.key_chunk = divide_up(tokens, divide_up(tokens, keys));
-      if (bytes.shape.keys_in_order) plan.key_chunk = std::min(tokens, whole_tiles(plan.key_chunk));
+      if (bytes.shape.keys_in_order)  // the CPU kernel sums them tile by tile
+        plan.key_chunk = keys < tokens ? std::max(kKeyTile, keys / kKeyTile * kKeyTile) : tokens;
       const StreamPlan settled = settle_blocked(bytes, plan);
       if (settled.device_bytes <= max_bytes) keep_faster(best, bytes.shape, settled);
     }
@@ -305,10 +301,10 @@ StreamChoice choose_stream(const StreamShape& shape, int64_t max_bytes) {
     return {blocked, described(blocked) + gigabytes(moved(blocked)) + "; no practical quorums fit"};
   }
   // A tenth at least: the states of quorums are merged on the host as well.
-  const bool fewer = 10 * moved(quorums) < 9 * moved(blocked), taken_all_the_same = shape.keys_in_order;
-  const StreamPlan &taken = fewer && !taken_all_the_same ? quorums : blocked,
+  const bool fewer = 10 * moved(quorums) < 9 * moved(blocked), keeps_bits = shape.keys_in_order;
+  const StreamPlan &taken = fewer && !keeps_bits ? quorums : blocked,
                    &other = &taken == &blocked ? quorums : blocked;
-  const std::string why = fewer && taken_all_the_same ? ", but round otherwise than in memory" : "";
+  const std::string why = fewer && keeps_bits ? ", but round otherwise than in memory" : "";
   return {taken, described(taken) + gigabytes(moved(taken)) + "; " + described(other) +
                      gigabytes(moved(other)) + why};
 }

@@ -43,11 +43,12 @@ struct StreamPlan {
 /// std::invalid_argument for choices below 1, or for more parts than are practical (kMostParts).
 StreamPlan settle_stream(const StreamShape& shape, StreamPlan plan);
 inline constexpr int64_t kMostParts = 6000;
-inline constexpr int64_t kStreamTile = 64;  // tokens: the smallest block of a plan
+/// Tokens: the smallest block of a plan, but for chunks of keys in order, which are tiles of the CPU kernel.
+inline constexpr int64_t kStreamTile = 64;
 
 /// The plan of a schedule that takes the least time by rule, within max_bytes of the device: blocks and
 /// chunks as large as fit, against copies that outlast the computation and small calls that waste it. Throws
-/// std::invalid_argument where not even a tile (kStreamTile tokens) fits.
+/// std::invalid_argument where not even a tile fits.
 StreamPlan plan_blocked(const StreamShape& shape, int64_t max_bytes);
 StreamPlan plan_quorums(const StreamShape& shape, int64_t max_bytes);
 

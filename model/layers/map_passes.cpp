@@ -149,7 +149,7 @@ at::Tensor finish_map_(at::Tensor& x, const at::Tensor& bias, const at::Tensor& 
   at::Tensor hidden = x.to(weight.scalar_type());  // x itself where that is its type
   add_to_map_(hidden, {.bias = bias, .relu = true});
   if (!hidden.is_cpu()) return convolve(hidden, weight, offset, 1, 0, /*tf32=*/false);
-  // To so few channels the sums of oneDNN's convolution depend on the numbers of threads and maps.
+  // To so few channels the sums of LibTorch's convolution depend on the numbers of threads and maps.
   return at::linear(hidden.permute({0, 2, 3, 1}), weight.flatten(1), offset).permute({0, 3, 1, 2});
 }
 

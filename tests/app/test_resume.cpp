@@ -132,6 +132,13 @@ TEST_F(Resumed, AFolderOfSomebodyElseIsLeftAlone) {
   EXPECT_FALSE(fs::exists(dir_ / "precious/lock"));
 }
 
+TEST_F(Resumed, StopsWhileFilesAreSummed) {
+  Events events;
+  events.stop = [] { return true; };
+  EXPECT_THROW(Resume(plan_run(options()), events), Stopped);
+  EXPECT_TRUE(fs::is_empty(dir_ / "scratch"));
+}
+
 TEST_F(Resumed, AKilledRunGoesOnByteForByte) {
   const Files expected = uninterrupted();
   EXPECT_TRUE(fs::is_empty(dir_ / "scratch"));

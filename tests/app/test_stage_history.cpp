@@ -91,6 +91,14 @@ TEST(StageHistory, PredictsByTheRunsOfTheNearestSize) {
   EXPECT_DOUBLE_EQ(seconds_by(sizes, 5000), 500);
 }
 
+TEST(StageHistory, AnotherScenePredictsByThreeOfThem) {
+  const std::vector<StageRun> scenes{{10, 1}, {15, 6}, {30, 6}, {1000, 9000}};
+  EXPECT_DOUBLE_EQ(seconds_by(scenes, 11, 3), 2.2);    // rates of .1, .4 and .2
+  EXPECT_DOUBLE_EQ(seconds_by(scenes, 15, 3), 6);      // a scene of this size is known
+  EXPECT_DOUBLE_EQ(seconds_by(scenes, 900, 3), 8100);  // the others are too far away
+  EXPECT_DOUBLE_EQ(seconds_by(std::vector<StageRun>{{10, 2}}, 40, 3), 8);
+}
+
 TEST(StageHistory, AnOddRunCountsForNothing) {
   const std::vector<StageRun> two{StageRun{10, 50}, {10, 1}};
   EXPECT_DOUBLE_EQ(seconds_by(two, 10), 1);

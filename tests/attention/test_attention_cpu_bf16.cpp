@@ -191,7 +191,7 @@ TEST_F(AttentionCpuBf16, WritesNothingBesidesItsResults) {
       task.q = x.q.const_data_ptr();
       task.k = x.k.const_data_ptr();
       task.v = x.v.const_data_ptr();
-      task.queries = nq;
+      task.queries = task.sequence = nq;
       task.keys = kKeys;
       task.out = &out[kMargin];
       vggt::cpu_kernel(CpuIsa::avx512_bf16, at::kBFloat16)(p, task, &scratch[kMargin]);

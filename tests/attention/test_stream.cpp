@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "attention/cpu/cpu.h"
@@ -181,22 +182,36 @@ TEST(Stream, TensorsMayBeOnTheirOwn) {
   }
 }
 
+/// attention() of all rows at once: [N,A·D].
+at::Tensor resident(const at::Tensor& qkv) {
+  const Qkv x = batch_of(qkv);
+  return vggt::attention(x.q, x.k, x.v).out.transpose(1, 2).reshape({qkv.size(0), -1});
+}
+
 // Blocks and steps of 1 to 3 queries too, of which the kernel packs no keys where they are all there are.
 TEST(Stream, BlocksAreAttentionToTheBit) {
   constexpr int64_t kTile = vggt::kKeyTile;
-  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+  for (const auto& [type, dim, scale] :
+       std::vector<std::tuple<at::ScalarType, int64_t, double>>{{at::kFloat, 64, 0.125},
+                                                                {at::kBFloat16, 64, 0.125},
+                                                                {at::kHalf, 64, 0.125},
+                                                                {at::kFloat, 12, -0.3},
+                                                                {at::kBFloat16, 12, -0.3}}) {
     for (const int64_t n : {kTile + 1, 5 * kTile - 3}) {
-      const at::Tensor qkv = random_rows(n, 3, 64, type);
+      const at::Tensor qkv = random_rows(n, 3, dim, type);
       const Qkv x = batch_of(qkv);
       vggt::AttentionOptions options;
-      options.scale = 1.0 / 8;
+      options.scale = scale;
       const at::Tensor want = attention_cpu(x.q, x.k, x.v, options, vggt::best_cpu_isa()).out.transpose(1, 2);
       for (const StreamPlan& plan :
            {blocks(n, n, 2, n), blocks(100, n, 1, 47), blocks(n, kTile, 2, 3), blocks(50, 2 * kTile, 1, 50),
             blocks(2, 3 * kTile, 3, 1), blocks(n - 1, kTile, 1, 64)}) {
         const at::Tensor out = empty_output(qkv);
-        attention_streamed(stream_input(qkv), {out, {}}, with(plan));
-        EXPECT_TRUE(at::equal(out, want.reshape(out.sizes()))) << type << ", " << name_of(plan);
+        StreamOptions streamed = with(plan);
+        streamed.scale = scale;
+        attention_streamed(stream_input(qkv), {out, {}}, streamed);
+        EXPECT_TRUE(at::equal(out, want.reshape(out.sizes())))
+            << type << ", D " << dim << ", " << name_of(plan);
       }
     }
   }
@@ -360,7 +375,17 @@ class StreamMemory : public ::testing::TestWithParam<StreamPlan> {
     }
   }
 
+  /// What has been written, by whatever plans.
+  void expect_output(const StreamPlan& plan, const std::string& what) {
+    expect_rows(files_.out, qkv_, plan, what);
+    EXPECT_TRUE((files_.written == 1).all().item<bool>()) << what;
+    if (GetParam().schedule == StreamSchedule::blocked && GetParam().key_chunk % vggt::kKeyTile == 0) {
+      EXPECT_TRUE(at::equal(files_.out, resident_)) << what;
+    }
+  }
+
   at::Tensor qkv_ = random_rows(400, 2, 16, at::kFloat);
+  at::Tensor resident_ = resident(qkv_);
   Callbacks files_{qkv_};
   FailingMemory memory_;
 };
@@ -380,8 +405,7 @@ TEST_P(StreamMemory, OneFailureAnywhereCostsARetry) {
       continue;
     }
     retried += report.retries;
-    expect_rows(files_.out, qkv_, report.plan, "failure " + std::to_string(fatal));
-    EXPECT_TRUE((files_.written == 1).all().item<bool>()) << "failure " << fatal;
+    expect_output(report.plan, "failure " + std::to_string(fatal));
   }
   EXPECT_GT(retried, 10);
   memory_.fatal = -1;
@@ -394,8 +418,7 @@ TEST_P(StreamMemory, TheGuardrailEvictsThenDivides) {
   EXPECT_EQ(report.retries, GetParam().loaded);
   EXPECT_GT(report.plan.subproblems, settle_stream({400, 2, 16, 4}, GetParam()).subproblems);
   EXPECT_LT(report.plan.device_bytes, report.peak_bytes);
-  expect_rows(files_.out, qkv_, report.plan, "limit");
-  EXPECT_TRUE((files_.written == 1).all().item<bool>());
+  expect_output(report.plan, "limit");
 }
 
 TEST_P(StreamMemory, NoMemoryAtAllIsSaid) {
@@ -404,7 +427,8 @@ TEST_P(StreamMemory, NoMemoryAtAllIsSaid) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, StreamMemory,
-                         ::testing::Values(blocks(200, 100, 2, 100), parts(0, 1, 2, 400), parts(1, 1, 3, 50)),
+                         ::testing::Values(blocks(200, 100, 2, 100), blocks(200, vggt::kKeyTile, 2, 100),
+                                           parts(0, 1, 2, 400), parts(1, 1, 3, 50)),
                          [](const auto& info) { return "Plan" + std::to_string(info.index); });
 
 // ---- on a GPU

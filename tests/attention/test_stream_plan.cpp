@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "attention/cpu/cpu_kernel.h"
 #include "attention/stream/quorum.h"
 #include "attention/stream/stream_guardrail.h"
 #include "attention/stream/stream_plan.h"
@@ -125,8 +126,9 @@ TEST(StreamPlan, EverythingFitsIntoWhatIsGiven) {
   for (int64_t tokens : {1, 63, 64, 65, 1000, 104'100, 3'000'000}) {
     for (const auto& [heads, dim, element] :
          std::vector<std::tuple<int64_t, int64_t, int64_t>>{{1, 64, 2}, {16, 64, 4}, {3, 5, 8}, {7, 96, 2}}) {
-      for (bool queries : {false, true}) {
-        const StreamShape shape{tokens, heads, dim, element, queries};
+      for (const auto& [queries, in_order] :
+           std::vector<std::pair<bool, bool>>{{false, false}, {true, false}, {false, true}}) {
+        const StreamShape shape{tokens, heads, dim, element, queries, in_order};
         const int64_t resident = 4 * tokens * heads * dim * element;
         for (int64_t bytes : {resident / 32, resident / 4, resident, 4 * resident, int64_t{1} << 40}) {
           for (auto plan_of : {vggt::plan_blocked, vggt::plan_quorums}) {
@@ -141,6 +143,10 @@ TEST(StreamPlan, EverythingFitsIntoWhatIsGiven) {
             EXPECT_EQ(settled.device_bytes, plan.device_bytes);
             EXPECT_EQ(settled.bytes_to_device, plan.bytes_to_device);
             EXPECT_GE(plan.step, std::min<int64_t>(tokens, 1));
+            if (in_order && plan.schedule == StreamSchedule::blocked) {
+              EXPECT_EQ(vggt::choose_stream(shape, bytes).plan.schedule, StreamSchedule::blocked);
+              EXPECT_TRUE(plan.key_chunk == tokens || plan.key_chunk % vggt::kKeyTile == 0) << plan.key_chunk;
+            }
           }
         }
         EXPECT_NO_THROW(vggt::choose_stream(shape, int64_t{1} << 40));

@@ -1,11 +1,13 @@
 // Passes over channels-last maps, held to float64.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <tuple>
 
+#include "model/heads/head_constants.h"
 #include "model/layers/map_passes.h"
 
 namespace vggt {
@@ -114,6 +116,16 @@ TEST_P(MapPasses, FinishInTheStateType) {
         EXPECT_EQ(got.sizes(), exact.sizes());
         EXPECT_EQ(got.scalar_type(), state());
         EXPECT_LE((exact_of(got) - exact).abs().max().item<double>(), state() == at::kDouble ? 1e-12 : 5e-5);
+        if (!x.is_cpu() || channels() != kDptLastChannels || rows * columns < 16) continue;
+        for (const int threads : {1, 2}) {  // the same bits of each map alone
+          at::set_num_threads(threads);
+          for (int64_t f = 0; f < x.size(0); ++f) {
+            at::Tensor one = x.narrow(0, f, 1).clone();
+            EXPECT_TRUE(at::equal(finish_map_(one, has_bias ? bias : at::Tensor(), weight, offset),
+                                  got.narrow(0, f, 1)))
+                << rows << "x" << columns << ", " << threads << " threads";
+          }
+        }
       }
     }
   }

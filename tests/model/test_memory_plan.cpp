@@ -1,6 +1,8 @@
 // How much memory a run takes, as arithmetic: no GPU is needed.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "model/layers/work_sizes.h"
 #include "model/vggt.h"
 
@@ -125,6 +127,9 @@ TEST(MemoryPlan, ChunksStayWithinTheirLimits) {
   r.frames_per_chunk = 0;
   r.heads = {true, true, false, false};
   EXPECT_EQ(plan_memory(r).schedule.dense_frames, 6);
+  const auto gpu = std::exchange(r.gpu, std::nullopt);
+  EXPECT_EQ(plan_memory(r).schedule.dense_frames, 1);  // on a CPU
+  r.gpu = gpu;
   r.frames_per_chunk = 12;
   r.frames = 5;
   EXPECT_EQ(plan_memory(r).schedule.embed_frames, 5);

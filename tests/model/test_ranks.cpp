@@ -270,7 +270,7 @@ TEST_F(Ranks, TracksEqualThoseOfOneRank) {
     SCOPED_TRACE(std::to_string(frames) + " frames on " + std::to_string(ranks) + " ranks");
     EXPECT_LE(testing::relative_error(of_ranks.at("track"), one.at("track")), kLargestOfPoints);
     EXPECT_LE(norm_error(of_ranks.at("track"), one.at("track")), kStageLimit);
-    for (const char* name : {"track_vis", "track_conf"})  // which amplify rounding, as from PyTorch's
+    for (const char* name : {"track_vis", "track_conf"})  // which amplify the trunk's rounding, tenfold here
       EXPECT_LE(testing::relative_error(of_ranks.at(name), one.at(name)), kLimitOfTracks) << name;
   }
 }
