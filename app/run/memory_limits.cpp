@@ -24,8 +24,7 @@ constexpr int64_t kGpuProgramBytes = 750'000'000;
 constexpr double kFragments = 0.05;
 // And on the host: libraries, decoders, kernels' tables with up to kFewThreads and of each more, and what
 // CUDA keeps there.
-constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kThreadBytes = 4'000'000,
-                  kHostCudaBytes = 2'360'000'000;
+constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 2'360'000'000;
 
 /// nccl: bytes of what NCCL takes, among the program's.
 int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl) {
@@ -37,10 +36,9 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl
 }
 
 int64_t host_program_bytes(const Options& options, at::Device device, int64_t ranks) {
-  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  const int64_t threads = options.threads > 0 ? options.threads : cores;
-  return kHostProgramBytes + kThreadBytes * std::max<int64_t>(0, std::min(threads, cores) - kFewThreads) +
-         (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
+  const int64_t more = std::max<int64_t>(0, working_threads(options.threads) - kFewThreads);
+  return kHostProgramBytes + more * kThreadBytes + (device.is_cuda() ? kHostCudaBytes : 0) +
+         (ranks > 1 ? kHostNcclBytes : 0);
 }
 
 /// Of the bytes that --host-memory leaves, one in so many is for frames and depth maps.
@@ -113,6 +111,11 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
     (fits(middle) ? high : low) = fits(middle) ? middle : middle + 1;
   }
   return std::to_string(high) + "MB";
+}
+
+int64_t working_threads(int64_t threads) {
+  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return threads > 0 ? std::min(threads, cores) : cores;
 }
 
 int64_t resident_bytes() {

@@ -18,7 +18,7 @@ namespace {
 // What the process takes beside what it works on, as measured. On a CPU more than program_bytes(): for
 // kernels, and for each thread. What else it may hold must not depend on that figure, which differs from run
 // to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
-constexpr int64_t kCpuKernels = 18'000'000, kCpuThread = 4'000'000, kUsualCpuProgram = 490'000'000;
+constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 490'000'000;
 constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
@@ -270,7 +270,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
-  const int64_t threads = std::min(threads_of(plan), cores());
+  const int64_t threads = working_threads(plan.frames.threads);
   const int64_t matching = plan.adjust.wanted ? (threads * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held),
@@ -285,7 +285,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     }
     // With --host-memory the allocator gives back at once what is freed.
     const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
-    const int64_t program = program_bytes() + kCpuKernels + threads * kCpuThread;
+    const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes;
     const int64_t tables = std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
     const int64_t base = program + tables;
     const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;

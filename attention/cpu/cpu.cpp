@@ -204,16 +204,12 @@ at::Tensor attention_cpu_next(const at::Tensor& q, const at::Tensor& k, const at
     const at::Tensor out = attention_cpu_next(widened(q), widened(k), widened(v), options, isa, state, ends);
     return ends ? out.to(type) : out;
   }
-  AttentionResult result;
-  const bool begins = !state.m.defined();
+  const bool begins = !state.rounded.defined();
   if (begins) {
-    result = empty_result(q, AttentionWant::state);
-    state = {result.m, result.s, at::empty_like(result.s), result.w};
-  } else {
-    result.m = state.m;
-    result.s = state.s;
-    result.w = state.w;
+    state.sums = empty_result(q, AttentionWant::state);
+    state.rounded = at::empty_like(state.sums.s);
   }
+  AttentionResult result = state.sums;
   if (ends) result.out = empty_joinable(q.sizes(), q.options());
   AttentionParams p = params_for(q, k, v, options, result);
   p.begins = begins;

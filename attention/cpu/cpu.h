@@ -35,8 +35,8 @@ AttentionResult attention_cpu(const at::Tensor& q, const at::Tensor& k, const at
 /// What the kernel keeps of queries between calls that each take some of the keys: sums relative to m, a
 /// maximum of scores that are not scaled. `rounded`: of the weights as rounded to bf16, for the output.
 struct CpuState {
-  at::Tensor m, s, rounded;  // fp32 [B,A,Nq]
-  at::Tensor w;              // fp32 [B,A,Nq,D]
+  AttentionResult sums;  // m, s and w
+  at::Tensor rounded;    // fp32 [B,A,Nq]
 };
 
 /// attention_cpu() with the keys in several calls: takes the next ones into `state`, which begins undefined.

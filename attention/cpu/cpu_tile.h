@@ -173,28 +173,17 @@ void attend_in_place(const AttentionParams& p, const CpuTask& task, int64_t firs
   }
 }
 
-/// Takes the states from where the call before left them.
+/// Moves the states from where the call before kept them, or to there for the next one.
 template <class V>
-void read_states(const AttentionParams& p, const CpuTask& task, const Buffers& b) {
-  const int64_t wide = padded<V>(p.dim);
-  for (int64_t r = 0; r < task.queries; ++r) {
-    b.m[r] = task.m[r];
-    b.s[r] = task.s[r];
-    b.rounded[r] = task.rounded[r];
-    std::memcpy(b.w + r * wide, task.w + r * p.out_strides.token, p.dim * sizeof(float));
-  }
-}
-
-/// Leaves the states to the next call.
-template <class V>
-void write_states(const AttentionParams& p, const CpuTask& task, const Buffers& b) {
-  const int64_t wide = padded<V>(p.dim);
-  for (int64_t r = 0; r < task.queries; ++r) {
-    task.m[r] = b.m[r];
-    task.s[r] = b.s[r];
-    task.rounded[r] = b.rounded[r];
-    std::memcpy(task.w + r * p.out_strides.token, b.w + r * wide, p.dim * sizeof(float));
-  }
+void move_states(const AttentionParams& p, const CpuTask& task, const Buffers& b, bool keep) {
+  const auto move = [&](float* kept, float* own, int64_t count) {
+    std::memcpy(keep ? kept : own, keep ? own : kept, count * sizeof(float));
+  };
+  move(task.m, b.m, task.queries);
+  move(task.s, b.s, task.queries);
+  move(task.rounded, b.rounded, task.queries);
+  for (int64_t r = 0; r < task.queries; ++r)
+    move(task.w + r * p.out_strides.token, b.w + r * padded<V>(p.dim), p.dim);
 }
 
 /// Writes what the call wants of the finished states.
@@ -239,7 +228,7 @@ void attend(const AttentionParams& p, const CpuTask& task, float* scratch) {
     b.s[r] = b.rounded[r] = 0;
   }
   std::memset(b.w, 0, task.queries * wide * sizeof(float));
-  if (!p.begins) read_states<V>(p, task, b);
+  if (!p.begins) move_states<V>(p, task, b, /*keep=*/false);
   const bool in_place = takes_in_place<V>(p, task);
   if (in_place) {
     for (int64_t r = 0; r < task.queries; ++r) {
@@ -262,7 +251,7 @@ void attend(const AttentionParams& p, const CpuTask& task, float* scratch) {
   if (p.ends) {
     write_results<V>(p, task, scale, b);
   } else {
-    write_states<V>(p, task, b);
+    move_states<V>(p, task, b, /*keep=*/true);
   }
 }
 
