@@ -87,7 +87,8 @@ std::vector<std::string> beside_rows(const PlanComparison& plans) {
     if (const auto& range = plans.beside.adjustment; range && stage == "adjustment")
       stages += " (" + seconds_text(range->least) + " to " + seconds_text(range->most) + ")";
   }
-  if (!stages.empty()) rows.push_back("beside:    " + stages + " s");
+  const char* const note = plans.beside.guessed ? " s; but for the adjustment as on another machine" : " s";
+  if (!stages.empty()) rows.push_back("beside:    " + stages + note);
   for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
     if (const auto seconds = run_seconds(*one, plans.beside))
       totals += (totals.empty() ? "" : ", ") + kind_text(*one) + " " + seconds_text(*seconds) + " s";

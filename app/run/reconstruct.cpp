@@ -316,8 +316,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   MemoryRequest request = request_for(plan.memory, frames);
   std::optional<Rates> rates = rates_for(plan.model, /*measure=*/false, events);
   const bool rates_are_known = rates.has_value();
-  if (!rates && plan.model.autotune && is_long(request))
-    rates = rates_for(plan.model, /*measure=*/true, events);
+  const bool measures = !rates && plan.model.autotune && is_long(request);
+  if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
   add_scratch_rates(request, rates);
   // A run that is given its model or frames has a part of the time beside other runs.
@@ -341,7 +341,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   std::vector<StageWork> works;
   if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
   if (runs_alone) add_more_than_rates(plan, request, network.seconds);
-  report_plan(plan, frames, network, process, predict_beside(plan, works), result.report);
+  if (rates && measures) learn_adjustment(plan, works, events);
+  report_plan(plan, frames, network, process, predict_beside(plan, works, rates.has_value()), result.report);
   if (rates && !rates_are_known) {  // measuring them may have taken the most
     int64_t& peak = result.report.predicted_peak_host_bytes;
     peak = std::max(peak, peak_host_bytes());

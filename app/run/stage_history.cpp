@@ -1,9 +1,13 @@
 #include "app/run/stage_history.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "app/adjust/trial_adjustment.h"
 #include "app/run/device.h"
 #include "app/run/user_cache.h"
 
@@ -17,10 +21,19 @@ constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
 constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
 // An adjustment's rate is its scene's: those of so many scenes say more of another one than the nearest does,
-// if its number of units is not much another.
+// if their numbers of units are not much another.
 constexpr std::size_t kScenes = 3;
 constexpr double kMuch = 4, kSame = 1 + 1e-9;
+// Seconds a unit of the stages that every run has, on two cores of a Zen 5 from and to a disk that the system
+// has in memory. They are small beside the network and the adjustment.
+constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"frames", 6e-9},
+                                                                          {"weights", 8e-10},
+                                                                          {"scene", 1e-8},
+                                                                          {"filters", 1e-11},
+                                                                          {"health", 3e-9},
+                                                                          {"write", 5e-8}}};
 const char* const kFile = "stages.json";
+const std::string kAdjustment = "adjustment";
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
 
 /// The key that was learned last is the last.
@@ -87,19 +100,51 @@ std::vector<StageRun> runs_of(const std::vector<Learned>& all, const std::string
   return found == all.end() ? std::vector<StageRun>() : found->runs;
 }
 
-/// limited: as for more_than_rates().
-BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited) {
+/// The middle of the rates of the runs that are no farther away. Of two in the middle the smaller: it is a
+/// busy machine that makes a run odd.
+double middle_rate(std::span<const StageRun> runs, std::span<const double> distances, double farthest) {
+  std::vector<double> rates;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (distances[i] <= farthest) rates.push_back(runs[i].seconds / runs[i].units);
+  }
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>((rates.size() - 1) / 2);
+  std::ranges::nth_element(rates, middle);
+  return *middle;
+}
+
+/// The trial of an adjustment such as this one.
+StageWork trial_of(const StageWork& adjustment) {
+  return {adjustment.stage, "trial", 1};
+}
+
+/// What is known of this stage where no run is: see kFirstRates.
+std::optional<double> first_seconds(const StageWork& work) {
+  const auto rate = std::ranges::find(kFirstRates, work.stage, &std::pair<std::string_view, double>::first);
+  if (rate == kFirstRates.end() || !work.usual) return std::nullopt;
+  return work.units * rate->second;
+}
+
+/// limited: as for more_than_rates(). first: as for predict_beside().
+BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited, bool first) {
   BesideSeconds beside;
   const auto path = user_cache_path(kFile);
   if (!path || !keeps(plan) || works.empty()) return beside;
   const std::vector<Learned> all = learned_in(read_cache(*path));
   for (const StageWork& work : works) {
+    if (work.units < kLeastUnits) continue;
     const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
-    if (runs.empty() || work.units < kLeastUnits) continue;
-    const double seconds = seconds_by(runs, work.units, work.stage == "adjustment" ? kScenes : 1);
-    if (seconds > kMostSeconds) continue;
-    beside.stages.emplace_back(work.stage, seconds);
-    if (work.stage == "adjustment") beside.adjustment = range_by(runs, work.units);
+    std::optional<double> seconds;
+    if (work.stage == kAdjustment) {
+      const std::vector<StageRun> trial = runs_of(all, key_of(plan, trial_of(work), limited));
+      seconds = adjustment_seconds(runs, trial, work.units);
+      beside.adjustment = range_by(runs, work.units);
+    } else if (!runs.empty()) {
+      seconds = seconds_by(runs, work.units);
+    } else if (first) {
+      seconds = first_seconds(work);
+      beside.guessed = beside.guessed || seconds;
+    }
+    if (seconds && *seconds <= kMostSeconds) beside.stages.emplace_back(work.stage, *seconds);
   }
   beside.all = beside.stages.size() == works.size();
   return beside;
@@ -107,25 +152,27 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
 
 }  // namespace
 
-double seconds_by(std::span<const StageRun> runs, double units, std::size_t fewest) {
+double seconds_by(std::span<const StageRun> runs, double units) {
   std::vector<double> distances;
   for (const StageRun& run : runs) distances.push_back(distance(run.units, units));
+  return units * middle_rate(runs, distances, *std::ranges::min_element(distances) + std::log(kAlike));
+}
+
+std::optional<double> adjustment_seconds(std::span<const StageRun> scenes, std::span<const StageRun> trial,
+                                         double units) {
+  const std::optional<double> by_trial =
+      trial.empty() ? std::nullopt : std::optional(units * trial.back().seconds / trial.back().units);
+  if (scenes.empty()) return by_trial;
+  std::vector<double> distances;
+  for (const StageRun& scene : scenes) distances.push_back(distance(scene.units, units));
   std::vector<double> in_order = distances;
   std::ranges::sort(in_order);
-  double farthest = in_order.front() + std::log(kAlike);
-  if (fewest > 1 && in_order.front() <= std::log(kSame)) {
-    farthest = std::log(kSame);
-  } else if (fewest > 1) {
-    farthest = std::max(farthest, std::min(in_order[std::min(fewest, in_order.size()) - 1], std::log(kMuch)));
-  }
-  std::vector<double> rates;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (distances[i] <= farthest) rates.push_back(runs[i].seconds / runs[i].units);
-  }
-  // Of two in the middle the smaller: it is a busy machine that makes a run odd.
-  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>((rates.size() - 1) / 2);
-  std::ranges::nth_element(rates, middle);
-  return units * *middle;
+  const double same = std::log(kSame), nearest = in_order.front();
+  if (nearest <= same) return units * middle_rate(scenes, distances, same);
+  const double third = in_order[std::min(kScenes, in_order.size()) - 1];
+  const double farthest = std::max(nearest + std::log(kAlike), std::min(third, std::log(kMuch)));
+  const double by_scenes = units * middle_rate(scenes, distances, farthest);
+  return by_trial ? std::sqrt(*by_trial * by_scenes) : by_scenes;
 }
 
 std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units) {
@@ -181,15 +228,30 @@ double BesideSeconds::total() const {
   return total - std::min(frames, weights);
 }
 
-BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works) {
-  return predict(plan, works, /*limited=*/true);
+BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first) {
+  return predict(plan, works, /*limited=*/true, first);
+}
+
+void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events) {
+  const auto path = user_cache_path(kFile);
+  const auto work = std::ranges::find(works, kAdjustment, &StageWork::stage);
+  if (!path || !keeps(plan) || work == works.end()) return;
+  const std::string key = key_of(plan, trial_of(*work), /*limited=*/true), cache = read_cache(*path);
+  if (!runs_in_cache(cache, key).empty()) return;
+  events.detail("measuring how long an adjustment takes here");
+  try {
+    const AdjustmentTime trial = time_trial_adjustment(events);
+    write_cache(*path, cache_with_runs(cache, {{key, {trial.work, trial.seconds}}}));
+  } catch (const std::bad_alloc&) {  // the run itself may find room later
+  }
 }
 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                          std::vector<StageSeconds>& stages) {
   BesideSeconds more;
   for (const bool limited : {true, false}) {  // what a process does once is much the same
-    if (more.stages.empty()) more = predict(plan, more_than_rates(plan, request, stages, limited), limited);
+    if (more.stages.empty())
+      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, /*first=*/false);
   }
   for (StageSeconds& stage : stages) {
     const auto found = std::ranges::find(more.stages, stage.stage, &std::pair<std::string, double>::first);

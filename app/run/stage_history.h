@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "app/run/stage_work.h"
 
@@ -18,9 +19,15 @@ struct StageRun {
 };
 
 /// How long so many units take: by the middle rate of those runs whose number of units is the nearest, as
-/// what is fixed has another share of small runs. An odd run among three counts for nothing. fewest: so many
-/// runs count, if they are within a factor of four and none had just as many units. runs: at least one.
-double seconds_by(std::span<const StageRun> runs, double units, std::size_t fewest = 1);
+/// what is fixed has another share of small runs. An odd run among three counts for nothing. runs: at least
+/// one.
+double seconds_by(std::span<const StageRun> runs, double units);
+
+/// The same of an adjustment, whose rate is its scene's more than its size's: by the scenes of just this
+/// size, or else half way (of logarithms) between three scenes near it and a trial of this machine. Nothing
+/// without scenes and trial.
+std::optional<double> adjustment_seconds(std::span<const StageRun> scenes, std::span<const StageRun> trial,
+                                         double units);
 
 struct SecondsRange {
   double least = 0, most = 0;
@@ -41,6 +48,7 @@ std::string cache_with_runs(const std::string& cache,
 struct BesideSeconds {
   std::vector<std::pair<std::string, double>> stages;  // that are known
   bool all = false;                                    // they all are
+  bool guessed = false;                                // some by another machine, for want of a run here
   /// Of the adjustment, which takes longer the more frames see the same: nobody knows that before.
   std::optional<SecondsRange> adjustment = {};
 
@@ -49,8 +57,13 @@ struct BesideSeconds {
 };
 
 /// By the user's cache; nothing where the run keeps nothing there: with --no-autotune, and with --resume,
-/// where files and earlier runs take a part.
-BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works);
+/// where files and earlier runs take a part. first: stages of which no run is known, and which every run has,
+/// are predicted as on a machine of two cores.
+BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first);
+
+/// Measures and keeps what a trial adjustment takes here, if there is an adjustment among the works and this
+/// is not known: up to a second on two cores. Throws Stopped.
+void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events);
 
 /// Adds to the network's stages, whose seconds their rates tell, what earlier runs took more.
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,

@@ -29,14 +29,20 @@ double points_of(const RunPlan& plan, double pixels) {
 class Kind {
  public:
   explicit Kind(std::string first) : text_(std::move(first)) {}
+  /// A word that says that the stage does more than usual.
   Kind& with(bool is_so, const std::string& word) {
+    usual_ = usual_ && !is_so;
+    return and_usual(is_so, word);
+  }
+  Kind& and_usual(bool is_so, const std::string& word) {
     if (is_so) text_ += ", " + word;
     return *this;
   }
-  operator std::string() const { return text_; }
+  StageWork work(const std::string& stage, double units) const { return {stage, text_, units, usual_}; }
 
  private:
   std::string text_;
+  bool usual_ = true;
 };
 
 std::string extension_of(const fs::path& path) {
@@ -53,59 +59,56 @@ std::string extension_of(const fs::path& path) {
 StageWork frames_work(const RunPlan& plan, const MemoryRequest& request, double pixels,
                       const FrameSource& source) {
   const FrameOptions& frames = plan.frames;
-  return {"frames",
-          Kind(source.kind).with(frames.gray_side > 0, "gray copies").with(!frames.masks.empty(), "masks"),
-          source.pixels + pixels + kFramePixels * static_cast<double>(request.frames)};
+  return Kind(source.kind)
+      .and_usual(frames.gray_side > 0, "gray copies")
+      .with(!frames.masks.empty(), "masks")
+      .work("frames", source.pixels + pixels + kFramePixels * static_cast<double>(request.frames));
 }
 
 StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
   const ModelOptions& options = plan.model.options;
-  return {"weights",
-          Kind(extension_of(plan.model.weights.path()))
-              .with(true, processor_name(options.device))
-              .with(true, precision_name(options.precision))
-              .with(options.heads_in_bf16, "heads bf16")
-              .with(request.weights_on_host, "on the host"),
-          static_cast<double>(weight_bytes(request))};
+  return Kind(extension_of(plan.model.weights.path()))
+      .and_usual(true, processor_name(options.device))
+      .and_usual(true, precision_name(options.precision))
+      .and_usual(options.heads_in_bf16, "heads bf16")
+      .and_usual(request.weights_on_host, "on the host")
+      .work("weights", static_cast<double>(weight_bytes(request)));
 }
 
 StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
   const AdjustOptions& options = plan.adjust.options;
-  return {"adjustment",
-          Kind("matches")
-              .with(options.model || options.intrinsics != Known::no, "known lens")
-              .with(options.poses != Known::no, "known poses"),
-          adjustment_work(request.frames, source.gray)};
+  return Kind("matches")
+      .with(options.model || options.intrinsics != Known::no, "known lens")
+      .with(options.poses != Known::no, "known poses")
+      .work("adjustment", adjustment_work(request.frames, source.gray));
 }
 
 StageWork scene_work(const RunPlan& plan, double pixels) {
   const CloudSource source = plan.scene.source;
   const SceneOptions& chosen = plan.scene.builder;
   const at::Device device = plan.model.options.device;
-  return {"scene",
-          Kind(source == CloudSource::none    ? "none"
-               : source == CloudSource::depth ? "depth"
-                                              : "points")
-              .with(device.is_cuda(), processor_name(device))
-              .with(plan.model.options.heads.depth && plan.model.options.heads.points, "both heads")
-              .with(chosen.conf_threshold.has_value(), "threshold")
-              .with(chosen.depth_edge > 0, "edges")
-              .with(chosen.consistent > 0, "consistent " + std::to_string(chosen.consistent))
-              .with(!plan.frames.masks.empty(), "masks"),
-          pixels};
+  return Kind(source == CloudSource::none    ? "none"
+              : source == CloudSource::depth ? "depth"
+                                             : "points")
+      .and_usual(device.is_cuda(), processor_name(device))
+      .and_usual(plan.model.options.heads.depth && plan.model.options.heads.points, "both heads")
+      .and_usual(chosen.conf_threshold.has_value(), "threshold")
+      .and_usual(chosen.depth_edge > 0, "edges")
+      .with(chosen.consistent > 0, "consistent " + std::to_string(chosen.consistent))
+      .with(!plan.frames.masks.empty(), "masks")
+      .work("scene", pixels);
 }
 
 StageWork filters_work(const RunPlan& plan, double points) {
   const CloudFilters& filters = plan.scene.filters;
   const bool thinned = filters.thin_to > 0 && points > static_cast<double>(filters.thin_to);
-  return {"filters",
-          Kind("points")
-              .with(filters.voxel > 0, "voxels")
-              .with(filters.outliers.has_value(), "outliers")
-              .with(filters.max_points > 0, "chosen")
-              .with(thinned, "thinned")
-              .with(plan.outputs.paths.picture.has_value() || plan.keep_points, "in memory"),
-          points};
+  return Kind("points")
+      .with(filters.voxel > 0, "voxels")
+      .with(filters.outliers.has_value(), "outliers")
+      .with(filters.max_points > 0, "chosen")
+      .with(thinned, "thinned")
+      .and_usual(plan.outputs.paths.picture.has_value() || plan.keep_points, "in memory")
+      .work("filters", points);
 }
 
 StageWork write_work(const RunPlan& plan, double points) {
@@ -116,14 +119,13 @@ StageWork write_work(const RunPlan& plan, double points) {
   }
   if (paths.picture)
     points += kPicturePoints * plan.outputs.picture_width * static_cast<double>(plan.outputs.picture_height);
-  return {"write",
-          Kind(plan.scene.source == CloudSource::none ? "no points" : "points")
-              .with(plan.scene.builder.normals, "normals")
-              .with(plan.scene.builder.consistent > 0, "consistent")
-              .with(filters.voxel > 0, "voxels")
-              .with(paths.picture.has_value(), "picture")
-              .with(paths.predictions.has_value(), "predictions"),
-          points};
+  return Kind(plan.scene.source == CloudSource::none ? "no points" : "points")
+      .with(plan.scene.builder.normals, "normals")
+      .with(plan.scene.builder.consistent > 0, "consistent")
+      .with(filters.voxel > 0, "voxels")
+      .with(paths.picture.has_value(), "picture")
+      .with(paths.predictions.has_value(), "predictions")
+      .work("write", points);
 }
 
 StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& source) {
@@ -133,13 +135,12 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
                             (exports.needs_depth() && !exports.network_size);
   std::string names;
   for (const std::string& name : plan.given.exports) names += (names.empty() ? "" : " ") + name;
-  return {"export",
-          Kind(source.kind)
-              .with(true, names)
-              .with(exports.images != ExportedAs::automatic, plan.given.export_images)
-              .with(exports.needs_depth(), plan.given.depth_format)
-              .with(exports.network_size, "network's size"),
-          pixels + (makes_images ? source.pixels : 0)};
+  return Kind(source.kind)
+      .with(true, names)
+      .with(exports.images != ExportedAs::automatic, plan.given.export_images)
+      .with(exports.needs_depth(), plan.given.depth_format)
+      .with(exports.network_size, "network's size")
+      .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
 }  // namespace
@@ -173,12 +174,12 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
-  const std::string kind = Kind(rates_key(plan.model.config, options))
-                               .with(request.weights_on_host, "weights on the host")
-                               .with(limited && plan.limits.gpu_allocator, "limited GPU");
+  const Kind kind = Kind(rates_key(plan.model.config, options))
+                        .and_usual(request.weights_on_host, "weights on the host")
+                        .and_usual(limited && plan.limits.gpu_allocator, "limited GPU");
   std::vector<StageWork> works;
   for (const StageSeconds& stage : stages)
-    works.push_back({stage.stage, kind, options.device.is_cuda() ? 1 : stage.seconds});
+    works.push_back(kind.work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
   return works;
 }
 

@@ -16,6 +16,7 @@ struct StageWork {
   std::string stage;
   std::string kind;
   double units = 0;
+  bool usual = true;  // as by default, but for files, precision and device; else it may take much longer
 };
 
 /// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, and those of the

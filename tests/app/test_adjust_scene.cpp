@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "app/adjust/adjust_scene.h"
+#include "app/adjust/trial_adjustment.h"
 #include "tests/support/adjusted_scene.h"
 
 namespace {
@@ -448,6 +449,19 @@ TEST(AdjustScene, StopsWhenAsked) {
     EXPECT_THROW(adjust(scene, scene.cameras, {}, events), Stopped) << after;
     EXPECT_EQ(asked, after + 1);
   }
+}
+
+TEST(TrialAdjustment, FindsEnoughToAdjust) {
+  const AdjustmentTime time = time_trial_adjustment({});
+  EXPECT_TRUE(time.changed);
+  EXPECT_GT(time.seconds, 0);
+  EXPECT_GT(time.work, adjustment_work(6, 0));
+}
+
+TEST(TrialAdjustment, Stops) {
+  Events events;
+  events.stop = [] { return true; };
+  EXPECT_THROW(time_trial_adjustment(events), Stopped);
 }
 
 }  // namespace
