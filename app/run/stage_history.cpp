@@ -25,13 +25,16 @@ constexpr double kAlike = 1.25;  // numbers of units that differ by no more are 
 constexpr std::size_t kScenes = 3;
 constexpr double kMuch = 4, kSame = 1 + 1e-9;
 // Seconds a unit of the stages that every run has, on two cores of a Zen 5 from and to a disk that the system
-// has in memory. They are small beside the network and the adjustment.
-constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"frames", 6e-9},
+// has in memory: they are small beside the network and the adjustment. Seconds of the network's first stages,
+// for which a process loads kernels into a GPU.
+constexpr std::array<std::pair<std::string_view, double>, 8> kFirstRates{{{"frames", 6e-9},
                                                                           {"weights", 8e-10},
                                                                           {"scene", 1e-8},
                                                                           {"filters", 1e-11},
                                                                           {"health", 3e-9},
-                                                                          {"write", 5e-8}}};
+                                                                          {"write", 5e-8},
+                                                                          {"patch_embed", 0.25},
+                                                                          {"depth_head", 0.1}}};
 const char* const kFile = "stages.json";
 const std::string kAdjustment = "adjustment";
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
@@ -248,10 +251,12 @@ void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, 
 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                          std::vector<StageSeconds>& stages) {
+  const bool on_gpu = plan.model.options.device.is_cuda();
   BesideSeconds more;
-  for (const bool limited : {true, false}) {  // what a process does once is much the same
+  // What a process does once is much the same with limits and without.
+  for (const auto& [limited, first] : {std::pair(true, false), {false, false}, {true, on_gpu}}) {
     if (more.stages.empty())
-      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, /*first=*/false);
+      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, first);
   }
   for (StageSeconds& stage : stages) {
     const auto found = std::ranges::find(more.stages, stage.stage, &std::pair<std::string, double>::first);
