@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "app/events/events.h"
 
 namespace vggt {
@@ -7,12 +9,11 @@ namespace vggt {
 struct AdjustmentTime {
   double work = 0;  // as adjustment_work() counts it
   double seconds = 0;
-  bool changed = false;  // as of an AdjustedScene
 };
 
-/// Adjusts six rendered photographs of a corner of a room, from cameras as far off as a network's are: a
-/// scene whose frames share about as much as those of most. For a prediction before any scene was adjusted
-/// here. Throws Stopped.
-AdjustmentTime time_trial_adjustment(const Events& events);
+/// Adjusts six rendered photographs of a corner of a room twice, from cameras and depths as far off as a
+/// network's are, and gives the shorter time: for a prediction before any scene was adjusted here. The
+/// scene's frames share about as much as those of most. Nothing where memory runs out. Throws Stopped.
+std::optional<AdjustmentTime> time_trial_adjustment(const Events& events);
 
 }  // namespace vggt

@@ -87,8 +87,10 @@ std::vector<std::string> beside_rows(const PlanComparison& plans) {
     if (const auto& range = plans.beside.adjustment; range && stage == "adjustment")
       stages += " (" + seconds_text(range->least) + " to " + seconds_text(range->most) + ")";
   }
-  const char* const note = plans.beside.guessed ? " s; but for the adjustment as on another machine" : " s";
-  if (!stages.empty()) rows.push_back("beside:    " + stages + note);
+  std::string guessed;
+  for (const std::string& stage : plans.beside.guessed) guessed += (guessed.empty() ? "" : ", ") + stage;
+  if (!guessed.empty()) guessed = " (as on another machine: " + guessed + ")";
+  if (!stages.empty()) rows.push_back("beside:    " + stages + " s" + guessed);
   for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
     if (const auto seconds = run_seconds(*one, plans.beside))
       totals += (totals.empty() ? "" : ", ") + kind_text(*one) + " " + seconds_text(*seconds) + " s";
@@ -280,6 +282,7 @@ std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) 
   return Json{{"plan", json_of(plans.plan, plans.beside)},
               {"other", json_of(plans.other, plans.beside)},
               {"beside_seconds", json_of(plans.beside)},
+              {"beside_guessed", plans.beside.guessed},
               {"adjustment_seconds_range", json_of(plans.beside.adjustment)},
               {"nccl_bytes", plans.nccl_bytes},
               {"process_host_bytes", process.host},

@@ -322,8 +322,10 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   add_scratch_rates(request, rates);
   // A run that is given its model or frames has a part of the time beside other runs.
   const bool runs_alone = !parts.model && !parts.network && !parts.frames;
+  // Measuring the rates loads what a run would load.
+  const bool loads = runs_alone && !measures;
   MergeChoice merging = choose_merging(request, plan.given.merge, rates, [&](const auto& way, auto& seconds) {
-    if (runs_alone) add_more_than_rates(plan, way, seconds);
+    if (loads) add_more_than_rates(plan, way, seconds);
   });
   if (resume) {
     options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
@@ -340,7 +342,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   const std::vector<StageSeconds> by_rates = network.seconds;
   std::vector<StageWork> works;
   if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
-  if (runs_alone) add_more_than_rates(plan, request, network.seconds);
+  if (loads) add_more_than_rates(plan, request, network.seconds);
   if (rates && measures) learn_adjustment(plan, works, events);
   report_plan(plan, frames, network, process, predict_beside(plan, works, rates.has_value()), result.report);
   if (rates && !rates_are_known) {  // measuring them may have taken the most
@@ -402,8 +404,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   keep_seconds(plan, works, times.stages());
-  // Measuring the rates loads what a run would load.
-  if (runs_alone && rates_are_known) keep_more_than_rates(plan, request, by_rates, times.stages());
+  if (loads && rates_are_known) keep_more_than_rates(plan, request, by_rates, times.stages());
   return result;
 }
 

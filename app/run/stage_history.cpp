@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <new>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "app/adjust/trial_adjustment.h"
@@ -21,22 +21,23 @@ constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
 constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
 // An adjustment's rate is its scene's: those of so many scenes say more of another one than the nearest does,
-// if their numbers of units are not much another.
+// if their sizes are within a factor of four.
 constexpr std::size_t kScenes = 3;
 constexpr double kMuch = 4, kSame = 1 + 1e-9;
-// Seconds a unit of the stages that every run has, on two cores of a Zen 5 from and to a disk that the system
-// has in memory: they are small beside the network and the adjustment. Seconds of the network's first stages,
-// for which a process loads kernels into a GPU.
-constexpr std::array<std::pair<std::string_view, double>, 8> kFirstRates{{{"frames", 6e-9},
+// Before a run here tells. Seconds a unit on two cores of a Zen 5, from and to a disk that the system has in
+// memory: these stages are small beside the network and the adjustment.
+constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"frames", 6e-9},
                                                                           {"weights", 8e-10},
                                                                           {"scene", 1e-8},
                                                                           {"filters", 1e-11},
                                                                           {"health", 3e-9},
-                                                                          {"write", 5e-8},
-                                                                          {"patch_embed", 0.25},
-                                                                          {"depth_head", 0.1}}};
+                                                                          {"write", 5e-8}}};
+// Seconds of the stages of a network in which a process loads most of its kernels, into an H100 or H200.
+constexpr std::array<std::pair<std::string_view, double>, 2> kFirstLoads{
+    {{"patch_embed", 0.25}, {"depth_head", 0.1}}};
 const char* const kFile = "stages.json";
 const std::string kAdjustment = "adjustment";
+const StageWork kTrial{kAdjustment, "trial", 1};
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
 
 /// The key that was learned last is the last.
@@ -115,16 +116,11 @@ double middle_rate(std::span<const StageRun> runs, std::span<const double> dista
   return *middle;
 }
 
-/// The trial of an adjustment such as this one.
-StageWork trial_of(const StageWork& adjustment) {
-  return {adjustment.stage, "trial", 1};
-}
-
-/// What is known of this stage where no run is: see kFirstRates.
-std::optional<double> first_seconds(const StageWork& work) {
-  const auto rate = std::ranges::find(kFirstRates, work.stage, &std::pair<std::string_view, double>::first);
-  if (rate == kFirstRates.end() || !work.usual) return std::nullopt;
-  return work.units * rate->second;
+/// The rate of a stage in one of the tables above.
+std::optional<double> rate_in(std::span<const std::pair<std::string_view, double>> rates,
+                              const std::string& stage) {
+  const auto rate = std::ranges::find(rates, stage, &std::pair<std::string_view, double>::first);
+  return rate == rates.end() ? std::nullopt : std::optional(rate->second);
 }
 
 /// limited: as for more_than_rates(). first: as for predict_beside().
@@ -133,21 +129,25 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
   const auto path = user_cache_path(kFile);
   if (!path || !keeps(plan) || works.empty()) return beside;
   const std::vector<Learned> all = learned_in(read_cache(*path));
+  const auto add = [&](const std::string& stage, const std::optional<double>& seconds) {
+    const bool known = seconds && *seconds <= kMostSeconds;
+    if (known) beside.stages.emplace_back(stage, *seconds);
+    return known;
+  };
   for (const StageWork& work : works) {
     if (work.units < kLeastUnits) continue;
-    const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
-    std::optional<double> seconds;
+    std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
     if (work.stage == kAdjustment) {
-      const std::vector<StageRun> trial = runs_of(all, key_of(plan, trial_of(work), limited));
-      seconds = adjustment_seconds(runs, trial, work.units);
+      const std::vector<StageRun> trials = runs_of(all, key_of(plan, kTrial, limited));
+      const auto trial = trials.empty() ? std::nullopt : std::optional(trials.back());
+      if (!add(work.stage, adjustment_seconds(runs, trial, work.units))) continue;
+      if (trial) runs.push_back(*trial);
       beside.adjustment = range_by(runs, work.units);
     } else if (!runs.empty()) {
-      seconds = seconds_by(runs, work.units);
-    } else if (first) {
-      seconds = first_seconds(work);
-      beside.guessed = beside.guessed || seconds;
+      add(work.stage, seconds_by(runs, work.units));
+    } else if (const auto rate = rate_in(kFirstRates, work.stage); first && work.usual && rate) {
+      if (add(work.stage, work.units * *rate)) beside.guessed.push_back(work.stage);
     }
-    if (seconds && *seconds <= kMostSeconds) beside.stages.emplace_back(work.stage, *seconds);
   }
   beside.all = beside.stages.size() == works.size();
   return beside;
@@ -161,10 +161,10 @@ double seconds_by(std::span<const StageRun> runs, double units) {
   return units * middle_rate(runs, distances, *std::ranges::min_element(distances) + std::log(kAlike));
 }
 
-std::optional<double> adjustment_seconds(std::span<const StageRun> scenes, std::span<const StageRun> trial,
-                                         double units) {
+std::optional<double> adjustment_seconds(std::span<const StageRun> scenes,
+                                         const std::optional<StageRun>& trial, double units) {
   const std::optional<double> by_trial =
-      trial.empty() ? std::nullopt : std::optional(units * trial.back().seconds / trial.back().units);
+      trial ? std::optional(units * trial->seconds / trial->units) : std::nullopt;
   if (scenes.empty()) return by_trial;
   std::vector<double> distances;
   for (const StageRun& scene : scenes) distances.push_back(distance(scene.units, units));
@@ -175,7 +175,7 @@ std::optional<double> adjustment_seconds(std::span<const StageRun> scenes, std::
   const double third = in_order[std::min(kScenes, in_order.size()) - 1];
   const double farthest = std::max(nearest + std::log(kAlike), std::min(third, std::log(kMuch)));
   const double by_scenes = units * middle_rate(scenes, distances, farthest);
-  return by_trial ? std::sqrt(*by_trial * by_scenes) : by_scenes;
+  return by_trial ? std::sqrt(std::max(0.0, *by_trial) * std::max(0.0, by_scenes)) : by_scenes;
 }
 
 std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units) {
@@ -237,30 +237,27 @@ BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& 
 
 void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events) {
   const auto path = user_cache_path(kFile);
-  const auto work = std::ranges::find(works, kAdjustment, &StageWork::stage);
-  if (!path || !keeps(plan) || work == works.end()) return;
-  const std::string key = key_of(plan, trial_of(*work), /*limited=*/true), cache = read_cache(*path);
-  if (!runs_in_cache(cache, key).empty()) return;
+  const bool adjusts = std::ranges::find(works, kAdjustment, &StageWork::stage) != works.end();
+  if (!path || !keeps(plan) || !adjusts) return;
+  const std::string key = key_of(plan, kTrial, /*limited=*/true);
+  if (!runs_in_cache(read_cache(*path), key).empty()) return;
   events.detail("measuring how long an adjustment takes here");
-  try {
-    const AdjustmentTime trial = time_trial_adjustment(events);
-    write_cache(*path, cache_with_runs(cache, {{key, {trial.work, trial.seconds}}}));
-  } catch (const std::bad_alloc&) {  // the run itself may find room later
-  }
+  if (const auto trial = time_trial_adjustment(events))
+    write_cache(*path, cache_with_runs(read_cache(*path), {{key, {trial->work, trial->seconds}}}));
 }
 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                          std::vector<StageSeconds>& stages) {
-  const bool on_gpu = plan.model.options.device.is_cuda();
   BesideSeconds more;
-  // What a process does once is much the same with limits and without.
-  for (const auto& [limited, first] : {std::pair(true, false), {false, false}, {true, on_gpu}}) {
+  for (const bool limited : {true, false}) {  // what a process does once is much the same
     if (more.stages.empty())
-      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, first);
+      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, /*first=*/false);
   }
+  const bool loads = more.stages.empty() && keeps(plan) && plan.model.options.device.is_cuda();
   for (StageSeconds& stage : stages) {
     const auto found = std::ranges::find(more.stages, stage.stage, &std::pair<std::string, double>::first);
     if (found != more.stages.end()) stage.seconds += found->second;
+    if (loads) stage.seconds += rate_in(kFirstLoads, stage.stage).value_or(0);
   }
 }
 

@@ -24,10 +24,10 @@ struct StageRun {
 double seconds_by(std::span<const StageRun> runs, double units);
 
 /// The same of an adjustment, whose rate is its scene's more than its size's: by the scenes of just this
-/// size, or else half way (of logarithms) between three scenes near it and a trial of this machine. Nothing
-/// without scenes and trial.
-std::optional<double> adjustment_seconds(std::span<const StageRun> scenes, std::span<const StageRun> trial,
-                                         double units);
+/// size, or else the geometric mean of what three scenes near in size and a trial on this machine say.
+/// Nothing without scenes and trial.
+std::optional<double> adjustment_seconds(std::span<const StageRun> scenes,
+                                         const std::optional<StageRun>& trial, double units);
 
 struct SecondsRange {
   double least = 0, most = 0;
@@ -48,7 +48,7 @@ std::string cache_with_runs(const std::string& cache,
 struct BesideSeconds {
   std::vector<std::pair<std::string, double>> stages;  // that are known
   bool all = false;                                    // they all are
-  bool guessed = false;                                // some by another machine, for want of a run here
+  std::vector<std::string> guessed = {};  // of the stages, those by another machine for want of a run here
   /// Of the adjustment, which takes longer the more frames see the same: nobody knows that before.
   std::optional<SecondsRange> adjustment = {};
 
@@ -57,12 +57,12 @@ struct BesideSeconds {
 };
 
 /// By the user's cache; nothing where the run keeps nothing there: with --no-autotune, and with --resume,
-/// where files and earlier runs take a part. first: stages of which no run is known, and which every run has,
-/// are predicted as on a machine of two cores.
+/// where files and earlier runs take a part. first: small stages of which no run is known are predicted as on
+/// another machine.
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first);
 
 /// Measures and keeps what a trial adjustment takes here, if there is an adjustment among the works and this
-/// is not known: up to a second on two cores. Throws Stopped.
+/// is not known: less than a second on two cores. Throws Stopped.
 void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events);
 
 /// Adds to the network's stages, whose seconds their rates tell, what earlier runs took more.

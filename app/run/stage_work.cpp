@@ -29,13 +29,13 @@ double points_of(const RunPlan& plan, double pixels) {
 class Kind {
  public:
   explicit Kind(std::string first) : text_(std::move(first)) {}
-  /// A word that says that the stage does more than usual.
-  Kind& with(bool is_so, const std::string& word) {
+  /// A word for what may take the stage much longer, or make it another one.
+  Kind& costly(bool is_so, const std::string& text) {
     usual_ = usual_ && !is_so;
-    return and_usual(is_so, word);
+    return word(is_so, text);
   }
-  Kind& and_usual(bool is_so, const std::string& word) {
-    if (is_so) text_ += ", " + word;
+  Kind& word(bool is_so, const std::string& text) {
+    if (is_so) text_ += ", " + text;
     return *this;
   }
   StageWork work(const std::string& stage, double units) const { return {stage, text_, units, usual_}; }
@@ -60,26 +60,26 @@ StageWork frames_work(const RunPlan& plan, const MemoryRequest& request, double 
                       const FrameSource& source) {
   const FrameOptions& frames = plan.frames;
   return Kind(source.kind)
-      .and_usual(frames.gray_side > 0, "gray copies")
-      .with(!frames.masks.empty(), "masks")
+      .word(frames.gray_side > 0, "gray copies")
+      .costly(!frames.masks.empty(), "masks")
       .work("frames", source.pixels + pixels + kFramePixels * static_cast<double>(request.frames));
 }
 
 StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
   const ModelOptions& options = plan.model.options;
   return Kind(extension_of(plan.model.weights.path()))
-      .and_usual(true, processor_name(options.device))
-      .and_usual(true, precision_name(options.precision))
-      .and_usual(options.heads_in_bf16, "heads bf16")
-      .and_usual(request.weights_on_host, "on the host")
+      .word(true, processor_name(options.device))
+      .word(true, precision_name(options.precision))
+      .word(options.heads_in_bf16, "heads bf16")
+      .word(request.weights_on_host, "on the host")
       .work("weights", static_cast<double>(weight_bytes(request)));
 }
 
 StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
   const AdjustOptions& options = plan.adjust.options;
   return Kind("matches")
-      .with(options.model || options.intrinsics != Known::no, "known lens")
-      .with(options.poses != Known::no, "known poses")
+      .costly(options.model || options.intrinsics != Known::no, "known lens")
+      .costly(options.poses != Known::no, "known poses")
       .work("adjustment", adjustment_work(request.frames, source.gray));
 }
 
@@ -90,12 +90,12 @@ StageWork scene_work(const RunPlan& plan, double pixels) {
   return Kind(source == CloudSource::none    ? "none"
               : source == CloudSource::depth ? "depth"
                                              : "points")
-      .and_usual(device.is_cuda(), processor_name(device))
-      .and_usual(plan.model.options.heads.depth && plan.model.options.heads.points, "both heads")
-      .and_usual(chosen.conf_threshold.has_value(), "threshold")
-      .and_usual(chosen.depth_edge > 0, "edges")
-      .with(chosen.consistent > 0, "consistent " + std::to_string(chosen.consistent))
-      .with(!plan.frames.masks.empty(), "masks")
+      .word(device.is_cuda(), processor_name(device))
+      .word(plan.model.options.heads.depth && plan.model.options.heads.points, "both heads")
+      .word(chosen.conf_threshold.has_value(), "threshold")
+      .word(chosen.depth_edge > 0, "edges")
+      .costly(chosen.consistent > 0, "consistent " + std::to_string(chosen.consistent))
+      .costly(!plan.frames.masks.empty(), "masks")
       .work("scene", pixels);
 }
 
@@ -103,11 +103,11 @@ StageWork filters_work(const RunPlan& plan, double points) {
   const CloudFilters& filters = plan.scene.filters;
   const bool thinned = filters.thin_to > 0 && points > static_cast<double>(filters.thin_to);
   return Kind("points")
-      .with(filters.voxel > 0, "voxels")
-      .with(filters.outliers.has_value(), "outliers")
-      .with(filters.max_points > 0, "chosen")
-      .with(thinned, "thinned")
-      .and_usual(plan.outputs.paths.picture.has_value() || plan.keep_points, "in memory")
+      .costly(filters.voxel > 0, "voxels")
+      .costly(filters.outliers.has_value(), "outliers")
+      .costly(filters.max_points > 0, "chosen")
+      .costly(thinned, "thinned")
+      .word(plan.outputs.paths.picture.has_value() || plan.keep_points, "in memory")
       .work("filters", points);
 }
 
@@ -120,11 +120,11 @@ StageWork write_work(const RunPlan& plan, double points) {
   if (paths.picture)
     points += kPicturePoints * plan.outputs.picture_width * static_cast<double>(plan.outputs.picture_height);
   return Kind(plan.scene.source == CloudSource::none ? "no points" : "points")
-      .with(plan.scene.builder.normals, "normals")
-      .with(plan.scene.builder.consistent > 0, "consistent")
-      .with(filters.voxel > 0, "voxels")
-      .with(paths.picture.has_value(), "picture")
-      .with(paths.predictions.has_value(), "predictions")
+      .costly(plan.scene.builder.normals, "normals")
+      .costly(plan.scene.builder.consistent > 0, "consistent")
+      .costly(filters.voxel > 0, "voxels")
+      .costly(paths.picture.has_value(), "picture")
+      .costly(paths.predictions.has_value(), "predictions")
       .work("write", points);
 }
 
@@ -136,10 +136,10 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
   std::string names;
   for (const std::string& name : plan.given.exports) names += (names.empty() ? "" : " ") + name;
   return Kind(source.kind)
-      .with(true, names)
-      .with(exports.images != ExportedAs::automatic, plan.given.export_images)
-      .with(exports.needs_depth(), plan.given.depth_format)
-      .with(exports.network_size, "network's size")
+      .costly(true, names)
+      .costly(exports.images != ExportedAs::automatic, plan.given.export_images)
+      .costly(exports.needs_depth(), plan.given.depth_format)
+      .costly(exports.network_size, "network's size")
       .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
@@ -175,8 +175,8 @@ std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest&
                                        const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
   const Kind kind = Kind(rates_key(plan.model.config, options))
-                        .and_usual(request.weights_on_host, "weights on the host")
-                        .and_usual(limited && plan.limits.gpu_allocator, "limited GPU");
+                        .word(request.weights_on_host, "weights on the host")
+                        .word(limited && plan.limits.gpu_allocator, "limited GPU");
   std::vector<StageWork> works;
   for (const StageSeconds& stage : stages)
     works.push_back(kind.work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));

@@ -16,7 +16,7 @@ struct StageWork {
   std::string stage;
   std::string kind;
   double units = 0;
-  bool usual = true;  // as by default, but for files, precision and device; else it may take much longer
+  bool usual = true;  // no option that may make it much longer
 };
 
 /// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, and those of the

@@ -189,8 +189,9 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   const Outcome fresh = in_room("plan", "--json plan.json");
   ASSERT_EQ(fresh.code, 0) << fresh.err;
   // The first plan measures what an adjustment takes; small stages are those of another machine.
-  EXPECT_NE(fresh.out.find(" s; but for the adjustment as on another machine\n"), std::string::npos)
-      << fresh.out;
+  EXPECT_NE(fresh.out.find(" s (as on another machine: frames, weights, "), std::string::npos) << fresh.out;
+  EXPECT_EQ(parse_strictly(path("plan.json"))["beside_guessed"],
+            json({"frames", "weights", "scene", "filters", "health", "write"}));
   EXPECT_GT(parse_strictly(path("plan.json"))["plan"]["run_seconds"], 0);
   EXPECT_NE(learned().find("; adjustment: trial"), std::string::npos);
   EXPECT_EQ(learned().find("; frames: "), std::string::npos);

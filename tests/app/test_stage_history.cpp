@@ -92,15 +92,16 @@ TEST(StageHistory, PredictsByTheRunsOfTheNearestSize) {
 }
 
 TEST(StageHistory, AnotherSceneIsPredictedByThreeAndATrial) {
-  const std::vector<StageRun> none, scenes{{10, 1}, {15, 6}, {30, 6}, {1000, 9000}}, trial{{5, 4}};
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, none, 11), 2.2);    // rates of .1, .4 and .2
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, none, 15), 6);      // a scene of this size is known
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, none, 900), 8100);  // the others are too far away
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(std::vector<StageRun>{{10, 2}}, none, 40), 8);
+  const std::vector<StageRun> none, scenes{{10, 1}, {15, 6}, {30, 6}, {1000, 9000}};
+  const std::optional<StageRun> trial{{5, 4}};
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, {}, 11), 2.2);    // rates of .1, .4 and .2
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, {}, 15), 6);      // a scene of this size is known
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, {}, 900), 8100);  // the others are too far away
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(std::vector<StageRun>{{10, 2}}, {}, 40), 8);
   EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, trial, 11), 4.4);  // between rates of .2 and .8
   EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, trial, 15), 6);
   EXPECT_DOUBLE_EQ(*adjustment_seconds(none, trial, 10), 8);
-  EXPECT_FALSE(adjustment_seconds(none, none, 10));
+  EXPECT_FALSE(adjustment_seconds(none, {}, 10));
 }
 
 TEST(StageHistory, AnOddRunCountsForNothing) {
