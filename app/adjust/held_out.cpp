@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "app/adjust/sighting_error.h"
+#include "app/scene/median.h"
 
 namespace vggt {
 namespace {
@@ -50,6 +52,27 @@ std::vector<double> epipolar_errors(const Bundle& cameras, const std::vector<Anc
     errors.push_back(std::isfinite(error) ? error : 1e9);
   }
   return errors;
+}
+
+bool mostly_smaller(const std::vector<double>& errors, const std::vector<double>& before) {
+  double smaller = 0, larger = 0;
+  for (std::size_t i = 0; i < errors.size(); ++i) (errors[i] < before[i] ? smaller : larger) += 1;
+  return smaller - larger > 2 * std::sqrt(smaller + larger);
+}
+
+CostChange cost_change(const std::vector<double>& errors, const std::vector<double>& before) {
+  std::vector<double> sorted = before;
+  const double scale = std::max(median(std::span(sorted)), 1e-6);
+  double sum_before = 0, fall = 0, squares = 0;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    const double cost = std::log1p(std::pow(before[i] / scale, 2)),
+                 change = cost - std::log1p(std::pow(errors[i] / scale, 2));
+    sum_before += cost;
+    fall += change;
+    squares += change * change;
+  }
+  const auto count = static_cast<double>(errors.size());
+  return {1 - fall / sum_before, fall / std::sqrt(std::max(squares - fall * fall / count, 1e-12))};
 }
 
 }  // namespace vggt

@@ -13,4 +13,16 @@ std::vector<Sighting> hold_out(std::vector<Sighting>& sightings);
 std::vector<double> epipolar_errors(const Bundle& cameras, const std::vector<Anchor>& anchors,
                                     const std::vector<Sighting>& sightings);
 
+/// Whether clearly more of the errors fall than rise: by two deviations of a coin's.
+bool mostly_smaller(const std::vector<double>& errors, const std::vector<double>& before);
+
+/// Which share of the cost of held-out matches is left, and by how many standard errors it fell.
+struct CostChange {
+  double share, standard_errors;
+};
+
+/// By their distances from epipolar lines, in the same order; the cost is Cauchy's function, whose scale is
+/// the median before.
+CostChange cost_change(const std::vector<double>& errors, const std::vector<double>& before);
+
 }  // namespace vggt
