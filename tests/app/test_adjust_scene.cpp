@@ -7,6 +7,8 @@
 #include <memory>
 #include <opencv2/core.hpp>
 #include <optional>
+#include <regex>
+#include <string>
 #include <system_error>
 
 #include "app/adjust/adjust_scene.h"
@@ -105,6 +107,17 @@ TEST(AdjustScene, AFocalLengthOutOfReachStaysAsItWasGiven) {
   const Adjusted result = adjust(scene, scene.cameras);
   ASSERT_TRUE(result.changed) << result.summary;
   for (const Camera& camera : result.cameras) EXPECT_NEAR(camera.k(0, 0), 1000, 1e-6) << result.summary;
+}
+
+/// Of many frames each is compared with eight others. Which these are changes as the cameras move: the last
+/// pass looks again for what the pass before it found, so that it has to compare the same ones.
+TEST(AdjustScene, ManyFramesKeepTheirMatchesInTheLastPass) {
+  const Scene scene(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, 0, 1, Eigen::Vector3d::Zero(), 70);
+  const Adjusted result = adjust(scene, beside(scene.cameras));
+  ASSERT_TRUE(result.changed) << result.summary;
+  std::smatch pairs;
+  ASSERT_TRUE(std::regex_search(result.summary, pairs, std::regex("in ([0-9]+) pairs")));
+  EXPECT_GT(std::stoi(pairs[1]), 480) << result.summary;  // 402 if it chose anew
 }
 
 TEST(AdjustScene, FindsADistortionThatTheImagesShow) {

@@ -1,6 +1,7 @@
 // A tenth of the matches is held out, and judged by epipolar lines.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -71,6 +72,31 @@ TEST(HeldOut, ErrorsArePixelsFromEpipolarLines) {
     for (Sighting& sighting : moved) sighting.pixel.x() += 3;
     EXPECT_NEAR(epipolar_error(bundle, moved), 0.5, k1 == 0 ? 1e-9 : 0.1);
   }
+}
+
+TEST(CostChange, SaysHowMuchAndHowClearlyErrorsFell) {
+  std::vector<double> before, noise, smaller;
+  for (int i = 0; i < 1000; ++i) {
+    before.push_back(0.2 + 0.15 * std::sin(7.0 * i));
+    noise.push_back(before.back() * (i % 2 == 0 ? 1.1 : 1 / 1.1));
+    smaller.push_back(before.back() * (i % 10 < 7 ? 0.8 : 1.05));
+  }
+  const CostChange same = cost_change(before, before), noisy = cost_change(noise, before),
+                   better = cost_change(smaller, before), worse = cost_change(before, smaller);
+  EXPECT_EQ(same.share, 1);
+  EXPECT_EQ(same.standard_errors, 0);
+  EXPECT_NEAR(noisy.share, 1, 0.02);
+  EXPECT_LT(std::abs(noisy.standard_errors), 2);
+  EXPECT_LT(better.share, 0.9);
+  EXPECT_GT(better.standard_errors, 10);
+  EXPECT_GT(worse.share, 1.1);
+  EXPECT_LT(worse.standard_errors, -10);
+  // A match that is lost counts little, and errors of nothing are no division by it.
+  std::vector<double> lost = before;
+  lost[0] = 1e9;
+  EXPECT_LT(cost_change(lost, before).share, 1.1);
+  EXPECT_LT(std::abs(cost_change(lost, before).standard_errors), 2);
+  EXPECT_TRUE(std::isfinite(cost_change({0, 0}, {0, 0}).standard_errors));
 }
 
 }  // namespace

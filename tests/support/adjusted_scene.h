@@ -39,15 +39,17 @@ inline double depth_along(const Eigen::Vector3d& from, const Eigen::Vector3d& ra
 struct Scene {
   explicit Scene(double contrast = 180, double gain = 0.06,
                  const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}, double k1 = 0,
-                 double aspect = 1, const Eigen::Vector3d& place = Eigen::Vector3d::Zero()) {
-    for (int f = 0; f < kFrames; ++f) {
+                 double aspect = 1, const Eigen::Vector3d& place = Eigen::Vector3d::Zero(),
+                 int frames = kFrames) {
+    for (int f = 0; f < frames; ++f) {
       Camera camera;
-      const double angle = 0.08 * f;
+      const double way = f * (kFrames - 1.0) / (frames - 1), angle = 0.08 * way;
       camera.cam_from_world.linear() =
           Eigen::AngleAxisd(angle, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
-      camera.cam_from_world.translation() << -0.2 * f, 0.04 * f * (f % 2), 0.03 * f;
+      camera.cam_from_world.translation() << -0.2 * way, 0.04 * way * (f % 2), 0.03 * way;
       // Upright cameras leave open whether the pixels or the scene are stretched.
-      if (aspect != 1) camera.cam_from_world.prerotate(Eigen::AngleAxisd(0.4 * f, Eigen::Vector3d::UnitZ()));
+      if (aspect != 1)
+        camera.cam_from_world.prerotate(Eigen::AngleAxisd(0.4 * way, Eigen::Vector3d::UnitZ()));
       camera.k << 200, 0, center.x(), 0, 200 * aspect, center.y(), 0, 0, 1;
       camera.width = kWidth;
       camera.height = kHeight;
@@ -64,7 +66,7 @@ struct Scene {
           const std::size_t pixel = static_cast<std::size_t>(y) * kWidth + static_cast<std::size_t>(x);
           depth.back()[pixel] = static_cast<float>(d);
           // Exposure changes from frame to frame.
-          const double grey = 30 + contrast * (1 - gain * f) * texture(place + from + d * ray);
+          const double grey = 30 + contrast * (1 - gain * way) * texture(place + from + d * ray);
           for (std::size_t c = 0; c < 3; ++c) rgb.back()[c * kPixels + pixel] = static_cast<uint8_t>(grey);
         }
       }
