@@ -11,6 +11,7 @@
 #include "app/export/export_maps.h"
 #include "app/report/picture.h"
 #include "app/report/picture_view.h"
+#include "app/scene/linked_frames.h"
 #include "io/scene/colmap_model.h"
 #include "io/scene/glb.h"
 #include "io/scene/kitti.h"
@@ -25,6 +26,9 @@ namespace fs = std::filesystem;
 constexpr int64_t kSparsePoints = 200'000;  // to begin splatting with
 constexpr int64_t kGlbPoints = 2'000'000;   // 48 MB, which browsers show
 constexpr std::size_t kFewestObservations = 2;
+// Observations that hold an image's pose in a bundle adjustment, and of an image of a group apart, on
+// average.
+constexpr int kFewestOfImage = 10, kFewestOfGroup = 30;
 
 /// Gives images of one camera, stored in one way, one number and one set of intrinsics.
 void share_intrinsics(std::vector<FrameCamera>& images, const std::vector<int>& turns) {
@@ -123,6 +127,44 @@ void export_nerfstudio(const fs::path& place, const fs::path& folder, const Expo
   if (images.are_copies()) place_copies(place, images, input, placed);
 }
 
+/// Drops the tracks that any image sees which sees fewer than ten, unless none would be left.
+void drop_loose_images(ExportedScene& scene) {
+  std::vector<int> observations(scene.images.size(), 0);
+  for (const Track& track : scene.tracks) {
+    for (const Observation& seen : track.observations) ++observations[static_cast<std::size_t>(seen.frame)];
+  }
+  const auto is_loose = [&](const Track& track) {
+    return std::ranges::any_of(track.observations, [&](const Observation& seen) {
+      return observations[static_cast<std::size_t>(seen.frame)] < kFewestOfImage;
+    });
+  };
+  if (!std::ranges::all_of(scene.tracks, is_loose)) std::erase_if(scene.tracks, is_loose);
+}
+
+/// Drops the tracks of images that no track links to those most observed, where they are few: where such a
+/// group lies among the others is a guess.
+void drop_groups_apart(ExportedScene& scene) {
+  std::vector<std::pair<int, int>> links;
+  for (const Track& track : scene.tracks) {
+    for (const Observation& seen : track.observations)
+      links.emplace_back(track.observations.front().frame, seen.frame);
+  }
+  const std::vector<int> group_of = first_linked(scene.images.size(), links);
+  std::vector<int64_t> images(group_of.size(), 0), observations(group_of.size(), 0);
+  const auto group_of_track = [&](const Track& track) {
+    return static_cast<std::size_t>(group_of[static_cast<std::size_t>(track.observations.front().frame)]);
+  };
+  for (const int group : group_of) ++images[static_cast<std::size_t>(group)];
+  for (const Track& track : scene.tracks)
+    observations[group_of_track(track)] += static_cast<int64_t>(track.observations.size());
+  const auto largest =
+      static_cast<std::size_t>(std::ranges::max_element(observations) - observations.begin());
+  std::erase_if(scene.tracks, [&](const Track& track) {
+    const std::size_t group = group_of_track(track);
+    return group != largest && observations[group] < kFewestOfGroup * images[group];
+  });
+}
+
 /// The edges of the cameras' frusta, in the colours of the picture.
 std::vector<ColoredLine> frustum_lines(const std::vector<FrameCamera>& cameras, const PointCloud& cloud) {
   std::vector<Camera> drawn;
@@ -164,6 +206,10 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
       if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
     }
   }
+  // A bundle adjustment would move these images by the errors of a few pixels; images that see no track stay
+  // where they are.
+  drop_loose_images(scene);
+  drop_groups_apart(scene);
   if (scene.tracks.empty() && input.cloud) scene.points = sample_ply(*input.cloud, kSparsePoints);
   return scene;
 }

@@ -195,6 +195,34 @@ TEST_F(ExportTest, CamerasOfOneLensShareWhatTheyCan) {
   EXPECT_NEAR(scene.tracks[0].error_px, error, 1e-9);
 }
 
+// COLMAP's bundle adjustment would move what a few tracks hold: images with fewer than ten, and groups apart
+// from the others with fewer than thirty an image.
+TEST_F(ExportTest, TracksThatHoldNoImageAreLeftOut) {
+  std::string names;
+  for (int i = 0; i < 8; ++i) names += "more/1.png\n";
+  const FrameSet frames = load(list(names));
+  const ExportedImages images(plan_into(folder_.path()), folder_ / "in/list.txt", frames);
+  const std::vector<FrameCamera> cameras = cameras_of(frames);
+  const auto exported = [&](const std::vector<std::pair<int, std::vector<int>>>& groups) {
+    std::vector<Track> tracks;
+    for (const auto& [count, of] : groups) {
+      Track track{{0, 0, 4}, {1, 2, 3}, 0, {}};
+      for (const int frame : of) track.observations.push_back({frame, {10, 20}});
+      tracks.insert(tracks.end(), static_cast<std::size_t>(count), track);
+    }
+    return exported_scene({cameras, tracks, {}, nullptr, {}, kWidth}, images).tracks.size();
+  };
+  EXPECT_EQ(exported({{100, {0, 1, 2}}}), 100U);
+  EXPECT_EQ(exported({{100, {0, 1, 2}}, {9, {0, 1, 3}}}), 100U);
+  EXPECT_EQ(exported({{100, {0, 1, 2}}, {10, {0, 1, 3}}}), 110U);
+  EXPECT_EQ(exported({{100, {0, 1, 2}}, {29, {3, 4, 5}}}), 100U);
+  EXPECT_EQ(exported({{29, {0, 1, 2}}, {100, {3, 4, 5}}, {10, {2, 6, 7}}}), 100U);
+  EXPECT_EQ(exported({{100, {0, 1, 2}}, {30, {3, 4, 5}}}), 130U);
+  EXPECT_EQ(exported({{100, {0, 1, 2}}, {29, {3, 4, 5}}, {12, {2, 3}}}), 141U);  // linked
+  EXPECT_EQ(exported({{5, {0, 1, 2}}}), 5U);                                     // better than nothing
+  EXPECT_EQ(exported({}), 0U);
+}
+
 std::vector<float> values_of(const ValueMap& map) {
   const auto width = static_cast<std::size_t>(map.width);
   std::vector<float> values(width * static_cast<std::size_t>(map.height));
