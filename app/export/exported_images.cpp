@@ -17,6 +17,7 @@
 #include "io/files/input_file.h"
 #include "io/files/staged_files.h"
 #include "io/files/text.h"
+#include "io/files/utf8.h"
 #include "io/files/write_at.h"
 #include "io/frames/decoding_budget.h"
 #include "io/frames/image_files.h"
@@ -60,6 +61,20 @@ std::string file_stem(const std::string& name) {
   const bool is_plain =
       std::ranges::none_of(stem, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\\'; });
   return is_plain && stem.size() <= kMost && stem != "." && stem != ".." ? stem : "";
+}
+
+/// The name as the readers of exports give it back: '?' for each byte that is no UTF-8 and for control
+/// characters, '_' for blanks at its ends, which readers of text take off.
+std::string readable_name(const std::string& name) {
+  std::string readable;
+  for (std::size_t i = 0; i < name.size();) {
+    const std::size_t length = utf8_length(std::string_view(name).substr(i));
+    readable += length > 0 ? name.substr(i, length) : "?";
+    i += std::max<std::size_t>(1, length);
+  }
+  if (readable.starts_with(' ')) readable.front() = '_';
+  if (readable.ends_with(' ')) readable.back() = '_';
+  return one_line(readable);
 }
 
 std::array<double, 3> interpolated_rgb(const RgbImage& image, double x, double y) {
@@ -163,7 +178,8 @@ std::string ExportedImages::why_not_originals() const {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";
-    if (one_line(names_[i]) != names_[i]) return "the name of " + one_line(names_[i]) + " is not one line";
+    const std::string readable = readable_name(names_[i]);
+    if (readable != names_[i]) return "readers of exports would not find " + readable + " by its name";
     if (!quarter_turns(orientations_[i])) return names_[i] + " is stored mirrored";
     if (heif_[i]) return names_[i] + " is HEIF or AVIF, which few programs read";
   }
@@ -190,7 +206,7 @@ void ExportedImages::name_copies() {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!goes_as_it_is(i) && !is_jpeg(names_[i]))
       names_[i] = fs::path(names_[i]).replace_extension(heif_[i] ? ".jpg" : ".png").string();
-    names_[i] = one_line(names_[i]);
+    names_[i] = readable_name(names_[i]);
   }
   make_different(names_);
 }

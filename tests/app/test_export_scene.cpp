@@ -100,6 +100,27 @@ TEST_F(ExportTest, WhatCannotBeReferredToIsCopiedOrRefused) {
   }
 }
 
+// Readers of text end a name at the line's end, take blanks off its ends, and refuse what is no UTF-8.
+TEST_F(ExportTest, NamesThatReadersWouldChangeAreCopiedUnderOthers) {
+  for (const auto& [stored, exported] : {std::pair(" a.jpg", "_a.jpg"),
+                                         {"a\xff.jpg", "a?.jpg"},
+                                         {"a\nb.jpg", "a?b.jpg"},
+                                         {"\xc3\xa9 \xe2\x82\xac.jpg", "\xc3\xa9 \xe2\x82\xac.jpg"}}) {
+    const std::filesystem::path folder = folder_ / "names";
+    std::filesystem::create_directory(folder);
+    std::filesystem::copy_file(folder_ / "in/1.jpg", folder / stored);
+    const FrameSet frames = load(folder);
+    const ExportedImages images(plan_into(folder_.path()), folder, frames);
+    EXPECT_EQ(images.are_copies(), std::string(stored) != exported);
+    EXPECT_EQ(images.name(0), exported);
+    if (images.are_copies()) {
+      EXPECT_THAT(refusal([&] { ExportedImages(plan_into(folder_.path(), "refer"), folder, frames); }),
+                  HasSubstr(std::string(exported) + " by its name"));
+    }
+    std::filesystem::remove_all(folder);
+  }
+}
+
 TEST_F(ExportTest, InputsAreNotReplaced) {
   std::filesystem::rename(folder_ / "in/more", folder_ / "colmap");
   const FrameSet frames = load(folder_ / "colmap");
