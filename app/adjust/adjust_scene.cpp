@@ -52,6 +52,7 @@ struct LensTrial {
 constexpr LensTrial kRadial{CameraModel::simple_radial, &LensFreedom::k1},
     kAspect{CameraModel::pinhole, &LensFreedom::aspect};
 constexpr double kLensPays = 0.99, kClearly = 4;  // standard errors
+constexpr std::size_t kFewestHeldOut = 20;        // of which these mean something
 
 // Below which share the error of held-out matches has to fall for the prior of the network's depth to be
 // dropped, and that prior from then on.
@@ -244,6 +245,7 @@ class SceneAdjustment {
   /// same ones: as the cameras moved, others would be chosen from many frames. Weak frames, of which it looks
   /// for everything, get new ones, too.
   std::vector<std::pair<int, int>> pairs(const Bundle& found, const MatchPass& how) const {
+    if (how.only && std::ranges::count(weak_, true) == 0) return last_pairs_;
     std::vector<std::pair<int, int>> chosen = matcher_.pairs(found, weak_, events_);
     if (!how.only) return chosen;
     std::erase_if(chosen, [&](const std::pair<int, int>& pair) {
@@ -313,7 +315,7 @@ class SceneAdjustment {
   /// a distorted lens can pull it far off. Where it did, k1 is tried without the prior of the network's
   /// depth, too. Two frames cannot tell.
   void try_lenses(Bundle& found) {
-    if (frames_ < 3) return;
+    if (frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
     const std::vector<double> plain = epipolar_errors(found, found.anchors, held_out_);
     const Adjusted without = adjusted_of(found);
     Adjusted chosen = without;
@@ -322,6 +324,7 @@ class SceneAdjustment {
     const auto attempt = [&](const LensTrial& trial, double log_depth) {
       for (std::size_t i = 0; i < found.lenses.size(); ++i) {
         found.lenses[i] = start_.lenses[i];
+        found.lens_free[i].focal = start_.lens_free[i].focal;  // where adjust() held it
         found.lens_free[i].*trial.free = true;
       }
       priors_.log_depth = log_depth;
@@ -338,7 +341,7 @@ class SceneAdjustment {
     };
     attempt(kRadial, prior);
     attempt(kAspect, prior);
-    if (focal_moved(found) > kDoubtfulFocal && prior < kFreeDepth && options_.poses != Known::exactly)
+    if (doubts_focal(found) && prior < kFreeDepth && options_.poses != Known::exactly)
       attempt(kRadial, kFreeDepth);
     priors_.log_depth = chosen_prior;
     put(chosen, found);
@@ -394,12 +397,15 @@ class SceneAdjustment {
     adjust_bundle(found, start_, priors_, schedule, events_);
   }
 
-  /// The farthest that a focal length has moved from the given one, as a logarithm.
-  double focal_moved(const Bundle& bundle) const {
-    double most = 0;
-    for (std::size_t i = 0; i < bundle.lenses.size(); ++i)
-      most = std::max(most, std::abs(std::log(bundle.lenses[i].focal.x() / start_.lenses[i].focal.x())));
-    return most;
+  /// Whether a focal length has moved so far from the given one that something else may be wrong, or was held
+  /// there as it moved too far.
+  bool doubts_focal(const Bundle& bundle) const {
+    for (std::size_t i = 0; i < bundle.lenses.size(); ++i) {
+      const double moved = std::log(bundle.lenses[i].focal.x() / start_.lenses[i].focal.x());
+      if (std::abs(moved) > kDoubtfulFocal || bundle.lens_free[i].focal != start_.lens_free[i].focal)
+        return true;
+    }
+    return false;
   }
 
   /// How far a lens shows a corner from where a lens of square pixels without distortion does, in pixels.

@@ -61,6 +61,7 @@ bool mostly_smaller(const std::vector<double>& errors, const std::vector<double>
 }
 
 CostChange cost_change(const std::vector<double>& errors, const std::vector<double>& before) {
+  if (errors.size() < 2) return {1, 0};
   std::vector<double> sorted = before;
   const double scale = std::max(median(std::span(sorted)), 1e-6);
   double sum_before = 0, fall = 0, squares = 0;
@@ -71,8 +72,10 @@ CostChange cost_change(const std::vector<double>& errors, const std::vector<doub
     fall += change;
     squares += change * change;
   }
+  if (!(sum_before > 0)) return {1, 0};
   const auto count = static_cast<double>(errors.size());
-  return {1 - fall / sum_before, fall / std::sqrt(std::max(squares - fall * fall / count, 1e-12))};
+  const double variance = (squares - fall * fall / count) * count / (count - 1);  // of the sum
+  return {1 - fall / sum_before, fall / std::sqrt(std::max(variance, 1e-12))};
 }
 
 }  // namespace vggt

@@ -22,7 +22,7 @@ struct CostChange {
 };
 
 /// By their distances from epipolar lines, in the same order; the cost is Cauchy's function, whose scale is
-/// the median before.
+/// the median before. {1, 0} where nothing can be said: fewer than two, or no error before.
 CostChange cost_change(const std::vector<double>& errors, const std::vector<double>& before);
 
 }  // namespace vggt

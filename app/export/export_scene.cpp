@@ -127,18 +127,23 @@ void export_nerfstudio(const fs::path& place, const fs::path& folder, const Expo
   if (images.are_copies()) place_copies(place, images, input, placed);
 }
 
-/// Drops the tracks that any image sees which sees fewer than ten, unless none would be left.
+/// Drops the tracks that any image sees which sees fewer than ten, and those of images that then see fewer,
+/// unless none would be left.
 void drop_loose_images(ExportedScene& scene) {
-  std::vector<int> observations(scene.images.size(), 0);
-  for (const Track& track : scene.tracks) {
-    for (const Observation& seen : track.observations) ++observations[static_cast<std::size_t>(seen.frame)];
-  }
-  const auto is_loose = [&](const Track& track) {
-    return std::ranges::any_of(track.observations, [&](const Observation& seen) {
-      return observations[static_cast<std::size_t>(seen.frame)] < kFewestOfImage;
+  std::vector<Track> tracks = scene.tracks;
+  for (std::size_t before = tracks.size() + 1; tracks.size() < before;) {
+    before = tracks.size();
+    std::vector<int> observations(scene.images.size(), 0);
+    for (const Track& track : tracks) {
+      for (const Observation& seen : track.observations) ++observations[static_cast<std::size_t>(seen.frame)];
+    }
+    std::erase_if(tracks, [&](const Track& track) {
+      return std::ranges::any_of(track.observations, [&](const Observation& seen) {
+        return observations[static_cast<std::size_t>(seen.frame)] < kFewestOfImage;
+      });
     });
-  };
-  if (!std::ranges::all_of(scene.tracks, is_loose)) std::erase_if(scene.tracks, is_loose);
+  }
+  if (!tracks.empty()) scene.tracks = std::move(tracks);
 }
 
 /// Drops the tracks of images that no track links to those most observed, where they are few: where such a

@@ -179,7 +179,7 @@ std::string ExportedImages::why_not_originals() const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";
     const std::string readable = readable_name(names_[i]);
-    if (readable != names_[i]) return "readers of exports would not find " + readable + " by its name";
+    if (readable != names_[i]) return readable + " has a name that readers of exports would change";
     if (!quarter_turns(orientations_[i])) return names_[i] + " is stored mirrored";
     if (heif_[i]) return names_[i] + " is HEIF or AVIF, which few programs read";
   }
@@ -199,7 +199,7 @@ void ExportedImages::name_copies() {
       std::snprintf(number, sizeof number, "_%06lld", static_cast<long long>(images_.number(i)));
       std::string stem = source_.empty() ? file_stem(frames_.frames[i].file) : "";
       if (stem.empty()) stem = (source_.empty() ? "image" : source_.stem().string()) + number;
-      names_.push_back(stem + extension);
+      names_.push_back(readable_name(stem + extension));
     }
     return make_different(names_);
   }

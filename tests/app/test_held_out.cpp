@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "app/adjust/held_out.h"
@@ -96,7 +97,11 @@ TEST(CostChange, SaysHowMuchAndHowClearlyErrorsFell) {
   lost[0] = 1e9;
   EXPECT_LT(cost_change(lost, before).share, 1.1);
   EXPECT_LT(std::abs(cost_change(lost, before).standard_errors), 2);
-  EXPECT_TRUE(std::isfinite(cost_change({0, 0}, {0, 0}).standard_errors));
+  for (const auto& [errors, of] :
+       {std::pair(std::vector<double>{0, 0}, std::vector<double>{0, 0}), {{0.1}, {0.2}}, {{}, {}}}) {
+    EXPECT_EQ(cost_change(errors, of).share, 1);
+    EXPECT_EQ(cost_change(errors, of).standard_errors, 0);
+  }
 }
 
 }  // namespace
