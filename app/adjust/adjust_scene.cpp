@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,8 +15,8 @@
 #include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
 #include "app/adjust/sighting_error.h"
+#include "app/adjust/sighting_links.h"
 #include "app/adjust/within_memory.h"
-#include "app/scene/linked_frames.h"
 #include "app/scene/median.h"
 
 namespace vggt {
@@ -87,41 +86,6 @@ std::string obstacle(const std::vector<Camera>& cameras) {
   if (cameras.size() == 1) return "one frame";
   if (std::ranges::count_if(cameras, &Camera::valid) < 2) return "fewer than two frames have a camera";
   return {};
-}
-
-/// The pairs of frames that have at least so many sightings.
-std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest = 1) {
-  std::map<std::pair<int, int>, int> counts;
-  for (const Sighting& sighting : bundle.sightings)
-    ++counts[std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
-  std::vector<std::pair<int, int>> pairs;
-  for (const auto& [pair, count] : counts) {
-    if (count >= fewest) pairs.push_back(pair);
-  }
-  return pairs;
-}
-
-/// Groups of two and more frames that these pairs link; empty where there is one.
-std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs) {
-  const std::vector<int> group = first_linked(frames, pairs);
-  std::map<int, std::vector<int>> members;
-  for (std::size_t i = 0; i < frames; ++i) members[group[i]].push_back(static_cast<int>(i));
-  std::vector<std::vector<int>> groups;
-  for (auto& [number, own] : members) {
-    if (own.size() > 1) groups.push_back(std::move(own));
-  }
-  if (groups.size() < 2) groups.clear();
-  return groups;
-}
-
-/// How many sightings each frame has a part in.
-std::vector<std::size_t> sightings_of_frames(const Bundle& bundle) {
-  std::vector<std::size_t> counts(bundle.poses.size(), 0);
-  for (const Sighting& sighting : bundle.sightings) {
-    ++counts[static_cast<std::size_t>(sighting.frame)];
-    ++counts[static_cast<std::size_t>(bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
-  }
-  return counts;
 }
 
 /// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
@@ -311,9 +275,9 @@ class SceneAdjustment {
   }
 
   /// Frees k1 or the aspect of all lenses, whichever explains the held-out matches better, if it pays and
-  /// moves a corner of an image by a pixel or more. Each trial begins with the given focal length: without k1
-  /// a distorted lens can pull it far off. Where it did, k1 is tried without the prior of the network's
-  /// depth, too. Two frames cannot tell.
+  /// moves a corner of an image by a pixel or more. Each trial begins with the given focal length, beside the
+  /// poses and depths found: without k1 a distorted lens can pull the focal length far off. Where it did, k1
+  /// is tried without the prior of the network's depth, too. Two frames cannot tell, nor can few matches.
   void try_lenses(Bundle& found) {
     if (frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
     const std::vector<double> plain = epipolar_errors(found, found.anchors, held_out_);
@@ -373,7 +337,7 @@ class SceneAdjustment {
     solve(found, schedule);
     double farthest = 0;
     for (std::size_t i = 0; i < held.lenses.size(); ++i) {
-      const double moved = std::abs(std::log(found.lenses[i].focal.x() / start_.lenses[i].focal.x()));
+      const double moved = focal_moved(found, i);
       farthest = std::max(farthest, moved);
       if (moved < kFarFocal) continue;
       held.lenses[i] = start_.lenses[i];
@@ -397,13 +361,17 @@ class SceneAdjustment {
     adjust_bundle(found, start_, priors_, schedule, events_);
   }
 
-  /// Whether a focal length has moved so far from the given one that something else may be wrong, or was held
-  /// there as it moved too far.
+  /// How far the focal length of a lens is from the given one: of their ratio the logarithm, without sign.
+  double focal_moved(const Bundle& bundle, std::size_t lens) const {
+    return std::abs(std::log(bundle.lenses[lens].focal.x() / start_.lenses[lens].focal.x()));
+  }
+
+  /// Whether a focal length has moved so far that something else may be wrong, or was held as it moved too
+  /// far.
   bool doubts_focal(const Bundle& bundle) const {
     for (std::size_t i = 0; i < bundle.lenses.size(); ++i) {
-      const double moved = std::log(bundle.lenses[i].focal.x() / start_.lenses[i].focal.x());
-      if (std::abs(moved) > kDoubtfulFocal || bundle.lens_free[i].focal != start_.lens_free[i].focal)
-        return true;
+      const bool is_held = bundle.lens_free[i].focal != start_.lens_free[i].focal;
+      if (is_held || focal_moved(bundle, i) > kDoubtfulFocal) return true;
     }
     return false;
   }

@@ -13,8 +13,8 @@ struct AdjustmentTime {
 
 /// Adjusts six rendered photographs of a corner of a room twice, from cameras and depths as far off as a
 /// network's are, and gives the shorter time: for a prediction before any scene was adjusted here. The
-/// scene's frames share about as much as those of most. Nothing where memory runs out or
-/// the scene is not adjusted. Throws Stopped.
+/// scene's frames share about as much as those of most. Nothing where memory runs out or the
+/// scene is not adjusted. Throws Stopped.
 std::optional<AdjustmentTime> time_trial_adjustment(const Events& events);
 
 }  // namespace vggt

@@ -146,7 +146,7 @@ TEST_F(ExportTest, CopiesAreUprightAndHaveNamesOfTheirOwn) {
 }
 
 TEST_F(ExportTest, FramesOfAVideoAreCopiedByTheirNumbers) {
-  const std::filesystem::path path = folder_ / "walk\xff.avi";
+  const std::filesystem::path path = folder_ / "walk.avi";
   {
     cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('M', 'J', 'P', 'G'), 10,
                            {112, 84});
@@ -159,13 +159,25 @@ TEST_F(ExportTest, FramesOfAVideoAreCopiedByTheirNumbers) {
   std::filesystem::create_directory(folder_ / "out");
   images.write_copies(folder_ / "out", cameras_of(frames), {});
   for (const auto& [name, level] :
-       {std::pair("walk?_000000.jpg", 0), {"walk?_000010.jpg", 100}, {"walk?_000020.jpg", 200}}) {
+       {std::pair("walk_000000.jpg", 0), {"walk_000010.jpg", 100}, {"walk_000020.jpg", 200}}) {
     const cv::Mat copy = cv::imread((folder_ / "out" / name).string());
     ASSERT_EQ(copy.size(), cv::Size(112, 84)) << name;
     EXPECT_NEAR(cv::mean(copy)[0], level, 4) << name;
   }
   EXPECT_THAT(refusal([&] { ExportedImages(plan_into(folder_.path(), "refer"), path, frames); }),
               HasSubstr("no image files of their own"));
+}
+
+TEST_F(ExportTest, AVideosNameIsMadeReadableToo) {
+  const std::filesystem::path path = folder_ / "walk\xff.avi";
+  {
+    cv::VideoWriter writer(path.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('M', 'J', 'P', 'G'), 10,
+                           {112, 84});
+    ASSERT_TRUE(writer.isOpened());
+    writer.write(test::flat_picture(112, 84, 10));
+  }
+  const FrameSet frames = load(path);
+  EXPECT_EQ(ExportedImages(plan_into(folder_.path()), path, frames).name(0), "walk?_000000.jpg");
 }
 
 TEST_F(ExportTest, UndistortedCopiesAreAPinholes) {

@@ -1,0 +1,42 @@
+#include "app/adjust/sighting_links.h"
+
+#include <algorithm>
+#include <map>
+
+#include "app/scene/linked_frames.h"
+
+namespace vggt {
+
+std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest) {
+  std::map<std::pair<int, int>, int> counts;
+  for (const Sighting& sighting : bundle.sightings)
+    ++counts[std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto& [pair, count] : counts) {
+    if (count >= fewest) pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs) {
+  const std::vector<int> group = first_linked(frames, pairs);
+  std::map<int, std::vector<int>> members;
+  for (std::size_t i = 0; i < frames; ++i) members[group[i]].push_back(static_cast<int>(i));
+  std::vector<std::vector<int>> groups;
+  for (auto& [number, own] : members) {
+    if (own.size() > 1) groups.push_back(std::move(own));
+  }
+  if (groups.size() < 2) groups.clear();
+  return groups;
+}
+
+std::vector<std::size_t> sightings_of_frames(const Bundle& bundle) {
+  std::vector<std::size_t> counts(bundle.poses.size(), 0);
+  for (const Sighting& sighting : bundle.sightings) {
+    ++counts[static_cast<std::size_t>(sighting.frame)];
+    ++counts[static_cast<std::size_t>(bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
+  }
+  return counts;
+}
+
+}  // namespace vggt

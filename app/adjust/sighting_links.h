@@ -1,0 +1,19 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "app/adjust/bundle_adjustment.h"
+
+namespace vggt {
+
+/// The pairs of frames that have at least so many sightings.
+std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest = 1);
+
+/// Groups of two and more frames that these pairs link; empty where there is one.
+std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs);
+
+/// How many sightings each frame has a part in.
+std::vector<std::size_t> sightings_of_frames(const Bundle& bundle);
+
+}  // namespace vggt
