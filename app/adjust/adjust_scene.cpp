@@ -31,6 +31,8 @@ constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingS
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
 constexpr BundleSchedule kRoughly{4, 15, 1e-4};  // after a coarse pass, whose matches will be found again
+// After the last: of a camera that hardly moves, the cost says little of focal length and distortion.
+constexpr BundleSchedule kFully{1, 30, 1e-6};
 // Of a frame in a fine pass: with twice as many cameras are as exact. A match takes some 200 bytes.
 constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr std::size_t kMany = 64;     // frames
@@ -141,6 +143,7 @@ class SceneAdjustment {
     if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
         !pass(found, again(kFinest), {1, 15}, false))
       return {not_adjusted("too few matches between frames", cameras_of(start_, cameras_, model_))};
+    adjust(found, kFully);
     const double given = error_of(bundle_as_given(cameras_), found), adjusted = error_of(found, found);
     if (!(adjusted <= given)) {
       const bool simple = error_of(start_, found) <= given;
@@ -174,9 +177,11 @@ class SceneAdjustment {
     return pass;
   }
 
-  /// A pass that looks again for what the last one found.
+  /// A pass that looks again for what the last one found. Where the network's depth is not believed, what was
+  /// adjusted without it may be far from it, and is not hidden by it.
   MatchPass again(MatchPass pass) const {
     pass.every = last_every_;
+    pass.by_depth = priors_.log_depth < kFreeDepth;
     pass.only = &found_before_;
     return pass;
   }

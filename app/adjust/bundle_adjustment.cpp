@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <opencv2/core/utility.hpp>
 #include <optional>
 #include <span>
@@ -66,6 +67,13 @@ struct SightingProducts {
   Vector6d camera = Vector6d::Zero(), lens = Vector6d::Zero();
 };
 
+/// Where the product of an anchor's depth with a node is: that of its own camera, its own lens, or 2·i and
+/// 2·i + 1 for camera and lens of the sighting i.
+constexpr int kOwnCamera = -1, kOwnLens = -2;
+struct AnchorOfNode {
+  int anchor, place;
+};
+
 /// The normal equations of poses and lenses; each is a node of six unknowns, of which lenses use four.
 struct Equations {
   explicit Equations(TiledMatrix empty)
@@ -75,9 +83,13 @@ struct Equations {
     hessian.set_zero();
     gradient.setZero();
   }
-  void add(const Equations& part) {
-    hessian.add(part.hessian);
-    gradient += part.gradient;
+  void add(std::span<const Equations> parts) {
+    std::vector<const TiledMatrix*> hessians;
+    for (const Equations& part : parts) {
+      hessians.push_back(&part.hessian);
+      gradient += part.gradient;
+    }
+    hessian.add(hessians);
   }
 
   template <class A, class B>
@@ -129,6 +141,7 @@ class Adjustment {
     for (const LensFreedom& free : bundle.lens_free)
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
     normal_.emplace(empty_matrix());
+    note_anchors();
     part_count_ = parts_of(normal_->hessian.bytes());
     parts_.assign(std::min(part_count_, fitting_parts(most_bytes)), *normal_);
   }
@@ -159,7 +172,8 @@ class Adjustment {
     // Anchors are held once more as they were given, and as they were before a step.
     const std::size_t matrix = normal_->hessian.bytes(), fill = normal_->hessian.factor_bytes() - matrix,
                       beside = matrix + fill + bundle_.sightings.size() * sizeof(SightingProducts) +
-                               bundle_.anchors.size() * (sizeof(AnchorSums) + 2 * sizeof(Anchor));
+                               bundle_.anchors.size() * (sizeof(AnchorSums) + 2 * sizeof(Anchor)) +
+                               of_nodes_.size() * sizeof(AnchorOfNode);
     const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / matrix;
     if (fitting == 0) throw TooManyEquations();
     return fitting;
@@ -192,32 +206,42 @@ class Adjustment {
     for_parts(parts, {0, static_cast<int>(parts)}, body);
   }
 
-  /// The matrix with the tiles that nodes of common anchors need. Notes which anchors each column has.
-  TiledMatrix empty_matrix() {
+  /// The matrix with the tiles that nodes of common anchors need.
+  TiledMatrix empty_matrix() const {
     TiledMatrix matrix(node_count_);
-    anchors_of_.resize(static_cast<std::size_t>((node_count_ + TiledMatrix::kTile - 1) / TiledMatrix::kTile));
     std::vector<int> of_anchor;
     for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
       if (first_[n] == first_[n + 1]) continue;
       of_anchor.clear();
-      const auto add = [&](int frame) {
-        if (frame_node(frame) >= 0) of_anchor.push_back(frame_node(frame));
-        of_anchor.push_back(lens_node(frame));
-      };
-      add(bundle_.anchors[n].frame);
-      for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) add(bundle_.sightings[i].frame);
-      for (int& node : of_anchor) node /= TiledMatrix::kTile;
+      for_nodes(n, [&](int node, int) { of_anchor.push_back(node / TiledMatrix::kTile); });
       std::ranges::sort(of_anchor);
       const auto repeated = std::ranges::unique(of_anchor);
       of_anchor.erase(repeated.begin(), repeated.end());
       for (const int row : of_anchor) {
-        anchors_of_[static_cast<std::size_t>(row)].push_back(static_cast<int>(n));
         for (const int column : of_anchor) {
           if (column <= row) matrix.make(row * TiledMatrix::kTile, column * TiledMatrix::kTile);
         }
       }
     }
     return matrix;
+  }
+
+  /// Notes the anchors of each node, in their order.
+  void note_anchors() {
+    first_of_node_.assign(static_cast<std::size_t>(node_count_) + 1, 0);
+    const auto for_all = [&](auto&& take) {
+      for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
+        if (first_[n] == first_[n + 1]) continue;
+        for_nodes(n, [&](int node, int place) { take(n, static_cast<std::size_t>(node), place); });
+      }
+    };
+    for_all([&](std::size_t, std::size_t node, int) { ++first_of_node_[node + 1]; });
+    std::partial_sum(first_of_node_.begin(), first_of_node_.end(), first_of_node_.begin());
+    of_nodes_.resize(first_of_node_.back());
+    std::vector<std::size_t> next = first_of_node_;
+    for_all([&](std::size_t n, std::size_t node, int place) {
+      of_nodes_[next[node]++] = {static_cast<int>(n), place};
+    });
   }
 
   double cost(double scale) const {
@@ -281,7 +305,7 @@ class Adjustment {
                     if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
                   }
                 });
-      for (std::size_t part = first; part < after; ++part) normal_->add(parts_[part - first]);
+      normal_->add(std::span(parts_).first(after - first));
     }
     add_priors(*normal_);
   }
@@ -357,30 +381,38 @@ class Adjustment {
     }
   }
 
-  /// Calls take(node, product) for each pose and lens that is adjusted and an anchor's depth depends on.
+  /// Calls take(node, place of the product) for each pose and lens that is adjusted and an anchor's depth
+  /// depends on. The lens of several sightings comes with each.
   template <class Take>
   void for_nodes(std::size_t anchor, Take&& take) const {
     const int own = bundle_.anchors[anchor].frame;
-    if (frame_node(own) >= 0) take(frame_node(own), sums_[anchor].camera);
-    take(lens_node(own), sums_[anchor].lens);
+    if (frame_node(own) >= 0) take(frame_node(own), kOwnCamera);
+    take(lens_node(own), kOwnLens);
     for (std::size_t i = first_[anchor]; i < first_[anchor + 1]; ++i) {
-      const int frame = bundle_.sightings[i].frame;
-      if (frame_node(frame) >= 0) take(frame_node(frame), products_[i].camera);
-      if (lens_node(frame) != lens_node(own)) take(lens_node(frame), products_[i].lens);
+      const int frame = bundle_.sightings[i].frame, place = 2 * static_cast<int>(i);
+      if (frame_node(frame) >= 0) take(frame_node(frame), place);
+      if (lens_node(frame) != lens_node(own)) take(lens_node(frame), place + 1);
     }
   }
+  const Vector6d& product(std::size_t anchor, int place) const {
+    if (place < 0) return place == kOwnCamera ? sums_[anchor].camera : sums_[anchor].lens;
+    const SightingProducts& products = products_[static_cast<std::size_t>(place / 2)];
+    return place % 2 == 0 ? products.camera : products.lens;
+  }
 
-  /// Takes what an anchor's depth says of its nodes off the equations, in one column of tiles.
-  void eliminate(std::size_t n, double damping, int tile_column, Equations& from) const {
-    const double inverse = 1 / (sums_[n].hessian * (1 + damping));
-    for_nodes(n, [&](int column, const Vector6d& a) {
-      if (column / TiledMatrix::kTile != tile_column) return;
-      const Vector6d scaled = inverse * a;
+  /// Takes what the anchors' depths say of their nodes off the equations, in the column of one node.
+  void eliminate(int column, double damping, Equations& from) const {
+    const auto node = static_cast<std::size_t>(column);
+    for (std::size_t i = first_of_node_[node]; i < first_of_node_[node + 1]; ++i) {
+      const auto n = static_cast<std::size_t>(of_nodes_[i].anchor);
+      const double inverse = 1 / (sums_[n].hessian * (1 + damping));
+      const Vector6d scaled = inverse * product(n, of_nodes_[i].place);
       from.gradient.segment<6>(TiledMatrix::kBlock * column) -= sums_[n].gradient * scaled;
-      for_nodes(n, [&](int row, const Vector6d& b) {
-        if (row >= column) from.hessian.block(row, column).noalias() -= b * scaled.transpose();
+      for_nodes(n, [&](int row, int place) {
+        if (row >= column)
+          from.hessian.block(row, column).noalias() -= product(n, place) * scaled.transpose();
       });
-    });
+    }
   }
 
   /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
@@ -389,12 +421,9 @@ class Adjustment {
     Equations& reduced = parts_[0];
     reduced = *normal_;
     reduced.hessian.damp(1 + damping);
-    // A column of tiles is one thread's, so that its sums are in the anchors' order.
-    cv::parallel_for_({0, static_cast<int>(anchors_of_.size())}, [&](const cv::Range& range) {
-      for (int column = range.start; column < range.end; ++column) {
-        for (const int n : anchors_of_[static_cast<std::size_t>(column)])
-          eliminate(static_cast<std::size_t>(n), damping, column, reduced);
-      }
+    // A column is one thread's, so that its sums are in the anchors' order.
+    cv::parallel_for_({0, node_count_}, [&](const cv::Range& range) {
+      for (int column = range.start; column < range.end; ++column) eliminate(column, damping, reduced);
     });
     if (!reduced.hessian.factorise()) return false;
     change_by(-reduced.hessian.solve(reduced.gradient), damping);
@@ -419,8 +448,8 @@ class Adjustment {
       for (std::size_t n = begin; n < end; ++n) {
         if (first_[n] == first_[n + 1]) continue;
         double slope = sums_[n].gradient;
-        for_nodes(n, [&](int node, const Vector6d& a) {
-          slope += a.dot(change.segment<6>(TiledMatrix::kBlock * node));
+        for_nodes(n, [&](int node, int place) {
+          slope += product(n, place).dot(change.segment<6>(TiledMatrix::kBlock * node));
         });
         const double moved = -slope / (sums_[n].hessian * (1 + damping));
         bundle_.anchors[n].log_depth += std::clamp(moved, -kMostDepthStep, kMostDepthStep);
@@ -434,14 +463,15 @@ class Adjustment {
   const Events& events_;
   double translation_sigma_ = 0;
   int node_count_ = 0, first_lens_ = 0;
-  std::vector<int> nodes_;                    // of each frame; -1 for one that is not free
-  std::vector<std::size_t> first_;            // index of each anchor's first sighting
-  Eigen::Vector4d lens_trust_;                // of the lenses' priors
-  std::vector<Eigen::Vector4d> lens_masks_;   // 1 where a lens is free, else 0
-  std::optional<Equations> normal_;           // of all anchors
-  std::size_t part_count_ = 0;                // of all anchors
-  std::vector<Equations> parts_;              // of some of their parts; the first then without the depths
-  std::vector<std::vector<int>> anchors_of_;  // of each column of tiles, those that have a node in it
+  std::vector<int> nodes_;                   // of each frame; -1 for one that is not free
+  std::vector<std::size_t> first_;           // index of each anchor's first sighting
+  Eigen::Vector4d lens_trust_;               // of the lenses' priors
+  std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
+  std::optional<Equations> normal_;          // of all anchors
+  std::size_t part_count_ = 0;               // of all anchors
+  std::vector<Equations> parts_;             // of some of their parts; the first then without the depths
+  std::vector<AnchorOfNode> of_nodes_;       // node after node
+  std::vector<std::size_t> first_of_node_;   // index of each node's first anchor in of_nodes_
   std::vector<AnchorSums> sums_;
   std::vector<SightingProducts> products_;
 };

@@ -1,7 +1,9 @@
 #include "app/adjust/depth_correction.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <opencv2/imgproc.hpp>
 
@@ -76,34 +78,106 @@ VGGT_CLONES void add_differences(const float* found, const float* seen, int coun
   }
 }
 
-/// Adds to sums and weights what another frame says of the logarithm of a frame's depth.
-void add_neighbour(const MatchInput& input, std::span<const float> depth, const FrameView& there,
-                   std::span<const float> depth_there, const PixelTransfer& transfer,
-                   std::vector<float>& sums, std::vector<float>& weights) {
-  const auto low_x = static_cast<float>(there.begin_x), high_x = static_cast<float>(there.end_x - 1),
-             low_y = static_cast<float>(there.begin_y), high_y = static_cast<float>(there.end_y - 1);
-  const auto width = static_cast<std::size_t>(input.width);
-  std::vector<float> found(width), expected(width);
-  std::size_t first = 0;
-  for (int y = 0; y < input.height; ++y, first += width) {
-    std::ranges::fill(found, 3.F);  // three times what is expected: it says nothing
-    std::ranges::fill(expected, 1.F);
-    for (int x = 0; x < input.width; ++x) {
-      const auto column = static_cast<std::size_t>(x);
-      const float own = depth[first + column];
-      if (!usable(own)) continue;
-      const Eigen::Vector3f seen = transfer(static_cast<float>(x), static_cast<float>(y), own);
-      if (!(seen.z() > 0)) continue;
-      const float there_x = seen.x() / seen.z(), there_y = seen.y() / seen.z();
-      if (!(there_x >= low_x && there_y >= low_y && there_x < high_x && there_y < high_y)) continue;
-      const float value = interpolated(depth_there.data(), input.height, input.width, there_x, there_y);
-      if (!usable(value)) continue;
-      found[column] = value;
-      expected[column] = seen.z();
+/// Where a frame's pixels look: x and y of the point (x, y, 1) of its camera's space, [H,W] each. Not finite
+/// where the distortion shows nothing.
+struct Rays {
+  Rays(const Camera& camera, int height, int width) {
+    for (int row = 0; row < height; ++row) {
+      for (int column = 0; column < width; ++column) {
+        const Eigen::Vector3d ray = camera.ray({column, row});
+        x.push_back(static_cast<float>(ray.x()));
+        y.push_back(static_cast<float>(ray.y()));
+      }
     }
-    add_differences(found.data(), expected.data(), input.width, &sums[first], &weights[first]);
+  }
+  std::vector<float> x, y;
+};
+
+/// From the space of one camera to the pixels of another.
+struct Transfer {
+  Transfer(const Camera& from, const Camera& to) {
+    const Eigen::Isometry3d relative(to.cam_from_world.matrix() * from.cam_from_world.matrix().inverse());
+    Eigen::Map<Eigen::Matrix3f>(turn.data()) = relative.linear().cast<float>();
+    Eigen::Map<Eigen::Vector3f>(shift.data()) = relative.translation().cast<float>();
+    Eigen::Map<Eigen::Matrix<float, 2, 3>>(k.data()) = to.k.topRows<2>().cast<float>();
+    Eigen::Map<Eigen::Vector2f>(distortion.data()) = to.distortion.cast<float>();
+  }
+  std::array<float, 9> turn;  // column after column, as k
+  std::array<float, 6> k;
+  std::array<float, 3> shift;
+  std::array<float, 2> distortion;
+};
+
+/// Where the other camera sees a row of pixels with these depths, and how far: not above 0 where it sees
+/// none.
+VGGT_CLONES void see_row(const Transfer& to, const float* ray_x, const float* ray_y, const float* depth,
+                         int count, float* x, float* y, float* z) {
+  const std::array<float, 9> turn = to.turn;
+  const std::array<float, 6> k = to.k;
+  const std::array<float, 3> shift = to.shift;
+  const std::array<float, 2> distortion = to.distortion;
+  for (int i = 0; i < count; ++i) {
+    const float d = depth[i], a = d * ray_x[i], b = d * ray_y[i];
+    const float seen_x = turn[0] * a + turn[3] * b + turn[6] * d + shift[0],
+                seen_y = turn[1] * a + turn[4] * b + turn[7] * d + shift[1],
+                seen_z = turn[2] * a + turn[5] * b + turn[8] * d + shift[2];
+    const float normal_x = seen_x / seen_z, normal_y = seen_y / seen_z,
+                r2 = normal_x * normal_x + normal_y * normal_y,
+                factor = 1 + r2 * (distortion[0] + r2 * distortion[1]);
+    x[i] = factor * (k[0] * normal_x + k[2] * normal_y) + k[4];
+    y[i] = factor * (k[1] * normal_x + k[3] * normal_y) + k[5];
+    z[i] = d > 0 && d <= std::numeric_limits<float>::max() ? seen_z : 0;
   }
 }
+
+/// What other frames say of a frame's depths.
+class Opinions {
+ public:
+  /// The depths, [H,W], and the camera outlive the object.
+  Opinions(const MatchInput& input, std::span<const float> depth, const Camera& camera)
+      : input_(input),
+        depth_(depth),
+        camera_(camera),
+        rays_(camera, input.height, input.width),
+        sums_(depth.size(), 0),
+        weights_(depth.size(), 1) {}
+
+  void add(const FrameView& there, std::span<const float> depth_there, const Camera& camera_there) {
+    const auto low_x = static_cast<float>(there.begin_x), high_x = static_cast<float>(there.end_x - 1),
+               low_y = static_cast<float>(there.begin_y), high_y = static_cast<float>(there.end_y - 1);
+    const Transfer transfer(camera_, camera_there);
+    const auto width = static_cast<std::size_t>(input_.width);
+    std::vector<float> x(width), y(width), expected(width), found(width);
+    for (std::size_t first = 0; first < depth_.size(); first += width) {
+      see_row(transfer, &rays_.x[first], &rays_.y[first], &depth_[first], input_.width, x.data(), y.data(),
+              expected.data());
+      for (std::size_t i = 0; i < width; ++i) {
+        float value = 0;
+        if (expected[i] > 0 && x[i] >= low_x && y[i] >= low_y && x[i] < high_x && y[i] < high_y)
+          value = interpolated(depth_there.data(), input_.height, input_.width, x[i], y[i]);
+        const bool says = usable(value);
+        found[i] = says ? value : 3.F;  // three times what is expected: it says nothing
+        if (!says) expected[i] = 1.F;
+      }
+      add_differences(found.data(), expected.data(), input_.width, &sums_[first], &weights_[first]);
+    }
+  }
+
+  /// The depths, each averaged with what was added. Ends the object's use.
+  std::vector<float> averaged() {
+    std::vector<float> result = std::move(sums_);
+    for (std::size_t i = 0; i < result.size(); ++i)
+      result[i] = result[i] != 0 ? depth_[i] * std::exp(result[i] / weights_[i]) : depth_[i];
+    return result;
+  }
+
+ private:
+  const MatchInput& input_;
+  const std::span<const float> depth_;
+  const Camera& camera_;
+  const Rays rays_;
+  std::vector<float> sums_, weights_;
+};
 
 /// Calls body(frame) for all frames, a block of them at once on several threads.
 template <class Body>
@@ -158,15 +232,10 @@ void CorrectedDepth::write(const std::vector<Camera>& cameras, const std::vector
   for_frames(input_.frames.size(), lean, events, [&](std::size_t f) {
     std::vector<std::byte> buffer, other_buffer;
     const std::span<const float> own = floats(bent_, f, buffer);
-    std::vector<float> sums(own.size(), 0), weights(own.size(), 1), result(own.begin(), own.end());
-    for (const std::size_t other : partners[f]) {
-      add_neighbour(input_, own, input_.frames[other].view, floats(bent_, other, other_buffer),
-                    PixelTransfer(cameras[f], cameras[other]), sums, weights);
-    }
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      if (sums[i] != 0) result[i] *= std::exp(sums[i] / weights[i]);
-    }
-    depth.put_values(static_cast<int>(f), result);
+    Opinions opinions(input_, own, cameras[f]);
+    for (const std::size_t other : partners[f])
+      opinions.add(input_.frames[other].view, floats(bent_, other, other_buffer), cameras[other]);
+    depth.put_values(static_cast<int>(f), opinions.averaged());
   });
 }
 

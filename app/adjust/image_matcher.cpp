@@ -170,9 +170,9 @@ std::vector<Anchor> ImageMatcher::find_anchors(const MatchedFrame& frame, int nu
   return anchors;
 }
 
-/// Whether `to` should see an anchor of `from`. Frame: what tells the depth of `to`.
+/// Whether `to` should see an anchor of `from`. Frame: what tells the depth of `to`; null: nothing hides it.
 template <class Frame>
-bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int index, const Frame& to) const {
+bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int index, const Frame* to) const {
   const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(index)];
   const Eigen::Vector3d seen =
       relation.turn * (std::exp(anchor.log_depth) * seen_at(relation.from_lens, anchor.pixel).homogeneous()) +
@@ -180,7 +180,7 @@ bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int i
   if (!(seen.z() > kNearest)) return false;
   const Eigen::Vector2d pixel = shown_at(relation.to_lens, seen.head<2>() / seen.z());
   if (!shows(input_.frames[static_cast<std::size_t>(relation.to)], pixel, kVisibleMargin)) return false;
-  return std::abs(std::log(to.depth_at(pixel) / seen.z())) < kSameDepth;
+  return !to || std::abs(std::log(to->depth_at(pixel) / seen.z())) < kSameDepth;
 }
 
 std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const std::vector<bool>& weak,
@@ -207,7 +207,7 @@ std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const
         const DepthSketch& sketch = sketches_[static_cast<std::size_t>(to)];
         int seen = 0;
         for (int i = first_[f]; i < first_[f + 1]; i += step)
-          seen += visible(bundle, relation, i, sketch) ? 1 : 0;
+          seen += visible(bundle, relation, i, &sketch) ? 1 : 0;
         if (seen > 0 && seen >= least) partners.emplace_back(seen, to);
       }
       std::ranges::sort(partners, std::greater());
@@ -239,7 +239,7 @@ Matches ImageMatcher::match_one(const Bundle& bundle, const Loaded& loaded, int 
   Matches result;
   int seen = 0;
   for (int i = first_[f]; i < first_[f + 1]; i += pass.every) {
-    if (!visible(bundle, relation, i, other)) continue;
+    if (!visible(bundle, relation, i, pass.by_depth ? &other : nullptr)) continue;
     ++seen;
     if (pass.only && !std::ranges::binary_search(*pass.only, std::pair(i, to))) continue;
     ++result.looked_for;

@@ -21,6 +21,7 @@ struct MatchPass {
   float least_correlation = 0;  // of the windows
   bool there_and_back = false;  // whether a match must lead back to the anchor
   int every = 1;                // of every how many anchors one is looked for
+  bool by_depth = true;  // whether a frame's depth map hides anchors that are nearer or farther than it says
   /// Anchors and frames, sorted; if not null, only these anchors are looked for in these frames, but for weak
   /// frames.
   const std::vector<std::pair<int, int>>* only = nullptr;
@@ -71,7 +72,7 @@ class ImageMatcher {
   /// Makes `loaded` the frames of these pairs.
   void load(const std::pair<int, int>* begin, const std::pair<int, int>* end, Loaded& loaded) const;
   template <class Frame>
-  bool visible(const Bundle& bundle, const Relation& relation, int anchor, const Frame& to) const;
+  bool visible(const Bundle& bundle, const Relation& relation, int anchor, const Frame* to) const;
   Matches match_one(const Bundle& bundle, const Loaded& loaded, int from, int to,
                     const MatchPass& pass) const;
 

@@ -54,8 +54,12 @@ void TiledMatrix::set_zero() {
   for (Tile& tile : pool_) tile.setZero();
 }
 
-void TiledMatrix::add(const TiledMatrix& other) {
-  for (std::size_t i = 0; i < pool_.size(); ++i) pool_[i] += other.pool_[i];
+void TiledMatrix::add(const std::vector<const TiledMatrix*>& others) {
+  cv::parallel_for_({0, static_cast<int>(pool_.size())}, [&](const cv::Range& range) {
+    for (auto i = static_cast<std::size_t>(range.start); i < static_cast<std::size_t>(range.end); ++i) {
+      for (const TiledMatrix* other : others) pool_[i] += other->pool_[i];
+    }
+  });
 }
 
 void TiledMatrix::damp(double factor) {

@@ -31,8 +31,8 @@ class TiledMatrix {
         .template block<kBlock, kBlock>(kBlock * (row % kTile), kBlock * (column % kTile));
   }
   void set_zero();
-  /// Adds a matrix with the same tiles.
-  void add(const TiledMatrix& other);
+  /// Adds those with the same tiles in their order, on several threads.
+  void add(const std::vector<const TiledMatrix*>& others);
   /// Multiplies the diagonal, and puts ones where it is 0: unknowns of which nothing is known stay.
   void damp(double factor);
 

@@ -67,10 +67,10 @@ TEST(TiledMatrix, WhatIsNotPositiveDefiniteIsRefused) {
 TEST(TiledMatrix, SumsAndDamping) {
   Both both = matrix_of(9, 1, 5);
   TiledMatrix sum = both.tiled;
-  sum.add(both.tiled);
+  sum.add({&both.tiled});
   EXPECT_EQ(sum.block(8, 3)(2, 4), 2 * both.dense(8 * kBlock + 2, 3 * kBlock + 4));
   sum.set_zero();
-  sum.add(both.tiled);
+  sum.add({&both.tiled});
   sum.block(2, 2).setZero();
   sum.damp(1.5);
   EXPECT_EQ(sum.block(2, 2), TiledMatrix::Block(TiledMatrix::Block::Identity()));
