@@ -29,6 +29,7 @@ class LoadedModel {
   double seconds() const { return loader_.seconds(); }  // that the loading took
   /// What its weights take of the device, beside which the memory of a run is planned.
   int64_t device_bytes() const { return device_bytes_; }
+  bool measured_attention() const { return tuned_.measured(); }  // in a run so far
   /// Writes what the runs so far measured of attention to the user's cache.
   void save_tuning() const { tuned_.save(); }
   /// What computed the attention of the runs so far, as TunedAttention::kernels().

@@ -9,6 +9,7 @@
 
 #include "app/adjust/trial_adjustment.h"
 #include "app/run/device.h"
+#include "app/run/memory_limits.h"
 #include "app/run/user_cache.h"
 
 namespace vggt {
@@ -35,6 +36,10 @@ constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"fram
 // Seconds of the stages of a network in which a process loads most of its kernels, into an H100 or H200.
 constexpr std::array<std::pair<std::string_view, double>, 2> kFirstLoads{
     {{"patch_embed", 0.25}, {"depth_head", 0.1}}};
+// Exponents of (threads / 2), as measured on 16 of an Intel Xeon: decoding, for want of a run, is faster on
+// more threads, and six frames of a trial gain less from them than most scenes do.
+constexpr double kFramesByThreads = -0.65, kTrialByThreads = -0.17;
+constexpr double kFewestThreads = 2, kMostThreads = 16;  // of which that is known
 const char* const kFile = "stages.json";
 const std::string kAdjustment = "adjustment";
 const StageWork kTrial{kAdjustment, "trial", 1};
@@ -123,6 +128,11 @@ std::optional<double> rate_in(std::span<const std::pair<std::string_view, double
   return rate == rates.end() ? std::nullopt : std::optional(rate->second);
 }
 
+double by_threads(const RunPlan& plan, double exponent) {
+  const auto threads = static_cast<double>(working_threads(plan.frames.threads));
+  return std::pow(std::clamp(threads, kFewestThreads, kMostThreads) / kFewestThreads, exponent);
+}
+
 /// limited: as for more_than_rates(). first: as for predict_beside().
 BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited, bool first) {
   BesideSeconds beside;
@@ -139,14 +149,16 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
     if (work.stage == kAdjustment) {
       const std::vector<StageRun> trials = runs_of(all, key_of(plan, kTrial, limited));
-      const auto trial = trials.empty() ? std::nullopt : std::optional(trials.back());
+      auto trial = trials.empty() ? std::nullopt : std::optional(trials.back());
+      if (trial) trial->seconds *= by_threads(plan, kTrialByThreads);
       if (!add(work.stage, adjustment_seconds(runs, trial, work.units))) continue;
       if (trial) runs.push_back(*trial);
       beside.adjustment = range_by(runs, work.units);
     } else if (!runs.empty()) {
       add(work.stage, seconds_by(runs, work.units));
     } else if (const auto rate = rate_in(kFirstRates, work.stage); first && work.usual && rate) {
-      if (add(work.stage, work.units * *rate)) beside.guessed.push_back(work.stage);
+      const double factor = work.stage == "frames" ? by_threads(plan, kFramesByThreads) : 1;
+      if (add(work.stage, work.units * *rate * factor)) beside.guessed.push_back(work.stage);
     }
   }
   beside.all = beside.stages.size() == works.size();
@@ -276,11 +288,12 @@ void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
 
 void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                           const std::vector<StageSeconds>& by_rates,
-                          const std::vector<std::pair<std::string, double>>& seconds) {
+                          const std::vector<std::pair<std::string, double>>& seconds,
+                          bool measured_attention) {
   std::vector<std::pair<std::string, double>> more;
   for (const auto& [name, measured] : seconds) {
     const auto stage = std::ranges::find(by_rates, name, &StageSeconds::stage);
-    if (stage == by_rates.end()) continue;
+    if (stage == by_rates.end() || (measured_attention && name == "aggregator")) continue;
     const double change = measured - stage->seconds;
     more.emplace_back(name, plan.model.options.device.is_cuda() ? std::max(0.0, change) : change);
   }

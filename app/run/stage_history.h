@@ -72,9 +72,11 @@ void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
 /// Adds a run that ended well to the user's cache, where predict_beside() reads it. seconds: of its stages.
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
                   const std::vector<std::pair<std::string, double>>& seconds);
-/// The same of what the network's stages took more than by their rates.
+/// The same of what the network's stages took more than by their rates. measured_attention: in the run, which
+/// no other one of its size will do; what the aggregator took is not kept then.
 void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                           const std::vector<StageSeconds>& by_rates,
-                          const std::vector<std::pair<std::string, double>>& seconds);
+                          const std::vector<std::pair<std::string, double>>& seconds,
+                          bool measured_attention);
 
 }  // namespace vggt

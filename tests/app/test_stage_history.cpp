@@ -227,7 +227,7 @@ TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
     return stages[0].seconds;
   };
   const auto took = [](const RunPlan& plan, double seconds) {
-    keep_more_than_rates(plan, plan.memory, {{"aggregator", 2, 0, 2}}, {{"aggregator", seconds}});
+    keep_more_than_rates(plan, plan.memory, {{"aggregator", 2, 0, 2}}, {{"aggregator", seconds}}, false);
   };
   EXPECT_DOUBLE_EQ(predicted(limited), 4);
   took(unlimited, 3);
@@ -236,6 +236,9 @@ TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
   took(limited, 2.5);
   EXPECT_DOUBLE_EQ(predicted(limited), 5);  // its own count from then on
   EXPECT_DOUBLE_EQ(predicted(unlimited), 6);
+  // Attention is measured once for a size: that is no part of what later runs take.
+  keep_more_than_rates(limited, limited.memory, {{"aggregator", 2, 0, 2}}, {{"aggregator", 9}}, true);
+  EXPECT_DOUBLE_EQ(predicted(limited), 5);
   fs::remove_all(cache);
 }
 
