@@ -291,8 +291,8 @@ class Adjustment {
   }
 
   void linearise(double scale) {
-    sums_.assign(bundle_.anchors.size(), {});
-    products_.assign(bundle_.sightings.size(), {});
+    sums_.resize(bundle_.anchors.size());
+    products_.resize(bundle_.sightings.size());
     parts_[0] = *normal_;  // without the tiles that a factor has more
     normal_->set_zero();
     for (std::size_t first = 0; first < part_count_; first += parts_.size()) {
@@ -315,12 +315,13 @@ class Adjustment {
     const AnchorRay ray(bundle_, anchor);
     const int own = frame_node(anchor.frame), own_lens = lens_node(anchor.frame);
     const LensSlopes ray_slopes = ray.slopes() * mask(lens_index(anchor.frame));
-    AnchorSums& sums = sums_[n];
+    AnchorSums& sums = sums_[n] = {};
     sums.hessian = 1 / (priors_.log_depth * priors_.log_depth);
     sums.gradient = depth_pull(n) / priors_.log_depth;
     for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
       const Sighting& sighting = bundle_.sightings[i];
       const SeenAnchor seen = see(bundle_, ray, sighting);
+      products_[i] = {};
       if (!seen.in_front) continue;
       const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
       SightingSlopes by = slopes_of(seen, sighting, ray, ray_slopes);

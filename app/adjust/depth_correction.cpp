@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 #include <opencv2/imgproc.hpp>
+#include <optional>
 
 #include "app/scene/pixel_transfer.h"
 #include "io/frames/clones.h"
@@ -93,6 +94,10 @@ struct Rays {
   std::vector<float> x, y;
 };
 
+bool have_same_lens(const Camera& a, const Camera& b) {
+  return a.k == b.k && a.distortion == b.distortion;
+}
+
 /// From the space of one camera to the pixels of another.
 struct Transfer {
   Transfer(const Camera& from, const Camera& to) {
@@ -133,12 +138,12 @@ VGGT_CLONES void see_row(const Transfer& to, const float* ray_x, const float* ra
 /// What other frames say of a frame's depths.
 class Opinions {
  public:
-  /// The depths, [H,W], and the camera outlive the object.
-  Opinions(const MatchInput& input, std::span<const float> depth, const Camera& camera)
+  /// The depths, [H,W], the camera and its rays outlive the object.
+  Opinions(const MatchInput& input, std::span<const float> depth, const Camera& camera, const Rays& rays)
       : input_(input),
         depth_(depth),
         camera_(camera),
-        rays_(camera, input.height, input.width),
+        rays_(rays),
         sums_(depth.size(), 0),
         weights_(depth.size(), 1) {}
 
@@ -175,7 +180,7 @@ class Opinions {
   const MatchInput& input_;
   const std::span<const float> depth_;
   const Camera& camera_;
-  const Rays rays_;
+  const Rays& rays_;
   std::vector<float> sums_, weights_;
 };
 
@@ -229,10 +234,13 @@ CorrectedDepth::CorrectedDepth(const MatchInput& input, const DenseMaps& depth, 
 void CorrectedDepth::write(const std::vector<Camera>& cameras, const std::vector<std::pair<int, int>>& pairs,
                            bool lean, const Events& events, DenseMaps& depth) const {
   const std::vector<std::vector<std::size_t>> partners = partners_of(input_.frames.size(), pairs);
+  const Rays rays(cameras[0], input_.height, input_.width);  // mostly those of all frames
   for_frames(input_.frames.size(), lean, events, [&](std::size_t f) {
     std::vector<std::byte> buffer, other_buffer;
     const std::span<const float> own = floats(bent_, f, buffer);
-    Opinions opinions(input_, own, cameras[f]);
+    std::optional<Rays> others;
+    if (!have_same_lens(cameras[f], cameras[0])) others.emplace(cameras[f], input_.height, input_.width);
+    Opinions opinions(input_, own, cameras[f], others ? *others : rays);
     for (const std::size_t other : partners[f])
       opinions.add(input_.frames[other].view, floats(bent_, other, other_buffer), cameras[other]);
     depth.put_values(static_cast<int>(f), opinions.averaged());
