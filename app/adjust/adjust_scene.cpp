@@ -31,7 +31,8 @@ constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingS
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
 constexpr BundleSchedule kRoughly{4, 15, 1e-4};  // after a coarse pass, whose matches will be found again
-// After the last: of a camera that hardly moves, the cost says little of focal length and distortion.
+// After the last pass: where the camera hardly moves, focal length and distortion change the cost little, so
+// that a looser limit would end too early.
 constexpr BundleSchedule kFully{1, 30, 1e-6};
 // Of a frame in a fine pass: with twice as many cameras are as exact. A match takes some 200 bytes.
 constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;

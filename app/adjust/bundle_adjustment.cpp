@@ -383,7 +383,7 @@ class Adjustment {
   }
 
   /// Calls take(node, place of the product) for each pose and lens that is adjusted and an anchor's depth
-  /// depends on. The lens of several sightings comes with each.
+  /// depends on. A lens other than the anchor's own comes once for each sighting through it.
   template <class Take>
   void for_nodes(std::size_t anchor, Take&& take) const {
     const int own = bundle_.anchors[anchor].frame;

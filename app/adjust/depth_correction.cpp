@@ -83,6 +83,9 @@ VGGT_CLONES void add_differences(const float* found, const float* seen, int coun
 /// where the distortion shows nothing.
 struct Rays {
   Rays(const Camera& camera, int height, int width) {
+    const std::size_t pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+    x.reserve(pixels);
+    y.reserve(pixels);
     for (int row = 0; row < height; ++row) {
       for (int column = 0; column < width; ++column) {
         const Eigen::Vector3d ray = camera.ray({column, row});
@@ -116,7 +119,7 @@ struct Transfer {
 /// Where the other camera sees a row of pixels with these depths, and how far: not above 0 where it sees
 /// none.
 VGGT_CLONES void see_row(const Transfer& to, const float* ray_x, const float* ray_y, const float* depth,
-                         int count, float* x, float* y, float* z) {
+                         int count, float* __restrict x, float* __restrict y, float* __restrict z) {
   const std::array<float, 9> turn = to.turn;
   const std::array<float, 6> k = to.k;
   const std::array<float, 3> shift = to.shift;
@@ -158,7 +161,7 @@ class Opinions {
               expected.data());
       for (std::size_t i = 0; i < width; ++i) {
         float value = 0;
-        if (expected[i] > 0 && x[i] >= low_x && y[i] >= low_y && x[i] < high_x && y[i] < high_y)
+        if (usable(expected[i]) && x[i] >= low_x && y[i] >= low_y && x[i] < high_x && y[i] < high_y)
           value = interpolated(depth_there.data(), input_.height, input_.width, x[i], y[i]);
         const bool says = usable(value);
         found[i] = says ? value : 3.F;  // three times what is expected: it says nothing
@@ -234,12 +237,15 @@ CorrectedDepth::CorrectedDepth(const MatchInput& input, const DenseMaps& depth, 
 void CorrectedDepth::write(const std::vector<Camera>& cameras, const std::vector<std::pair<int, int>>& pairs,
                            bool lean, const Events& events, DenseMaps& depth) const {
   const std::vector<std::vector<std::size_t>> partners = partners_of(input_.frames.size(), pairs);
-  const Rays rays(cameras[0], input_.height, input_.width);  // mostly those of all frames
+  const auto valid = std::ranges::find(cameras, true, &Camera::valid);
+  const Camera& usual = valid == cameras.end() ? cameras.front() : *valid;
+  const Rays rays(usual, input_.height, input_.width);  // of most frames, or of all
   for_frames(input_.frames.size(), lean, events, [&](std::size_t f) {
     std::vector<std::byte> buffer, other_buffer;
     const std::span<const float> own = floats(bent_, f, buffer);
     std::optional<Rays> others;
-    if (!have_same_lens(cameras[f], cameras[0])) others.emplace(cameras[f], input_.height, input_.width);
+    if (!partners[f].empty() && !have_same_lens(cameras[f], usual))
+      others.emplace(cameras[f], input_.height, input_.width);
     Opinions opinions(input_, own, cameras[f], others ? *others : rays);
     for (const std::size_t other : partners[f])
       opinions.add(input_.frames[other].view, floats(bent_, other, other_buffer), cameras[other]);

@@ -310,6 +310,7 @@ Matches ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<in
       MatchPass own = pass;
       if (weak[static_cast<std::size_t>(pair.first)] || weak[static_cast<std::size_t>(pair.second)]) {
         own.every = 1;
+        own.by_depth = true;
         own.only = nullptr;
       }
       return own;

@@ -28,7 +28,7 @@ class TunedAttention {
   AttentionTuner* tuner() { return tuner_ ? &*tuner_ : nullptr; }  // null on the CPU
   /// What computed attention on the GPU so far, and which of LibTorch's kernels it does not have, in words.
   std::vector<std::string> kernels() const;
-  /// Whether calls were measured, of sizes that the cache does not know.
+  /// Whether calls were measured, of sizes that the cache did not know.
   bool measured() const { return tuner_ && tuner_->changed(); }
   /// Writes what was measured to the user's cache.
   void save() const;

@@ -404,8 +404,8 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   keep_seconds(plan, works, times.stages());
-  if (loads && rates_are_known)
-    keep_more_than_rates(plan, request, by_rates, times.stages(), own && own->measured_attention());
+  if (loads && rates_are_known && !(own && own->measured_attention()))
+    keep_more_than_rates(plan, request, by_rates, times.stages());
   return result;
 }
 

@@ -36,13 +36,9 @@ constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"fram
 // Seconds of the stages of a network in which a process loads most of its kernels, into an H100 or H200.
 constexpr std::array<std::pair<std::string_view, double>, 2> kFirstLoads{
     {{"patch_embed", 0.25}, {"depth_head", 0.1}}};
-// Exponents of (threads / 2), as measured on 16 of an Intel Xeon: decoding, for want of a run, is faster on
-// more threads, and six frames of a trial gain less from them than most scenes do.
-constexpr double kFramesByThreads = -0.65, kTrialByThreads = -0.17;
-constexpr double kFewestThreads = 2, kMostThreads = 16;  // of which that is known
+constexpr double kFewestThreads = 2, kMostThreads = 16;  // whose rates are known
 const char* const kFile = "stages.json";
 const std::string kAdjustment = "adjustment";
-const StageWork kTrial{kAdjustment, "trial", 1};
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
 
 /// The key that was learned last is the last.
@@ -95,6 +91,16 @@ std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
   return key;
 }
 
+StageWork trial_of(const RunPlan& plan) {
+  return {kAdjustment, "trial, " + std::to_string(working_threads(plan.frames.threads)) + " threads", 1};
+}
+
+/// Of two threads, to the power of the exponent.
+double by_threads(int64_t threads, double exponent) {
+  const double known = std::clamp(static_cast<double>(threads), kFewestThreads, kMostThreads);
+  return std::pow(known / kFewestThreads, exponent);
+}
+
 /// How far two numbers of units are apart: the logarithm of their ratio.
 double distance(double units, double other) {
   return std::abs(std::log(units / other));
@@ -128,14 +134,10 @@ std::optional<double> rate_in(std::span<const std::pair<std::string_view, double
   return rate == rates.end() ? std::nullopt : std::optional(rate->second);
 }
 
-double by_threads(const RunPlan& plan, double exponent) {
-  const auto threads = static_cast<double>(working_threads(plan.frames.threads));
-  return std::pow(std::clamp(threads, kFewestThreads, kMostThreads) / kFewestThreads, exponent);
-}
-
 /// limited: as for more_than_rates(). first: as for predict_beside().
 BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited, bool first) {
   BesideSeconds beside;
+  const int64_t threads = working_threads(plan.frames.threads);
   const auto path = user_cache_path(kFile);
   if (!path || !keeps(plan) || works.empty()) return beside;
   const std::vector<Learned> all = learned_in(read_cache(*path));
@@ -148,16 +150,16 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     if (work.units < kLeastUnits) continue;
     std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
     if (work.stage == kAdjustment) {
-      const std::vector<StageRun> trials = runs_of(all, key_of(plan, kTrial, limited));
+      const std::vector<StageRun> trials = runs_of(all, key_of(plan, trial_of(plan), limited));
       auto trial = trials.empty() ? std::nullopt : std::optional(trials.back());
-      if (trial) trial->seconds *= by_threads(plan, kTrialByThreads);
+      if (trial) trial->seconds *= scene_of_trial(threads);
       if (!add(work.stage, adjustment_seconds(runs, trial, work.units))) continue;
       if (trial) runs.push_back(*trial);
       beside.adjustment = range_by(runs, work.units);
     } else if (!runs.empty()) {
       add(work.stage, seconds_by(runs, work.units));
     } else if (const auto rate = rate_in(kFirstRates, work.stage); first && work.usual && rate) {
-      const double factor = work.stage == "frames" ? by_threads(plan, kFramesByThreads) : 1;
+      const double factor = work.stage == "frames" ? frames_by_threads(threads) : 1;
       if (add(work.stage, work.units * *rate * factor)) beside.guessed.push_back(work.stage);
     }
   }
@@ -166,6 +168,14 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
 }
 
 }  // namespace
+
+double frames_by_threads(int64_t threads) {
+  return by_threads(threads, -0.65);
+}
+
+double scene_of_trial(int64_t threads) {
+  return by_threads(threads, -0.17);
+}
 
 double seconds_by(std::span<const StageRun> runs, double units) {
   std::vector<double> distances;
@@ -251,7 +261,7 @@ void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, 
   const auto path = user_cache_path(kFile);
   const bool adjusts = std::ranges::find(works, kAdjustment, &StageWork::stage) != works.end();
   if (!path || !keeps(plan) || !adjusts) return;
-  const std::string key = key_of(plan, kTrial, /*limited=*/true);
+  const std::string key = key_of(plan, trial_of(plan), /*limited=*/true);
   if (!runs_in_cache(read_cache(*path), key).empty()) return;
   events.detail("measuring how long an adjustment takes here");
   if (const auto trial = time_trial_adjustment(events))
@@ -288,12 +298,11 @@ void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
 
 void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                           const std::vector<StageSeconds>& by_rates,
-                          const std::vector<std::pair<std::string, double>>& seconds,
-                          bool measured_attention) {
+                          const std::vector<std::pair<std::string, double>>& seconds) {
   std::vector<std::pair<std::string, double>> more;
   for (const auto& [name, measured] : seconds) {
     const auto stage = std::ranges::find(by_rates, name, &StageSeconds::stage);
-    if (stage == by_rates.end() || (measured_attention && name == "aggregator")) continue;
+    if (stage == by_rates.end()) continue;
     const double change = measured - stage->seconds;
     more.emplace_back(name, plan.model.options.device.is_cuda() ? std::max(0.0, change) : change);
   }

@@ -33,6 +33,12 @@ struct SecondsRange {
   double least = 0, most = 0;
 };
 
+/// Factors of seconds on two threads, as measured on 16 of an Intel Xeon: of decoding, and of a scene's
+/// adjustment predicted by a trial's, whose six frames gain less from threads than most scenes do. Less than
+/// two count as two, more than 16 as 16.
+double frames_by_threads(int64_t threads);
+double scene_of_trial(int64_t threads);
+
 /// How long so many units would take by the fastest and by the slowest of the runs; nothing where that is
 /// nearly the same.
 std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units);
@@ -72,11 +78,10 @@ void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
 /// Adds a run that ended well to the user's cache, where predict_beside() reads it. seconds: of its stages.
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
                   const std::vector<std::pair<std::string, double>>& seconds);
-/// The same of what the network's stages took more than by their rates. measured_attention: in the run, which
-/// no other one of its size will do; what the aggregator took is not kept then.
+/// The same of what the network's stages took more than by their rates, in a run that measured no attention:
+/// that is done once for a size.
 void keep_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                           const std::vector<StageSeconds>& by_rates,
-                          const std::vector<std::pair<std::string, double>>& seconds,
-                          bool measured_attention);
+                          const std::vector<std::pair<std::string, double>>& seconds);
 
 }  // namespace vggt

@@ -2,7 +2,9 @@
 
 #include <Eigen/Geometry>
 #include <cmath>
+#include <opencv2/core/utility.hpp>
 #include <random>
+#include <vector>
 
 #include "app/adjust/bundle_adjustment.h"
 #include "app/adjust/sighting_error.h"
@@ -305,6 +307,32 @@ TEST(BundleAdjustment, EachLensHasItsOwnFocalLength) {
   const double kept = bundle.lenses[1].focal.x();
   adjust(bundle, {});
   EXPECT_EQ(bundle.lenses[1].focal.x(), kept);
+}
+
+/// Each thread sums up the columns of its nodes: frames and lenses, of which an anchor sees some twice.
+TEST(BundleAdjustment, ThreadsChangeNothing) {
+  Bundle given = beside(exact_bundle(Eigen::Vector2d::Zero(), 20));
+  given.lenses.resize(3, given.lenses[0]);
+  given.lens_free.resize(3);
+  for (std::size_t i = 0; i < given.lens_of.size(); ++i) given.lens_of[i] = static_cast<int>(i % 3);
+  given.free[7] = false;
+  std::erase_if(given.sightings, [](const Sighting& sighting) { return sighting.anchor % 9 == 0; });
+  const int before = cv::getNumThreads();
+  std::vector<Bundle> results;
+  for (const int threads : {1, 4}) {
+    cv::setNumThreads(threads);
+    adjust(results.emplace_back(given), {});
+  }
+  cv::setNumThreads(before);
+  EXPECT_EQ(results[0].poses[7].matrix(), given.poses[7].matrix());
+  EXPECT_EQ(results[0].anchors[9].log_depth, given.anchors[9].log_depth);
+  EXPECT_NE(results[0].lenses[2].focal, given.lenses[2].focal);
+  for (std::size_t i = 0; i < given.poses.size(); ++i)
+    EXPECT_EQ(results[0].poses[i].matrix(), results[1].poses[i].matrix()) << i;
+  for (std::size_t i = 0; i < given.lenses.size(); ++i)
+    EXPECT_EQ(results[0].lenses[i].focal, results[1].lenses[i].focal) << i;
+  for (std::size_t i = 0; i < given.anchors.size(); ++i)
+    EXPECT_EQ(results[0].anchors[i].log_depth, results[1].anchors[i].log_depth) << i;
 }
 
 // More frames than a tile of the equations' matrix holds, most of which share nothing.
