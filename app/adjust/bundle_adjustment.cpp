@@ -477,17 +477,6 @@ class Adjustment {
   std::vector<SightingProducts> products_;
 };
 
-/// Calls take(i, anchor, ray, seen) for each sighting.
-template <class Take>
-void for_sightings(const Bundle& bundle, Take&& take) {
-  for (std::size_t i = 0; i < bundle.sightings.size();) {
-    const int n = bundle.sightings[i].anchor;
-    const AnchorRay ray(bundle, bundle.anchors[static_cast<std::size_t>(n)]);
-    for (; i < bundle.sightings.size() && bundle.sightings[i].anchor == n; ++i)
-      take(i, static_cast<std::size_t>(n), ray, see(bundle, ray, bundle.sightings[i]));
-  }
-}
-
 }  // namespace
 
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
@@ -500,24 +489,6 @@ int64_t equation_bytes(int64_t frames) {
   const std::size_t tiles = (static_cast<std::size_t>(std::max<int64_t>(1, frames)) + kTile - 1) / kTile,
                     matrix = tiles * (tiles + 1) / 2 * sizeof(TiledMatrix::Tile);
   return static_cast<int64_t>((1 + parts_of(matrix)) * matrix);
-}
-
-std::vector<double> depth_information(const Bundle& bundle) {
-  std::vector<double> information(bundle.anchors.size(), 0);
-  for_sightings(bundle, [&](std::size_t i, std::size_t n, const AnchorRay& ray, const SeenAnchor& seen) {
-    if (!seen.in_front) return;
-    const SightingSlopes by = slopes_of(seen, bundle.sightings[i], ray, LensSlopes::Zero());
-    information[n] += by.depth.squaredNorm() / (1 + seen.error.squaredNorm());
-  });
-  return information;
-}
-
-std::vector<double> sighting_errors(const Bundle& bundle) {
-  std::vector<double> errors(bundle.sightings.size());
-  for_sightings(bundle, [&](std::size_t i, std::size_t, const AnchorRay&, const SeenAnchor& seen) {
-    errors[i] = seen.in_front ? seen.error.norm() : std::numeric_limits<double>::infinity();
-  });
-  return errors;
 }
 
 }  // namespace vggt

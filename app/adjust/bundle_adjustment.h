@@ -86,12 +86,4 @@ void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& prio
 /// What the equations of so many frames take that all see the same.
 int64_t equation_bytes(int64_t frames);
 
-/// How well each anchor's sightings fix the logarithm of its depth: the sum over the sightings of
-/// (d error / d log_depth)² / (1 + error²), errors whitened. 0 without sightings.
-std::vector<double> depth_information(const Bundle& bundle);
-
-/// The distance of each sighting from where the bundle shows its anchor, in standard deviations; infinite
-/// where that is behind the camera.
-std::vector<double> sighting_errors(const Bundle& bundle);
-
 }  // namespace vggt

@@ -8,6 +8,7 @@
 #include <opencv2/imgproc.hpp>
 #include <optional>
 
+#include "app/adjust/sighting_error.h"
 #include "app/scene/pixel_transfer.h"
 #include "io/frames/clones.h"
 

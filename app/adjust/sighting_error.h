@@ -2,12 +2,13 @@
 #include <Eigen/Geometry>
 #include <Eigen/LU>
 #include <cmath>
+#include <vector>
 
 #include "app/adjust/bundle_adjustment.h"
 #include "io/scene/radial_distortion.h"
 
-// How far sightings are from where a bundle puts their anchors, and the slopes of that error. Inline: this is
-// the inner loop of the adjustment.
+// How far sightings are from where a bundle puts their anchors, and the slopes of that error. What is inline
+// is the inner loop of the adjustment.
 namespace vggt {
 
 using LensSlopes = Eigen::Matrix<double, 2, 4>;  // by log focal length, log aspect, k1, k2
@@ -129,5 +130,13 @@ inline SightingSlopes slopes_of(const SeenAnchor& seen, const Sighting& sighting
   slopes.depth = by_anchor * ray.in_anchor;
   return slopes;
 }
+
+/// How well each anchor's sightings fix the logarithm of its depth: the sum over the sightings of
+/// (d error / d log_depth)² / (1 + error²), errors whitened. 0 without sightings.
+std::vector<double> depth_information(const Bundle& bundle);
+
+/// The distance of each sighting from where the bundle shows its anchor, in standard deviations; infinite
+/// where that is behind the camera.
+std::vector<double> sighting_errors(const Bundle& bundle);
 
 }  // namespace vggt
