@@ -404,6 +404,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   keep_seconds(plan, works, times.stages());
+  if (model && plan.model.options.device.is_cuda()) keep_size(plan, request);
   if (loads && rates_are_known && !(own && own->measured_attention()))
     keep_more_than_rates(plan, request, by_rates, times.stages());
   return result;

@@ -10,7 +10,9 @@
 #include "app/adjust/trial_adjustment.h"
 #include "app/run/device.h"
 #include "app/run/memory_limits.h"
+#include "app/run/rates_cache.h"
 #include "app/run/user_cache.h"
+#include "attention/tune/autotune.h"
 
 namespace vggt {
 namespace {
@@ -33,9 +35,14 @@ constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"fram
                                                                           {"filters", 1e-11},
                                                                           {"health", 3e-9},
                                                                           {"write", 5e-8}}};
-// Seconds of the stages of a network in which a process loads most of its kernels, into an H100 or H200.
+// Seconds of the stages of a network in which a process loads most of its kernels, and of those in which a
+// first run of a size measures the plans of its attention, on an H100 or H200. The rates' own measurement
+// covers global attention up to kMeasuredTokens.
 constexpr std::array<std::pair<std::string_view, double>, 2> kFirstLoads{
-    {{"patch_embed", 0.25}, {"depth_head", 0.1}}};
+    {{"patch_embed", 0.12}, {"depth_head", 0.1}}};
+constexpr std::array<std::pair<std::string_view, double>, 2> kFirstOfSize{
+    {{"patch_embed", 0.17}, {"aggregator", 0.22}}};
+constexpr int64_t kMeasuredTokens = 16'000;
 constexpr double kFewestThreads = 2, kMostThreads = 16;  // whose rates are known
 const char* const kFile = "stages.json";
 const std::string kAdjustment = "adjustment";
@@ -93,6 +100,16 @@ std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
 
 StageWork trial_of(const RunPlan& plan) {
   return {kAdjustment, "trial, " + std::to_string(working_threads(plan.frames.threads)) + " threads", 1};
+}
+
+/// Runs of one architecture whose calls of attention have about the same sizes: each measured plan holds for
+/// all of them.
+StageWork size_of(const RunPlan& plan, const MemoryRequest& request) {
+  return {"attention",
+          rates_key(plan.model.config, plan.model.options) + ", " +
+              std::to_string(size_class(request.frames)) + " frames of " + std::to_string(request.width) +
+              "x" + std::to_string(request.height) + (request.merge ? ", merged" : ""),
+          1};
 }
 
 /// Of two threads, to the power of the exponent.
@@ -275,12 +292,33 @@ void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
     if (more.stages.empty())
       more = predict(plan, more_than_rates(plan, request, stages, limited), limited, /*first=*/false);
   }
-  const bool loads = more.stages.empty() && keeps(plan) && plan.model.options.device.is_cuda();
+  const bool measures = keeps(plan) && plan.model.options.device.is_cuda(), loads = more.stages.empty();
+  const bool is_first = measures && !has_size(plan, request);
+  const int64_t patch = request.config.patch_size,
+                tokens = request.frames *
+                         (request.height / patch * (request.width / patch) + request.config.special_tokens());
+  const bool is_long = tokens > kMeasuredTokens;
   for (StageSeconds& stage : stages) {
     const auto found = std::ranges::find(more.stages, stage.stage, &std::pair<std::string, double>::first);
     if (found != more.stages.end()) stage.seconds += found->second;
-    if (loads) stage.seconds += rate_in(kFirstLoads, stage.stage).value_or(0);
+    if (measures && loads) stage.seconds += rate_in(kFirstLoads, stage.stage).value_or(0);
+    if (is_first && (is_long || stage.stage != "aggregator"))
+      stage.seconds += rate_in(kFirstOfSize, stage.stage).value_or(0);
   }
+}
+
+bool has_size(const RunPlan& plan, const MemoryRequest& request) {
+  const auto path = user_cache_path(kFile);
+  const std::string key = key_of(plan, size_of(plan, request), /*limited=*/false);
+  return path && !runs_in_cache(read_cache(*path), key).empty();
+}
+
+void keep_size(const RunPlan& plan, const MemoryRequest& request) {
+  const auto path = user_cache_path(kFile);
+  if (!path || !keeps(plan) || has_size(plan, request)) return;
+  const StageWork size = size_of(plan, request);
+  const std::string key = key_of(plan, size, /*limited=*/false);
+  write_cache(*path, cache_with_runs(read_cache(*path), {{key, {size.units, 0}}}));
 }
 
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,

@@ -71,9 +71,15 @@ BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& 
 /// is not known: less than a second on two cores. Throws Stopped.
 void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events);
 
-/// Adds to the network's stages, whose seconds their rates tell, what earlier runs took more.
+/// Adds to the network's stages, whose seconds their rates tell, what earlier runs took more, and on a GPU
+/// what measuring the attention's plans takes, if no run of such a size was kept.
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                          std::vector<StageSeconds>& stages);
+
+/// Notes in the user's cache that there was a run with about so many frames of this size, in which a GPU's
+/// plans of attention were measured, and whether there was one.
+void keep_size(const RunPlan& plan, const MemoryRequest& request);
+bool has_size(const RunPlan& plan, const MemoryRequest& request);
 
 /// Adds a run that ended well to the user's cache, where predict_beside() reads it. seconds: of its stages.
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,

@@ -249,6 +249,47 @@ TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
   fs::remove_all(cache);
 }
 
+// A GPU's plans of attention hold for about as many frames of the same size.
+TEST(StageHistory, KnowsTheSizesThatThereWereRunsOf) {
+  const fs::path cache = fs::temp_directory_path() / ("vggt_sizes_" + std::to_string(::getpid()));
+  fs::remove_all(cache);
+  const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
+  const RunPlan plan = plan_run(valid());
+  MemoryRequest request = plan.memory;
+  request.frames = 33;
+  request.height = 28;
+  request.width = 42;
+  const auto with = [&](auto change) {
+    MemoryRequest other = request;
+    change(other);
+    return has_size(plan, other);
+  };
+  EXPECT_FALSE(has_size(plan, request));
+  keep_size(plan, request);
+  EXPECT_TRUE(has_size(plan, request));
+  EXPECT_TRUE(with([](MemoryRequest& r) { r.frames = 34; }));
+  EXPECT_FALSE(with([](MemoryRequest& r) { r.frames = 48; }));
+  EXPECT_FALSE(with([](MemoryRequest& r) { r.width = 56; }));
+  EXPECT_FALSE(
+      with([](MemoryRequest& r) { r.merge = r.merge ? std::nullopt : std::optional(MergeOptions()); }));
+  Options options = valid();
+  options.heads = {"camera"};
+  EXPECT_FALSE(has_size(plan_run(options), request));  // other heads
+  options = valid();
+  options.no_autotune = true;
+  const RunPlan silent = plan_run(options);
+  request.frames = 48;
+  keep_size(silent, request);
+  EXPECT_FALSE(has_size(plan, request));
+  fs::remove_all(cache);
+}
+
+// Of many frames fewer anchors are looked for, each of which takes longer.
+TEST(StageWork, ManyFramesTakeMoreOfAnAdjustmentThanTheirAnchors) {
+  EXPECT_GT(adjustment_work(65, 0), adjustment_work(64, 0) / 2);
+  EXPECT_LT(adjustment_work(65, 0), adjustment_work(64, 0));
+}
+
 TEST(FrameSource, CountsWhatIsDecoded) {
   FrameSet frames;
   const auto add = [&](const std::string& file) {
