@@ -118,6 +118,7 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
         if (tries >= kMostTries) throw;
       }
       free_reserve(net.options.device);
+      if (tries > 1) continue;  // told already
       report_warning(observer, name,
                      std::string(name) + ": out of memory; " +
                          (smaller ? "going on with a plan of " : "once more with the plan of ") +

@@ -67,9 +67,13 @@ std::string brief(double value) {
   return text.data();
 }
 
-/// What the lenses of a bundle are, such as "camera simple-pinhole, focal length 805.3 pixels".
-std::string lens_text(const Bundle& bundle, CameraModel model) {
-  std::string name(colmap_name(model));
+/// What the lenses of a bundle are, such as "camera simple-pinhole, focal length 805.3 pixels". cameras:
+/// those of its frames.
+std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) {
+  const auto first = std::ranges::find(cameras, true, &Camera::valid);
+  std::string name(colmap_name(first->model));
+  const auto is_other = [&](const Camera& camera) { return camera.valid && camera.model != first->model; };
+  if (std::ranges::any_of(cameras, is_other)) name = "models of several kinds";
   std::ranges::transform(name, name.begin(),
                          [](char c) { return c == '_' ? '-' : static_cast<char>(c | 32); });
   const auto [least, most] =
@@ -82,6 +86,12 @@ std::string lens_text(const Bundle& bundle, CameraModel model) {
                   bundle.lenses.size(), least.focal.x(), most.focal.x());
   }
   return "camera " + name + focal.data();
+}
+
+/// The model that all lenses have to begin with; nothing where each camera has its own.
+std::optional<CameraModel> model_of(const AdjustOptions& options) {
+  if (options.model || options.intrinsics != Known::no) return options.model;
+  return CameraModel::simple_pinhole;
 }
 
 /// Why these cameras cannot be adjusted; empty if they can.
@@ -132,7 +142,7 @@ class SceneAdjustment {
         lean_(lean),
         matcher_(input, depth, usable(cameras), lean, events),
         priors_(priors_of(cameras, options)),
-        model_(options.model.value_or(CameraModel::simple_pinhole)),
+        model_(model_of(options)),
         start_(bundle_of(input, cameras, options)),
         weak_(cameras.size(), false),
         doubtful_(cameras.size(), false) {
@@ -298,7 +308,7 @@ class SceneAdjustment {
         found.lens_free[i].*trial.free = true;
       }
       priors_.log_depth = log_depth;
-      adjust(found, {2, 15, 1e-4});
+      adjust(found, {2, 30, 1e-5});
       const auto [share, standard_errors] =
           cost_change(epipolar_errors(found, found.anchors, held_out_), plain);
       if (share < least_share && standard_errors > kClearly && most_moved_corner(found) >= kLeastMove) {
@@ -315,6 +325,8 @@ class SceneAdjustment {
       attempt(kRadial, kFreeDepth);
     priors_.log_depth = chosen_prior;
     put(chosen, found);
+    // Depth that the network's undistorted cameras bend is doubted again beside the lens.
+    if (model_ == kRadial.model && chosen_prior < kFreeDepth) try_free_depth(found);
   }
 
   /// What an adjustment changes of a bundle, whose matches are many.
@@ -407,8 +419,8 @@ class SceneAdjustment {
       if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
-                     std::to_string(matched.size()) + " pairs of frames, " + lens_text(found, model_) +
-                     held_out;
+                     std::to_string(matched.size()) + " pairs of frames, " +
+                     lens_text(found, result.cameras) + held_out;
     return {std::move(result), std::move(matched), std::move(corrected)};
   }
 
@@ -438,7 +450,7 @@ class SceneAdjustment {
   const bool lean_;
   const ImageMatcher matcher_;
   BundlePriors priors_;
-  CameraModel model_;
+  std::optional<CameraModel> model_;  // of all lenses; nothing: each camera has its own
   Bundle start_;
   std::vector<std::pair<int, int>> last_pairs_;    // of frames that the last pass compared
   std::vector<std::pair<int, int>> found_before_;  // anchors and frames that it found
@@ -455,8 +467,7 @@ class SceneAdjustment {
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events) {
   const auto stays = [&](const std::string& why) {
-    const CameraModel model = options.model.value_or(CameraModel::simple_pinhole);
-    return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model));
+    return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model_of(options)));
   };
   if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
   std::optional<OneThread> lean;

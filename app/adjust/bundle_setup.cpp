@@ -16,9 +16,8 @@ constexpr double kDepthOfTwo = 0.15;  // prior of log_depth for two frames, whos
 constexpr double kNearTurn = 0.005, kNearShift = 0.01, kNearFocal = 0.01,
                  kNearDistortion = 0.02;  // known nearly
 
-LensFreedom freedom_of(const AdjustOptions& options) {
-  if (options.intrinsics == Known::exactly) return {false, false, false, false};
-  const CameraModel model = options.model.value_or(CameraModel::simple_pinhole);
+LensFreedom freedom_of(CameraModel model, Known intrinsics) {
+  if (intrinsics == Known::exactly) return {false, false, false, false};
   return {true, model == CameraModel::pinhole,
           model == CameraModel::simple_radial || model == CameraModel::radial, model == CameraModel::radial};
 }
@@ -28,6 +27,15 @@ LensFreedom freedom_of(const AdjustOptions& options) {
 double original_focal(const Camera& camera) {
   const Lens lens = lens_of(camera);
   return std::sqrt(lens.focal.x() * lens.focal.y());
+}
+
+/// The lens with what the model has no parameters for taken out.
+Lens lens_within(CameraModel model, Lens lens) {
+  const LensFreedom has = freedom_of(model, Known::no);
+  if (!has.aspect) lens.focal.setConstant(std::sqrt(lens.focal.x() * lens.focal.y()));
+  if (!has.k1) lens.distortion[0] = 0;
+  if (!has.k2) lens.distortion[1] = 0;
+  return lens;
 }
 
 /// The lens of square pixels with this focal length. Where the original's size is not known, the camera's
@@ -70,15 +78,19 @@ void share_lenses(const MatchInput& input, const std::vector<Camera>& cameras, B
   }
 }
 
-/// Gives each frame its known lens, one for each camera_id.
-void take_lenses(const std::vector<Camera>& cameras, Bundle& bundle) {
+/// Gives each frame its known lens, one for each camera_id, as far as a model that is asked for has it.
+void take_lenses(const std::vector<Camera>& cameras, const AdjustOptions& options, Bundle& bundle) {
   std::map<int, int> of_camera;
   for (std::size_t i = 0; i < cameras.size(); ++i) {
     if (!cameras[i].valid) continue;
     const auto next = static_cast<int>(bundle.lenses.size());
     const int id = cameras[i].camera_id;
     bundle.lens_of[i] = id < 0 ? next : of_camera.try_emplace(id, next).first->second;
-    if (bundle.lens_of[i] == next) bundle.lenses.push_back(lens_of(cameras[i]));
+    if (bundle.lens_of[i] != next) continue;
+    const CameraModel model = options.model.value_or(cameras[i].model);
+    const Lens lens = lens_of(cameras[i]);
+    bundle.lenses.push_back(options.model ? lens_within(model, lens) : lens);
+    bundle.lens_free.push_back(freedom_of(model, options.intrinsics));
   }
 }
 
@@ -101,10 +113,11 @@ Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, co
   if (options.intrinsics == Known::no) {
     share_lenses(input, cameras, bundle);
   } else {
-    take_lenses(cameras, bundle);
+    take_lenses(cameras, options, bundle);
   }
   if (bundle.lenses.empty()) bundle.lenses.emplace_back();
-  bundle.lens_free.assign(bundle.lenses.size(), freedom_of(options));
+  const CameraModel model = options.model.value_or(CameraModel::simple_pinhole);
+  bundle.lens_free.resize(bundle.lenses.size(), freedom_of(model, options.intrinsics));
   return bundle;
 }
 
@@ -132,7 +145,8 @@ BundlePriors priors_of(const std::vector<Camera>& cameras, const AdjustOptions& 
   return priors;
 }
 
-std::vector<Camera> cameras_of(const Bundle& bundle, std::vector<Camera> given, CameraModel model) {
+std::vector<Camera> cameras_of(const Bundle& bundle, std::vector<Camera> given,
+                               std::optional<CameraModel> model) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     Camera& camera = given[i];
     if (!camera.valid) continue;
@@ -141,7 +155,7 @@ std::vector<Camera> cameras_of(const Bundle& bundle, std::vector<Camera> given, 
     camera.k << lens.focal.x() * camera.map.scale_x, 0, camera.map.network_x(lens.centre.x()), 0,
         lens.focal.y() * camera.map.scale_y, camera.map.network_y(lens.centre.y()), 0, 0, 1;
     camera.distortion = lens.distortion;
-    camera.model = model;
+    camera.model = model.value_or(camera.model);
     camera.camera_id = bundle.lens_of[i];
   }
   return given;

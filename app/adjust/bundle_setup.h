@@ -16,7 +16,8 @@ enum class Known { no, nearly, exactly };
 
 /// What is adjusted, and what is not.
 struct AdjustOptions {
-  /// Nothing: simple_pinhole, or simple_radial or pinhole where the matches show that.
+  /// Nothing: simple_pinhole, or simple_radial or pinhole where the matches show that; of known intrinsics
+  /// each camera's own.
   std::optional<CameraModel> model;
   Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
   Known poses = Known::no;
@@ -31,9 +32,10 @@ Lens lens_of(const Camera& camera);
 
 /// Frames, poses and lenses to be adjusted, without anchors. Frames of one size and EXIF camera whose focal
 /// lengths are nearly alike share one lens: square pixels (but for the model pinhole), the median focal
-/// length, and the principal point in the middle. Known intrinsics stay as they are, and are shared as their
-/// camera_id says. The pose of the first valid frame is not free, nor are poses that are known exactly;
-/// frames that are not valid have a lens and a pose that nothing uses.
+/// length, and the principal point in the middle. Known intrinsics stay as they are, but for what a model
+/// that was asked for has no parameters for, and are shared as their camera_id says. The pose of the first
+/// valid frame is not free, nor are poses that are known exactly; frames that are not valid have a lens and a
+/// pose that nothing uses.
 Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, const AdjustOptions& options);
 
 /// The same frames with the cameras as they were given: no lens is shared.
@@ -43,7 +45,8 @@ Bundle bundle_as_given(const std::vector<Camera>& cameras);
 BundlePriors priors_of(const std::vector<Camera>& cameras, const AdjustOptions& options);
 
 /// The given cameras with the poses and the lenses of the bundle, valid ones only; `model` is that of all
-/// lenses.
-std::vector<Camera> cameras_of(const Bundle& bundle, std::vector<Camera> given, CameraModel model);
+/// lenses; nothing: each keeps its own.
+std::vector<Camera> cameras_of(const Bundle& bundle, std::vector<Camera> given,
+                               std::optional<CameraModel> model);
 
 }  // namespace vggt

@@ -49,6 +49,9 @@ ExportPlan plan_exports(const Options& options, const fs::path& base, bool in_fo
   if (wants("glb")) plan.glb = base.string() + ".glb";
   plan.normals = wants("normals");
   plan.images = kImages.at(options.export_images);
+  if (plan.images != ExportedAs::automatic && plan.folders().empty())
+    throw std::invalid_argument(
+        "export-images: of the exports none has images, such as colmap and nerfstudio");
   plan.map_format = kFormats.at(options.depth_format);
   plan.network_size = options.depth_size == "network";
   return plan;

@@ -127,9 +127,9 @@ void export_nerfstudio(const fs::path& place, const fs::path& folder, const Expo
   if (images.are_copies()) place_copies(place, images, input, placed);
 }
 
-/// Drops the tracks that any image sees which sees fewer than ten, and those of images that then see fewer,
-/// unless none would be left.
-void drop_loose_images(ExportedScene& scene) {
+/// Drops the tracks that any image sees which sees fewer than ten, and those of images that then see fewer;
+/// false, and drops none, where none would be left.
+bool drop_loose_images(ExportedScene& scene) {
   std::vector<Track> tracks = scene.tracks;
   for (std::size_t before = tracks.size() + 1; tracks.size() < before;) {
     before = tracks.size();
@@ -143,7 +143,9 @@ void drop_loose_images(ExportedScene& scene) {
       });
     });
   }
-  if (!tracks.empty()) scene.tracks = std::move(tracks);
+  if (tracks.empty()) return false;
+  scene.tracks = std::move(tracks);
+  return true;
 }
 
 /// Drops the tracks of images that no track links to those most observed, where they are few: where such a
@@ -213,9 +215,11 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
   }
   // A bundle adjustment would move these images by the errors of a few pixels; images that see no track stay
   // where they are.
-  drop_loose_images(scene);
+  if (!drop_loose_images(scene) && input.cloud) {
+    scene.points = sample_ply(*input.cloud, kSparsePoints);
+    if (!scene.points.points.empty()) scene.tracks.clear();
+  }
   drop_groups_apart(scene);
-  if (scene.tracks.empty() && input.cloud) scene.points = sample_ply(*input.cloud, kSparsePoints);
   return scene;
 }
 

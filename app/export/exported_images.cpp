@@ -114,6 +114,13 @@ RgbImage undistorted(const RgbImage& image, const ViewedImage& view) {
   return result;
 }
 
+/// Size and time of a file; zeros where it cannot be told.
+std::pair<std::uintmax_t, fs::file_time_type> stamp_of(const fs::path& file) {
+  std::error_code size_error, time_error;
+  const std::pair stamp(fs::file_size(file, size_error), fs::last_write_time(file, time_error));
+  return size_error || time_error ? std::pair<std::uintmax_t, fs::file_time_type>() : stamp;
+}
+
 /// An open file that goes with its scope.
 struct Descriptor {
   ~Descriptor() {
@@ -165,6 +172,7 @@ void ExportedImages::settle_originals(const ExportPlan& plan) {
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;
+    stamps_.push_back(stamp_of(paths.back()));
     orientations_.push_back(images_.orientation(i));
     heif_.push_back(images_.is_heif(i));
   }
@@ -238,7 +246,10 @@ void ExportedImages::write_copies(const fs::path& folder, const std::vector<Fram
   }
   std::vector<std::size_t> bytes(names_.size(), 0);  // known before, as reading a header maps its file
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    if (is_wanted(i)) bytes[i] = copy_bytes(i);
+    if (!is_wanted(i)) continue;
+    if (stamp_of(images_.file(i)) != stamps_[i])
+      throw std::invalid_argument(images_.file(i).string() + ": has changed or gone since the run began");
+    bytes[i] = copy_bytes(i);
   }
   DecodingBudget budget(image_bytes);
   for_each_frame(work, static_cast<int>(names_.size()), [&](int number, int) {

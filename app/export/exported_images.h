@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/export/export_plan.h"
@@ -35,7 +36,7 @@ class ExportedImages {
 
   /// Writes copies of the frames with valid cameras, by their names, into a folder that exists. Images that
   /// are copied at once take image_bytes, or are one. Throws std::system_error and std::invalid_argument
-  /// naming the file.
+  /// naming the file, the latter for an image file that has changed or gone since the object was made.
   void write_copies(const std::filesystem::path& folder, const std::vector<FrameCamera>& cameras,
                     const FrameWork& work, std::size_t image_bytes = SIZE_MAX) const;
   /// The memory that writing a frame's copy takes, in bytes; none where its file is copied as it is.
@@ -51,10 +52,11 @@ class ExportedImages {
   const FrameSet& frames_;
   std::filesystem::path source_, originals_;
   ExportedAs as_;
-  std::vector<int> orientations_;   // of image files
-  std::vector<bool> heif_;          // likewise
-  std::vector<std::string> names_;  // of the exported images
-  std::vector<int> turns_;          // clockwise quarters from the exported image to the upright one
+  std::vector<int> orientations_;                                                   // of image files
+  std::vector<std::pair<std::uintmax_t, std::filesystem::file_time_type>> stamps_;  // size and time, likewise
+  std::vector<bool> heif_;                                                          // likewise
+  std::vector<std::string> names_;                                                  // of the exported images
+  std::vector<int> turns_;  // clockwise quarters from the exported image to the upright one
 };
 
 }  // namespace vggt

@@ -1,6 +1,7 @@
 #include "app/options/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -59,9 +60,20 @@ void check_field(const OptionInfo& info, const std::optional<Value>& value) {
   if (value) check_field(info, *value);
 }
 
+/// Of a camera's model the option's choice where the text spells it as COLMAP does: SIMPLE_RADIAL; else the
+/// text.
+std::string as_choice(const OptionInfo& info, const std::string& text) {
+  std::string spelt = text;
+  std::ranges::transform(spelt, spelt.begin(),
+                         [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  const bool is_model =
+      std::string_view(info.name) == "camera" && std::ranges::count(info.choices, spelt) > 0;
+  return is_model ? spelt : text;
+}
+
 void parse(const OptionInfo& info, const std::string& text, const std::string& where, std::string& value) {
-  check_choice(info, text, where);
-  value = text;
+  value = as_choice(info, text);
+  check_choice(info, value, where);
 }
 
 void parse(const OptionInfo&, const std::string& text, const std::string& where, bool& value) {
@@ -134,11 +146,13 @@ void check_attention(const Options& options) {
 }  // namespace
 
 void check_device(const std::string& device) {
-  if (device == "all" || device.find(',') != std::string::npos) return;  // a list, which only this machine can check
+  if (device == "all" || device.find(',') != std::string::npos)
+    return;  // a list, which only this machine can check
   if (device == "auto" || device == "cpu" || device == "cuda") return;
   const bool is_numbered = device.starts_with("cuda:");
   const auto index = is_numbered ? parse_number<int>(device.substr(5)) : std::nullopt;
-  if (!index || *index < 0 || *index > 127) bad_value("device", device, "auto, cpu, cuda, cuda:N, cuda:0,1 or all");
+  if (!index || *index < 0 || *index > 127)
+    bad_value("device", device, "auto, cpu, cuda, cuda:N, cuda:0,1 or all");
 }
 
 std::vector<std::string> option_names() {

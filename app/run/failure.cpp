@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -26,8 +27,11 @@ std::string first_line(const std::string& text) {
 Failure out_of_memory(const std::string& what) {
   const bool may_be_lost =
       what.find("NOT_INITIALIZED") != what.npos || what.find("unable to find") != what.npos;
-  return {ExitCode::out_of_resources, "out of memory" + (what.empty() ? "" : ": " + first_line(what)),
-          may_be_lost};
+  // LibTorch's allocator of the host names its source before itself.
+  constexpr std::string_view kAllocator = "DefaultCPUAllocator: ";
+  const std::size_t at = what.find(kAllocator);
+  const std::string text = first_line(at == what.npos ? what : what.substr(at + kAllocator.size()));
+  return {ExitCode::out_of_resources, "out of memory" + (text.empty() ? "" : ": " + text), may_be_lost};
 }
 
 Failure stopped() {

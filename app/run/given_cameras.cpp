@@ -20,19 +20,20 @@ namespace {
   throw std::invalid_argument(option + ": " + what);
 }
 
-/// The numbers of "fx,fy,cx,cy"; nothing if the text is something else, such as a file's name.
+/// The numbers of "fx,fy,cx,cy"; nothing if the text is a file's name.
 std::optional<std::vector<double>> numbers_of(const std::string& text) {
+  const bool is_numbers = text.find_first_not_of("0123456789+-.eE, ") == std::string::npos;
+  if (!is_numbers || std::filesystem::exists(text)) return std::nullopt;
   std::vector<double> numbers;
   std::size_t begin = 0;
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const auto number = parse_number<double>(std::string_view(text).substr(begin, end - begin));
-    if (!number) return std::nullopt;
+    if (!number) break;
     numbers.push_back(*number);
     begin = end == text.size() ? end + 1 : std::min(text.find_first_not_of(' ', end + 1), text.size());
   }
-  if (numbers.size() == 4) return numbers;
-  if (std::filesystem::exists(text)) return std::nullopt;
+  if (numbers.size() == 4 && begin > text.size()) return numbers;
   refuse("intrinsics", "expected the four numbers fx,fy,cx,cy or a file, got '" + text + "'");
 }
 
@@ -122,6 +123,18 @@ CameraModel model_of(const Camera& camera) {
   return is_one_focal(camera.k(0, 0), camera.k(1, 1)) ? CameraModel::simple_pinhole : CameraModel::pinhole;
 }
 
+/// The model that all these cameras have; nothing where they differ.
+std::optional<CameraModel> model_of_all(const std::vector<FrameCamera>& frames) {
+  std::optional<CameraModel> all;
+  for (const FrameCamera& frame : frames) {
+    if (!frame.camera.valid) continue;
+    const CameraModel model = model_of(frame.camera);
+    if (all && *all != model) return std::nullopt;
+    all = model;
+  }
+  return all;
+}
+
 bool same_intrinsics(const Camera& a, const Camera& b) {
   return a.k == b.k && a.distortion == b.distortion && a.original_width == b.original_width &&
          a.original_height == b.original_height;
@@ -198,11 +211,7 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given)
     if (adjust.model && !refined("intrinsics"))
       refuse("camera", "the intrinsics are known; with --refine intrinsics they change, by this model");
     adjust.intrinsics = refined("intrinsics") ? Known::nearly : Known::exactly;
-    if (!adjust.model) {
-      CameraModel most = CameraModel::simple_pinhole;
-      for (const FrameCamera& frame : given.intrinsics) most = std::max(most, model_of(frame.camera));
-      adjust.model = most;
-    }
+    if (!adjust.model) adjust.model = model_of_all(given.intrinsics);
   }
   if (poses) adjust.poses = refined("poses") ? Known::nearly : Known::exactly;
   return adjust;

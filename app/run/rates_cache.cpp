@@ -7,6 +7,7 @@
 #include "app/run/attention_cache.h"
 #include "app/run/device.h"
 #include "app/run/head_choice.h"
+#include "app/run/stage_history.h"
 #include "app/run/user_cache.h"
 #include "attention/out_of_memory.h"
 #include "model/measure_copies.h"
@@ -101,6 +102,7 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
     const Rates rates = measure_rates(plan.config, options, kMeasureBytes, [&] { events.check_stop(); });
     tuned.save();
     if (path) write_cache(*path, cache_with_rates(read_cache(*path), key, rates));
+    forget_more_than_rates(key);
     return rates;
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;

@@ -210,7 +210,7 @@ void keep_inputs(const Options& options, const std::filesystem::path& weights, c
                  const std::vector<std::filesystem::path>& outputs,
                  const std::vector<std::filesystem::path>& folders) {
   check_apart(outputs,
-              {options.frames, weights, options.query_points, camera_file(options.align),
+              {options.frames, weights, options.query_points, options.masks, camera_file(options.align),
                camera_file(options.intrinsics), camera_file(options.poses)},
               folders);
   keep_frames(frames, options.masks, outputs);
@@ -219,6 +219,7 @@ void keep_inputs(const Options& options, const std::filesystem::path& weights, c
 RunPlan plan_measurement(Options options, bool with_scene) {
   options.out.clear();
   options.exports.clear();
+  options.export_images = "auto";
   options.picture.clear();
   options.report = false;
   options.save_predictions.clear();

@@ -83,19 +83,35 @@ void keep_last(std::vector<T>& values, std::size_t most) {
   if (values.size() > most) values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>(most));
 }
 
+/// The cache's text.
+std::string text_of(const std::vector<Learned>& all) {
+  Json stages = Json::array();
+  for (const Learned& learned : all) {
+    Json entries = Json::array();
+    for (const StageRun& run : learned.runs)
+      entries.push_back({{"units", run.units}, {"seconds", run.seconds}});
+    stages.push_back({{"key", learned.key}, {"runs", entries}});
+  }
+  return Json{{"format", kFormat}, {"stages", stages}}.dump(1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
 bool keeps(const RunPlan& plan) {
   return plan.model.autotune && !plan.checkpoint_seconds;
 }
 
 /// Of printable ASCII alone: names of processors may hold any bytes, which JSON would not give back.
-std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
-  std::string key = kProgram + processor_name(at::kCPU) +
-                    (limited && plan.limits.host ? "; limited memory" : "") +
-                    (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") +
-                    "; " + work.stage + ": " + work.kind;
+std::string as_ascii(std::string text) {
   std::ranges::replace_if(
-      key, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return key;
+      text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
+  return as_ascii(kProgram + processor_name(at::kCPU) +
+                  (limited && plan.limits.host ? "; limited memory" : "") +
+                  (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") + "; " +
+                  work.stage + ": " + work.kind);
 }
 
 StageWork trial_of(const RunPlan& plan) {
@@ -249,15 +265,7 @@ std::string cache_with_runs(const std::string& cache,
     all.push_back(std::move(learned));
   }
   keep_last(all, kMostKeys);
-  Json stages = Json::array();
-  for (const Learned& learned : all) {
-    Json entries = Json::array();
-    for (const StageRun& run : learned.runs)
-      entries.push_back({{"units", run.units}, {"seconds", run.seconds}});
-    stages.push_back({{"key", learned.key}, {"runs", entries}});
-  }
-  return Json{{"format", kFormat}, {"stages", stages}}.dump(1, ' ', false, Json::error_handler_t::replace) +
-         "\n";
+  return text_of(all);
 }
 
 double BesideSeconds::total() const {
@@ -305,6 +313,16 @@ void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
     if (is_first && (is_long || stage.stage != "aggregator"))
       stage.seconds += rate_in(kFirstOfSize, stage.stage).value_or(0);
   }
+}
+
+void forget_more_than_rates(const std::string& rates_key) {
+  const auto path = user_cache_path(kFile);
+  if (!path) return;
+  std::vector<Learned> all = learned_in(read_cache(*path));
+  const std::string kind = ": " + as_ascii(rates_key);
+  const auto count =
+      std::erase_if(all, [&](const Learned& learned) { return learned.key.find(kind) != std::string::npos; });
+  if (count > 0) write_cache(*path, text_of(all));
 }
 
 bool has_size(const RunPlan& plan, const MemoryRequest& request) {

@@ -62,7 +62,12 @@ Eigen::Matrix3d Camera::k_original() const {
 
 std::optional<double> Camera::fov_x_rad() const {
   if (!has_intrinsics()) return std::nullopt;
-  return 2 * std::atan(width / (2 * k(0, 0)));
+  double half = width / (2 * k(0, 0));
+  if (is_distorted()) {
+    half = undistorted_radius(distortion, half);
+    if (std::isnan(half)) return std::nullopt;
+  }
+  return 2 * std::atan(half);
 }
 
 void set_simple_intrinsics(Camera& camera, double width, double height, double focal) {

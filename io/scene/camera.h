@@ -43,7 +43,8 @@ struct Camera {
   Eigen::Vector3d center() const;
   /// The camera matrix in pixels of the upright original.
   Eigen::Matrix3d k_original() const;
-  /// The horizontal field of view, radians; nothing without intrinsics.
+  /// The horizontal field of view, radians, of an image with the principal point in its middle; nothing
+  /// without intrinsics, and where the distortion shows nothing at the image's sides.
   std::optional<double> fov_x_rad() const;
 };
 

@@ -89,22 +89,41 @@ double shared_number(const json& entry, const json& all, const char* name, doubl
   return all.contains(name) ? field<double>(all, name) : otherwise;
 }
 
-/// Files of before have neither `model` nor `distortion`.
-void set_own_lens(Camera& camera, const json& entry) {
-  if (entry.contains("model")) {
-    const auto name = field<std::string>(entry, "model");
-    const std::optional<CameraModel> model = camera_model_named(name);
-    if (!model) fail("`model` is '" + printable(name) + "', which is none that is known");
-    camera.model = *model;
+/// Whether the model has parameters for all that another one has.
+bool has_all_of(CameraModel model, CameraModel other) {
+  return model == other || other == CameraModel::simple_pinhole ||
+         (model == CameraModel::radial && other == CameraModel::simple_radial);
+}
+
+/// Files of before have neither `model` nor `distortion`. A model that has not all that the numbers need
+/// gives way to theirs.
+void set_own_lens(Camera& camera, const json& entry, LensReading lenses) {
+  const json &rows = entry["k_original"], &size = entry["original_size"];
+  Eigen::Matrix3d k;
+  for (std::size_t r = 0; r < 3; ++r) {
+    for (std::size_t c = 0; c < 3; ++c)
+      k(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = rows.at(r).at(c).get<double>();
   }
-  if (!entry.contains("distortion")) return;
-  const json& distortion = entry["distortion"];
-  if (distortion.size() != 2) fail("`distortion` is not [k1, k2]");
-  camera.distortion = {distortion.at(0).get<double>(), distortion.at(1).get<double>()};
+  if (k(0, 1) != 0 || k(1, 0) != 0 || k.row(2) != Eigen::RowVector3d(0, 0, 1))
+    fail("`k_original` holds more than focal lengths and a principal point");
+  LensNumbers lens{size.at(0).get<double>(), size.at(1).get<double>(), k(0, 0), k(1, 1)};
+  if (entry.contains("distortion")) {
+    const json& distortion = entry["distortion"];
+    if (distortion.size() != 2) fail("`distortion` is not [k1, k2]");
+    lens.k1 = distortion.at(0).get<double>();
+    lens.k2 = distortion.at(1).get<double>();
+  }
+  set_lens(camera, lens, lenses);
+  camera.k = k;
+  if (!entry.contains("model")) return;
+  const auto name = field<std::string>(entry, "model");
+  const std::optional<CameraModel> model = camera_model_named(name);
+  if (!model) fail("`model` is '" + printable(name) + "', which is none that is known");
+  if (has_all_of(*model, camera.model)) camera.model = *model;
 }
 
 /// A camera as write_cameras_json() writes it.
-FrameCamera our_camera(const json& entry) {
+FrameCamera our_camera(const json& entry, LensReading lenses) {
   FrameCamera frame;
   Camera& camera = frame.camera;
   frame.file = field<std::string>(entry, "file");
@@ -118,14 +137,7 @@ FrameCamera our_camera(const json& entry) {
   if (!camera.valid) return frame;
   camera.cam_from_world = nearest_pose(pose_matrix(entry.at("cam_from_world")));
   if (!entry.contains("k_original") || !entry.contains("original_size")) return frame;
-  const json &k = entry["k_original"], &size = entry["original_size"];
-  set_simple_intrinsics(camera, size.at(0).get<double>(), size.at(1).get<double>(),
-                        k.at(0).at(0).get<double>());
-  for (std::size_t r = 0; r < 3; ++r) {
-    for (std::size_t c = 0; c < 3; ++c)
-      camera.k(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = k.at(r).at(c).get<double>();
-  }
-  set_own_lens(camera, entry);
+  set_own_lens(camera, entry, lenses);
   camera.original_width = camera.width;
   camera.original_height = camera.height;
   return frame;
@@ -143,38 +155,48 @@ std::string beyond_lens(const json& entry, const json& all) {
   for (const char* name : {"p1", "p2", "k3", "k4"}) {
     if (shared_number(entry, all, name, 0) != 0) return name;
   }
+  for (const json* at : {&entry, &all}) {
+    if (at->contains("is_fisheye") && field<bool>(*at, "is_fisheye")) return "`is_fisheye`";
+  }
   return {};
 }
 
-/// The lens of which fl_x is known.
-LensNumbers nerf_lens(const json& entry, const json& all, double width, double height) {
+/// Gives `lens`, which has size and focal lengths, the rest of what a transforms.json tells.
+void complete_nerf_lens(LensNumbers& lens, const json& entry, const json& all, LensReading lenses) {
   const auto number = [&](const char* name, double otherwise) {
     return shared_number(entry, all, name, otherwise);
   };
-  LensNumbers lens{width, height, number("fl_x", 0), 0};
-  lens.fy = number("fl_y", lens.fx);
-  for (const auto& [name, value] : {std::pair("cx", &lens.cx), {"cy", &lens.cy}}) {
-    if (entry.contains(name) || all.contains(name)) *value = number(name, 0);
+  for (const auto& [name, size, value] : {std::tuple("cx", "w", &lens.cx), {"cy", "h", &lens.cy}}) {
+    if (!entry.contains(name) && !all.contains(name)) continue;
+    if (number(size, 0) > 0) {
+      *value = number(name, 0);
+    } else if (lenses == LensReading::whole) {
+      fail(std::string("`") + name + "` is given without `" + size + "`");
+    }
   }
   lens.k1 = number("k1", 0);
   lens.k2 = number("k2", 0);
   lens.beyond = beyond_lens(entry, all);
-  return lens;
 }
 
 void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all, LensReading lenses) {
   const double width = shared_number(entry, all, "w", 0), height = shared_number(entry, all, "h", 0);
   const bool has_width = entry.contains("w") || all.contains("w");
+  LensNumbers lens{width, height};
   for (const json* at : {&entry, &all}) {
-    if (at->contains("fl_x") && has_width)
-      return set_lens(camera, nerf_lens(entry, all, width, height), lenses);
-    if (at->contains("camera_angle_x")) {
+    if (at->contains("fl_x") && has_width) {
+      lens.fx = shared_number(entry, all, "fl_x", 0);
+      lens.fy = shared_number(entry, all, "fl_y", lens.fx);
+    } else if (at->contains("camera_angle_x")) {
       const auto angle = field<double>(*at, "camera_angle_x");
       if (!(angle > 0 && angle < std::numbers::pi)) fail("camera_angle_x: expected radians between 0 and pi");
-      const double known_width = width > 0 ? width : 1;
-      return set_simple_intrinsics(camera, known_width, width > 0 ? height : 0,
-                                   known_width / (2 * std::tan(angle / 2)));
+      if (!(width > 0)) lens.width = 1, lens.height = 0;
+      lens.fx = lens.fy = lens.width / (2 * std::tan(angle / 2));
+    } else {
+      continue;
     }
+    complete_nerf_lens(lens, entry, all, lenses);
+    return set_lens(camera, lens, lenses);
   }
 }
 
@@ -201,7 +223,7 @@ std::vector<FrameCamera> frames_of(const json& all, LensReading lenses) {
   for (const json& entry : all[key]) {
     const std::string where = std::string(key) + "[" + std::to_string(frames.size()) + "]: ";
     try {
-      frames.push_back(ours ? our_camera(entry) : nerf_frame(entry, all, lenses));
+      frames.push_back(ours ? our_camera(entry, lenses) : nerf_frame(entry, all, lenses));
     } catch (const json::exception& error) {
       fail(where + reason(error));
     } catch (const std::invalid_argument& error) {

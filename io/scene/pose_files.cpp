@@ -77,8 +77,8 @@ std::vector<FrameCamera> read_pose_file(const fs::path& path, LensReading lenses
   std::vector<FrameCamera> frames = read_as_it_looks(path, lenses);
   for (const FrameCamera& frame : frames) {
     // Squares of what is farther overflow.
-    if (!frame.camera.valid || frame.camera.cam_from_world.translation().norm() < 1e100) continue;
-    throw std::invalid_argument(path.string() + ": a position is farther away than 1e100");
+    if (!frame.camera.valid || frame.camera.cam_from_world.translation().norm() < 1e15) continue;
+    throw std::invalid_argument(path.string() + ": a position is farther away than 1e15");
   }
   return frames;
 }

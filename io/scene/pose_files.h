@@ -20,7 +20,7 @@ std::optional<std::filesystem::path> pose_file_in(const std::filesystem::path& f
 
 /// The cameras of a TUM file (times), of COLMAP's images.txt or of a transforms.json or .cameras.json
 /// (names); of a folder, those of pose_file_in(). Throws std::invalid_argument naming the path for what is
-/// none of these, for positions beyond 1e100 and for lenses that are to be read whole and cannot;
+/// none of these, for positions beyond 1e15 and for lenses that are to be read whole and cannot;
 /// std::system_error if it cannot be read.
 std::vector<FrameCamera> read_pose_file(const std::filesystem::path& path,
                                         LensReading lenses = LensReading::as_far_as_known);

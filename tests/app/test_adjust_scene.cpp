@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "app/adjust/adjust_scene.h"
-#include "app/adjust/trial_adjustment.h"
 #include "tests/support/adjusted_scene.h"
 
 namespace {
@@ -489,19 +488,6 @@ TEST(AdjustScene, StopsWhenAsked) {
     EXPECT_THROW(adjust(scene, scene.cameras, {}, events), Stopped) << after;
     EXPECT_EQ(asked, after + 1);
   }
-}
-
-TEST(TrialAdjustment, FindsEnoughToAdjust) {
-  const std::optional<AdjustmentTime> time = time_trial_adjustment({});
-  ASSERT_TRUE(time);
-  EXPECT_GT(time->seconds, 0);
-  EXPECT_GT(time->work, adjustment_work(6, 0));
-}
-
-TEST(TrialAdjustment, Stops) {
-  Events events;
-  events.stop = [] { return true; };
-  EXPECT_THROW(time_trial_adjustment(events), Stopped);
 }
 
 }  // namespace

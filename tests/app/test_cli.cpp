@@ -188,6 +188,9 @@ TEST_F(CliTest, HelpVersionAndConfigAreForStandardOutput) {
     EXPECT_EQ(outcome.err, "") << arguments;
   }
   EXPECT_EQ(std::system("'" VGGT_PROGRAM "' --help >/dev/full 2>/dev/null") >> 8, 3);
+  const Outcome full = reconstruct("--frames frames --out full/ >/dev/full; exit $? ;");
+  EXPECT_EQ(full.code, 3) << full.err;
+  EXPECT_TRUE(fs::exists(dir_ / "full/scene.ply"));
   write(dir_ / "c.yaml",
         run("--print-config --frames frames --out out/ --voxel 0.01 --heads camera,depth").out);
   const Outcome outcome = reconstruct("--config c.yaml");

@@ -92,10 +92,20 @@ TEST_F(CliTest, ExportsThatCannotBeAreRefused) {
                  "export: depth and confidence need the head depth");
   expect_refusal(reconstruct("--frames frames --out frames/ --export colmap --export-images sideways"),
                  "export-images");
+  expect_refusal(reconstruct("--frames frames --out out/ --export glb --export-images copy"),
+                 "export-images: of the exports none has images");
   ASSERT_EQ(reconstruct("--frames frames --save-predictions p.safetensors").code, 0);
   expect_refusal(reconstruct("--frames p.safetensors --out out/ --export colmap --export-images refer"),
                  "export-images: refer cannot be, as the frames are no image files of their own; give copy");
   EXPECT_FALSE(fs::exists(dir_ / "out"));
+}
+
+TEST_F(CliTest, ExportsReplaceNoMasks) {
+  ASSERT_EQ(reconstruct("--frames frames --out out/ --export colmap --export-images copy").code, 0);
+  const std::string old = text_of(path("out/colmap/images/1.png"));
+  expect_refusal(reconstruct("--frames frames --out out/ --export colmap --masks out/colmap/images"),
+                 "colmap: would replace an input");
+  EXPECT_EQ(text_of(path("out/colmap/images/1.png")), old);
 }
 
 TEST_F(CliTest, FramesThatAreNoFilesAreCopied) {

@@ -145,6 +145,22 @@ TEST_F(ExportTest, CopiesAreUprightAndHaveNamesOfTheirOwn) {
   EXPECT_LT(cv::norm(turned, test::position_picture(100, 140), cv::NORM_INF), 16);
 }
 
+// The cameras are those of the images that were decoded.
+TEST_F(ExportTest, ImagesThatChangeMeanwhileAreNotCopied) {
+  const FrameSet frames = load(list("more/1.png\n6.jpg\n"));
+  for (const bool goes : {false, true}) {
+    const ExportedImages images(plan_into(folder_.path(), "copy"), folder_ / "in/list.txt", frames);
+    if (goes) {
+      std::filesystem::remove(folder_ / "in/6.jpg");
+    } else {
+      std::filesystem::copy_file(folder_ / "in/more/1.png", folder_ / "in/6.jpg",
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+    EXPECT_THAT(refusal([&] { images.write_copies(folder_ / "out", cameras_of(frames), {}); }),
+                HasSubstr("in/6.jpg: has changed or gone since the run began"));
+  }
+}
+
 TEST_F(ExportTest, FramesOfAVideoAreCopiedByTheirNumbers) {
   const std::filesystem::path path = folder_ / "walk.avi";
   {
@@ -255,6 +271,28 @@ TEST_F(ExportTest, TracksThatHoldNoImageAreLeftOut) {
   EXPECT_EQ(exported({{100, {0, 1, 2}}, {29, {3, 4, 5}}, {12, {2, 3}}}), 141U);  // linked
   EXPECT_EQ(exported({{5, {0, 1, 2}}}), 5U);                                     // better than nothing
   EXPECT_EQ(exported({}), 0U);
+}
+
+// A scene that hardly a track holds begins with the cloud's points, as one without tracks does.
+TEST_F(ExportTest, PointsOfTheCloudStandInForTracksThatHoldNoImage) {
+  const FrameSet frames = load(list("more/1.png\nmore/1.png\nmore/1.png\n"));
+  const ExportedImages images(plan_into(folder_.path()), folder_ / "in/list.txt", frames);
+  const std::vector<FrameCamera> cameras = cameras_of(frames);
+  PointCloud cloud;
+  for (int i = 0; i < 50; ++i) {
+    cloud.points.emplace_back(i, 0, 4);
+    cloud.colors.emplace_back(1, 2, 3);
+  }
+  write_ply(folder_ / "cloud.ply", cloud);
+  const auto exported = [&](std::size_t tracks) {
+    const Track track{{0, 0, 4}, {1, 2, 3}, 0, {{0, {10, 20}}, {1, {10, 20}}, {2, {10, 20}}}};
+    return exported_scene({cameras, std::vector(tracks, track), folder_ / "cloud.ply", nullptr, {}, kWidth},
+                          images);
+  };
+  EXPECT_EQ(exported(9).tracks.size(), 0U);
+  EXPECT_EQ(exported(9).points.points.size(), 50U);
+  EXPECT_EQ(exported(10).tracks.size(), 10U);
+  EXPECT_EQ(exported(10).points.points.size(), 0U);
 }
 
 std::vector<float> values_of(const ValueMap& map) {

@@ -51,6 +51,10 @@ TEST(Failure, AFullDiskIsLackOfResources) {
   }
   EXPECT_EQ(explained(std::bad_alloc()).code, ExitCode::out_of_resources);
   EXPECT_EQ(explained(std::runtime_error("CUDA: out of memory")).code, ExitCode::out_of_resources);
+  EXPECT_EQ(explained(std::runtime_error("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: "
+                                         "can't allocate memory: you tried to allocate 9 bytes."))
+                .message,
+            "out of memory: can't allocate memory: you tried to allocate 9 bytes.");
   EXPECT_FALSE(
       explained(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling ...")).machine);
   // Which a GPU that fails says too: a batch ends.

@@ -192,6 +192,10 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
             "intrinsics: " + wide + ": is for 641x480 pixels, but 'a.jpg' has 640x480");
   EXPECT_NE(of([](Options& o) { o.intrinsics = "0,500,320,240"; }).find("intrinsics: expected fx,fy,cx,cy"),
             std::string::npos);
+  for (const char* text : {"500,500,320,240,", "500 500 320 240", "500,500,320", ","}) {
+    EXPECT_EQ(of([&](Options& o) { o.intrinsics = text; }),
+              std::string("intrinsics: expected the four numbers fx,fy,cx,cy or a file, got '") + text + "'");
+  }
   for (const char* odd : {"1e300,1e300,320,240", "1e-300,300,320,240", "500,1,320,240"}) {
     EXPECT_EQ(of([&](Options& o) { o.intrinsics = odd; }),
               std::string("intrinsics: ") + odd + ": no focal length for 'a.jpg' of 640x480 pixels");

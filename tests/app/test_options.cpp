@@ -178,6 +178,8 @@ TEST_F(OptionsTest, UnknownNamesAreAnsweredWithTheNearest) {
   const std::string path = yaml("frames: a\n\nmask_black: true\n");
   EXPECT_EQ(refusal_of_yaml(path), path + ":3: unknown key 'mask_black'; did you mean 'mask-black'?");
   EXPECT_NE(refusal([] { parse({"--precision", "bf61"}); }).find("--precision: 'bf61'"), std::string::npos);
+  EXPECT_EQ(std::get<Options>(parse({"--camera", "SIMPLE_RADIAL", "--frames", "f", "--out", "o/"})).camera,
+            "simple-radial");  // as COLMAP spells it
   EXPECT_NE(refusal([] { parse({"--precision", "bf61"}); }).find("did you mean 'bf16'?"), std::string::npos);
   EXPECT_NE(refusal([] {
               parse({"--heads", "camera,dept"});

@@ -12,6 +12,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/plan_table.h"
+#include "app/run/rates_cache.h"
 #include "app/run/stage_history.h"
 #include "app/run/stage_work.h"
 #include "tests/support/variable.h"
@@ -246,6 +247,12 @@ TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
   took(limited, 2.5);
   EXPECT_DOUBLE_EQ(predicted(limited), 5);  // its own count from then on
   EXPECT_DOUBLE_EQ(predicted(unlimited), 6);
+  // What was learned beside other rates means nothing beside new ones.
+  forget_more_than_rates("other rates");
+  EXPECT_DOUBLE_EQ(predicted(unlimited), 6);
+  forget_more_than_rates(rates_key(unlimited.model.config, unlimited.model.options));
+  EXPECT_DOUBLE_EQ(predicted(unlimited), 4);
+  EXPECT_DOUBLE_EQ(predicted(limited), 4);
   fs::remove_all(cache);
 }
 

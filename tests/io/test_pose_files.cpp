@@ -121,7 +121,53 @@ TEST(TransformsJson, LensesAreReadWhole) {
   EXPECT_THAT(refused(R"("camera_model": "OPENCV_FISHEYE", )"), HasSubstr("'OPENCV_FISHEYE'"));
   EXPECT_THAT(refused(R"("k1": "x", )"), HasSubstr("`k1` is missing or of another type"));
   EXPECT_THAT(refused(R"("fl_y": 0, )"), HasSubstr("must be positive"));
+  EXPECT_THAT(refused(R"("is_fisheye": true, )"), HasSubstr("a lens with `is_fisheye`"));
+  EXPECT_EQ(lens(size + R"("is_fisheye": false, )").k(0, 0), 300);
+  const std::string angle = R"("camera_angle_x": 1.5707963267948966, )";
+  EXPECT_EQ(lens(angle + R"("k1": 0.1, "k2": -0.2, )").distortion, Eigen::Vector2d(0.1, -0.2));
+  const Camera sized = lens(angle + R"("w": 400, "h": 210, "cx": 190.5, )");
+  EXPECT_NEAR(sized.k(1, 1), 200, 1e-9);
+  EXPECT_EQ(sized.k(0, 2), 190);
+  for (const std::string& known : {std::string(R"("w": 400, "fl_x": 300, )"), angle + R"("w": 400, )"})
+    EXPECT_THAT(refusal([&] { lens(known + R"("cy": 100, )"); }), HasSubstr("`cy` is given without `h`"));
+  EXPECT_THAT(refusal([&] { lens(angle + R"("camera_model": "OPENCV_FISHEYE", )"); }),
+              HasSubstr("'OPENCV_FISHEYE'"));
   EXPECT_EQ(lens(size + R"("p1": 0.01, )", "", LensReading::as_far_as_known).k(0, 0), 300);
+}
+
+TEST(CamerasJson, NumbersThatTheModelHasNotAreTheirOwnModels) {
+  const test::TemporaryFolder folder;
+  const auto lens = [&](const std::string& k, const std::string& distortion, const std::string& model,
+                        LensReading reading = LensReading::whole) {
+    test::write_text(folder / "c.json", R"({"cameras": [{"file": "a", "original_size": [640, 480],
+      "k_original": )" + k + R"(, "distortion": )" +
+                                            distortion + R"(, "model": ")" + model + R"(",
+      "cam_from_world": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]}]})");
+    return read_cameras_json(folder / "c.json", reading).at(0).camera;
+  };
+  const std::string square = "[[500,0,310],[0,500,240],[0,0,1]]", other = "[[500,0,310],[0,400,240],[0,0,1]]";
+  EXPECT_EQ(lens(square, "[0,0]", "PINHOLE").model, CameraModel::pinhole);
+  EXPECT_EQ(lens(square, "[0,0]", "RADIAL").model, CameraModel::radial);
+  EXPECT_EQ(lens(square, "[-0.1,0]", "SIMPLE_RADIAL").k(0, 2), 310);
+  EXPECT_EQ(lens(square, "[-0.1,0.2]", "SIMPLE_RADIAL").model, CameraModel::radial);
+  EXPECT_EQ(lens(other, "[0,0]", "SIMPLE_PINHOLE").model, CameraModel::pinhole);
+  EXPECT_THAT(refusal([&] { lens(other, "[-0.1,0]", "SIMPLE_RADIAL"); }),
+              HasSubstr("two focal lengths and distortion"));
+  EXPECT_FALSE(lens(other, "[-0.1,0]", "SIMPLE_RADIAL", LensReading::as_far_as_known).is_distorted());
+  for (const char* odd : {"[[500,9,310],[0,500,240],[0,0,1]]", "[[500,0,310],[0,500,240],[0,0,5]]"})
+    EXPECT_THAT(refusal([&] { lens(odd, "[0,0]", "PINHOLE"); }),
+                HasSubstr("c.json: cameras[0]: `k_original`"));
+}
+
+// The widest field of view lies where the distorted image ends.
+TEST(FieldOfView, IsOfTheDistortedImage) {
+  Camera camera;
+  set_simple_intrinsics(camera, 640, 480, 400);
+  camera.distortion << -0.1, 0.02;
+  const double half = *camera.fov_x_rad() / 2;
+  EXPECT_NEAR(camera.project({std::tan(half), 0, 1}).x(), 639.5, 1e-9);
+  camera.distortion << -1, 0;
+  EXPECT_FALSE(camera.fov_x_rad());
 }
 
 TEST(TransformsJson, TurnsOpenGlAxes) {
