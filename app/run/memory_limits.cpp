@@ -36,9 +36,11 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl
 }
 
 int64_t host_program_bytes(const Options& options, at::Device device, int64_t ranks) {
-  const int64_t more = std::max<int64_t>(0, working_threads(options.threads) - kFewThreads);
-  return kHostProgramBytes + more * kThreadBytes + (device.is_cuda() ? kHostCudaBytes : 0) +
-         (ranks > 1 ? kHostNcclBytes : 0);
+  const int64_t working = working_threads(options.threads),
+                more = std::max<int64_t>(0, working - kFewThreads),
+                idle = std::max<int64_t>(0, options.threads - working);
+  return kHostProgramBytes + more * kThreadBytes + idle * kIdleThreadBytes +
+         (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
 }
 
 /// Of the bytes that --host-memory leaves, one in so many is for frames and depth maps.

@@ -23,6 +23,9 @@ constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
+// More of frames whose tensors are larger, from and to so many pixels.
+constexpr int64_t kMoreOfLarge = 80'000'000;
+constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 constexpr int64_t kLeftWithLimit = 50'000'000;  // kept when the scene is written, with --host-memory
 constexpr int64_t kChunksAtOnce = 4;            // of a dense head's maps: copied, waiting twice, at work
 // Bytes of a frame's matches; where frames are more than kFew, each has fewer.
@@ -261,6 +264,13 @@ CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points,
 
 namespace {
 
+/// Of tensors on a CPU, for frames of so many pixels.
+int64_t most_cpu_kept(int64_t pixels) {
+  const auto size = static_cast<double>(pixels);
+  const double large = std::clamp((size - kLargeFrame) / (kLargestFrame - kLargeFrame), 0.0, 1.0);
+  return kMostCpuKept + static_cast<int64_t>(large * static_cast<double>(kMoreOfLarge));
+}
+
 /// With nothing of the scratch files.
 ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
                         int64_t original_height) {
@@ -284,8 +294,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
     // With --host-memory the allocator gives back at once what is freed.
-    const int64_t most_kept = plan.limits.host ? 0 : kMostCpuKept;
-    const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes;
+    const int64_t most_kept = plan.limits.host ? 0 : most_cpu_kept(request.width * request.height);
+    const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
+                            (threads_of(plan) - threads) * kIdleThreadBytes;
     const int64_t tables = std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
     const int64_t base = program + tables;
     const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;
