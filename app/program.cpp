@@ -39,7 +39,9 @@ vggt::ExitCode execute(const vggt::Command& command) {
     // OpenCV tells std::cerr about damaged images, which have their one warning; the console does not use it.
     if (!options->verbose) std::cerr.rdbuf(nullptr);
     Console console(verbosity_of(*options));
-    return vggt::run_reconstruct_command(*options, console);
+    const vggt::ExitCode code = vggt::run_reconstruct_command(*options, console);
+    console.check_written();
+    return code;
   } else if (const auto* weights = std::get_if<vggt::WeightsCommand>(&command)) {
     Console console(Verbosity::normal);
     vggt::run_weights_command(*weights, console);
@@ -61,6 +63,7 @@ vggt::ExitCode execute(const vggt::Command& command) {
     if (!batch->options.verbose) std::cerr.rdbuf(nullptr);  // as above
     Console console(verbosity_of(batch->options));
     vggt::run_batch_command(*batch, console);
+    console.check_written();
   } else {
     Console console(Verbosity::normal);
     vggt::run_eval_command(std::get<vggt::EvalCommand>(command), console.events());

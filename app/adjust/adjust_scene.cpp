@@ -31,6 +31,8 @@ constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingS
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
 constexpr BundleSchedule kRoughly{4, 15, 1e-4};  // after a coarse pass, whose matches will be found again
+// Of a lens: a longer focal length stands in for most of a distortion, and gives way slowly.
+constexpr BundleSchedule kTrial{2, 30, 1e-5};
 // After the last pass: where the camera hardly moves, focal length and distortion change the cost little, so
 // that a looser limit would end too early.
 constexpr BundleSchedule kFully{1, 30, 1e-6};
@@ -73,7 +75,7 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
   const auto first = std::ranges::find(cameras, true, &Camera::valid);
   std::string name(colmap_name(first->model));
   const auto is_other = [&](const Camera& camera) { return camera.valid && camera.model != first->model; };
-  if (std::ranges::any_of(cameras, is_other)) name = "models of several kinds";
+  if (std::ranges::any_of(cameras, is_other)) name = "of several models";
   std::ranges::transform(name, name.begin(),
                          [](char c) { return c == '_' ? '-' : static_cast<char>(c | 32); });
   const auto [least, most] =
@@ -293,7 +295,8 @@ class SceneAdjustment {
   /// Frees k1 or the aspect of all lenses, whichever explains the held-out matches better, if it pays and
   /// moves a corner of an image by a pixel or more. Each trial begins with the given focal length, beside the
   /// poses and depths found: without k1 a distorted lens can pull the focal length far off. Where it did, k1
-  /// is tried without the prior of the network's depth, too. Two frames cannot tell, nor can few matches.
+  /// is tried without the prior of the network's depth, too; where k1 is free with it, that prior is doubted
+  /// once more. Two frames cannot tell, nor can few matches.
   void try_lenses(Bundle& found) {
     if (frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
     const std::vector<double> plain = epipolar_errors(found, found.anchors, held_out_);
@@ -308,7 +311,7 @@ class SceneAdjustment {
         found.lens_free[i].*trial.free = true;
       }
       priors_.log_depth = log_depth;
-      adjust(found, {2, 30, 1e-5});
+      adjust(found, kTrial);
       const auto [share, standard_errors] =
           cost_change(epipolar_errors(found, found.anchors, held_out_), plain);
       if (share < least_share && standard_errors > kClearly && most_moved_corner(found) >= kLeastMove) {
@@ -325,7 +328,6 @@ class SceneAdjustment {
       attempt(kRadial, kFreeDepth);
     priors_.log_depth = chosen_prior;
     put(chosen, found);
-    // Depth that the network's undistorted cameras bend is doubted again beside the lens.
     if (model_ == kRadial.model && chosen_prior < kFreeDepth) try_free_depth(found);
   }
 
@@ -496,9 +498,9 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
 
 double adjustment_work(int64_t frames, double gray_pixels) {
   constexpr double kPixels = 400;  // that take as long as an anchor in a frame
-  // Of many frames fewer anchors are looked for, and more of the time goes into what is as long for each
-  // frame: measured on 66 to 100 frames of a video beside 60.
-  const double of_anchor = frames > static_cast<int64_t>(kMany) ? 2.2 : 1;
+  // Of many frames fewer anchors are looked for, while other work stays as long for each frame: measured on
+  // 66 to 100 frames of a video beside 60.
+  const double of_anchor = frames > static_cast<int64_t>(kMany) ? 2.5 : 1;
   return of_anchor * static_cast<double>(most_looked_for(frames)) + gray_pixels / kPixels;
 }
 

@@ -93,9 +93,14 @@ bool Console::output_is_lost() const {
 }
 
 void Console::check_output() const {
-  if (!output_is_lost()) return;
-  throw std::system_error(output_error_ != 0 ? output_error_.load() : EPIPE, std::generic_category(),
-                          "cannot write standard output");
+  check_written();
+  if (reader_is_gone())
+    throw std::system_error(EPIPE, std::generic_category(), "cannot write standard output");
+}
+
+void Console::check_written() const {
+  if (const int error = output_error_)
+    throw std::system_error(error, std::generic_category(), "cannot write standard output");
 }
 
 Events Console::events() {

@@ -36,6 +36,8 @@ class Console {
   bool output_is_lost() const;
   /// Throws std::system_error where it is lost.
   void check_output() const;
+  /// Throws std::system_error where a result could not be written; a reader that has got all may be gone.
+  void check_written() const;
 
   /// Progress of a stage, `done` from 0 to `total` (0: not known), with rate and time left: one line that
   /// renews itself on a terminal, else a plain line every 5 s at most. `unit` is what is counted, such as

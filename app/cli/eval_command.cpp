@@ -103,7 +103,9 @@ MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Even
     const std::vector<Camera> found = upright_cameras(of_result), true_ones = upright_cameras(of_truth);
     for (std::size_t i = 0; i < found.size(); ++i) {
       all.scenes[scene].push_back({found[i], true_ones[i]});
-      const std::optional<double> fov = found[i].fov_x_rad(), true_fov = true_ones[i].fov_x_rad();
+      const bool undistorted = !found[i].has_whole_lens || !true_ones[i].has_whole_lens;  // all that is known
+      const std::optional<double> fov = found[i].fov_x_rad(undistorted),
+                                  true_fov = true_ones[i].fov_x_rad(undistorted);
       if (fov && true_fov) all.fields_of_view.push_back({*fov, *true_fov});
     }
     count_frames(match, scene, scenes, report.pose_frames);

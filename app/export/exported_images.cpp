@@ -223,6 +223,14 @@ bool ExportedImages::names_hold_spaces() const {
   return std::ranges::any_of(names_, [](const std::string& name) { return name.find(' ') != name.npos; });
 }
 
+std::vector<std::string> ExportedImages::changed() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < stamps_.size(); ++i) {
+    if (stamp_of(images_.file(i)) != stamps_[i]) names.push_back(frames_.frames[i].file);
+  }
+  return names;
+}
+
 std::size_t ExportedImages::copy_bytes(std::size_t frame) const {
   if (!are_copies() || (images_.are_files() && goes_as_it_is(frame))) return 0;
   return images_.reading_bytes(frame);
@@ -247,8 +255,8 @@ void ExportedImages::write_copies(const fs::path& folder, const std::vector<Fram
   std::vector<std::size_t> bytes(names_.size(), 0);  // known before, as reading a header maps its file
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!is_wanted(i)) continue;
-    if (stamp_of(images_.file(i)) != stamps_[i])
-      throw std::invalid_argument(images_.file(i).string() + ": has changed or gone since the run began");
+    if (!fs::exists(images_.file(i)))
+      throw std::invalid_argument(images_.file(i).string() + ": is gone since its frame was read");
     bytes[i] = copy_bytes(i);
   }
   DecodingBudget budget(image_bytes);

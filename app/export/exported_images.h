@@ -36,9 +36,11 @@ class ExportedImages {
 
   /// Writes copies of the frames with valid cameras, by their names, into a folder that exists. Images that
   /// are copied at once take image_bytes, or are one. Throws std::system_error and std::invalid_argument
-  /// naming the file, the latter for an image file that has changed or gone since the object was made.
+  /// naming the file, the latter for an image file that is gone.
   void write_copies(const std::filesystem::path& folder, const std::vector<FrameCamera>& cameras,
                     const FrameWork& work, std::size_t image_bytes = SIZE_MAX) const;
+  /// The names of image files that have changed or gone since the object was made.
+  std::vector<std::string> changed() const;
   /// The memory that writing a frame's copy takes, in bytes; none where its file is copied as it is.
   std::size_t copy_bytes(std::size_t frame) const;
 

@@ -60,8 +60,8 @@ void check_field(const OptionInfo& info, const std::optional<Value>& value) {
   if (value) check_field(info, *value);
 }
 
-/// Of a camera's model the option's choice where the text spells it as COLMAP does: SIMPLE_RADIAL; else the
-/// text.
+/// A camera's model as the option spells it, where the text spells it as COLMAP does (SIMPLE_RADIAL); all
+/// other texts as they are.
 std::string as_choice(const OptionInfo& info, const std::string& text) {
   std::string spelt = text;
   std::ranges::transform(spelt, spelt.begin(),

@@ -40,9 +40,13 @@ Json cameras_json(const PageContent& content, const std::vector<Frustum>& frustu
     Json corners = Json::array();
     for (const Vector3d& corner : frustum.corners) corners.push_back(rounded(corner));
     const Vector3d look = frame.camera.cam_from_world.linear().row(2).transpose();
-    const double fov = frame.camera.fov_x_rad().value_or(0) * 180 / EIGEN_PI;
-    json.push_back(
-        {{"center", rounded(frustum.centre)}, {"corners", corners}, {"look", rounded(look)}, {"fov", fov}});
+    std::optional<double> fov = frame.camera.fov_x_rad();
+    if (!fov)
+      fov = frame.camera.fov_x_rad(/*undistorted=*/true);  // the distortion shows nothing at the sides
+    json.push_back({{"center", rounded(frustum.centre)},
+                    {"corners", corners},
+                    {"look", rounded(look)},
+                    {"fov", fov.value_or(0) * 180 / EIGEN_PI}});
   }
   return json;
 }

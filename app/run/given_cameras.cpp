@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 
 #include "app/scene/align_cameras.h"
 #include "app/scene/known_cameras.h"
@@ -22,8 +23,10 @@ namespace {
 
 /// The numbers of "fx,fy,cx,cy"; nothing if the text is a file's name.
 std::optional<std::vector<double>> numbers_of(const std::string& text) {
-  const bool is_numbers = text.find_first_not_of("0123456789+-.eE, ") == std::string::npos;
-  if (!is_numbers || std::filesystem::exists(text)) return std::nullopt;
+  const bool is_numbers =
+      text.find_first_not_of("0123456789+-.eE, ") == std::string::npos || std::ranges::count(text, ',') == 3;
+  std::error_code ignored;  // of a text that is too long for a name
+  if (!is_numbers || std::filesystem::exists(text, ignored)) return std::nullopt;
   std::vector<double> numbers;
   std::size_t begin = 0;
   while (begin <= text.size()) {
@@ -42,6 +45,7 @@ std::optional<std::vector<double>> numbers_of(const std::string& text) {
 FrameCamera camera_of(const std::vector<double>& numbers) {
   FrameCamera frame;
   frame.camera.k << numbers[0], 0, numbers[2] - 0.5, 0, numbers[1], numbers[3] - 0.5, 0, 0, 1;
+  if (is_one_focal(numbers[0], numbers[1])) frame.camera.model = CameraModel::simple_pinhole;
   const bool good = std::ranges::all_of(numbers, [](double n) { return std::isfinite(n); }) &&
                     numbers[0] > 0 && numbers[1] > 0;
   if (!good) refuse("intrinsics", "expected fx,fy,cx,cy in pixels, both focal lengths above 0");
@@ -116,28 +120,20 @@ std::vector<std::optional<Camera>> known_poses(const GivenCameras& given, const 
   return match_cameras(frames, given.poses, "poses: " + given.poses_name);
 }
 
-/// The model whose parameters a camera has.
-CameraModel model_of(const Camera& camera) {
-  if (camera.distortion[1] != 0) return CameraModel::radial;
-  if (camera.distortion[0] != 0) return CameraModel::simple_radial;
-  return is_one_focal(camera.k(0, 0), camera.k(1, 1)) ? CameraModel::simple_pinhole : CameraModel::pinhole;
-}
-
 /// The model that all these cameras have; nothing where they differ.
 std::optional<CameraModel> model_of_all(const std::vector<FrameCamera>& frames) {
   std::optional<CameraModel> all;
   for (const FrameCamera& frame : frames) {
     if (!frame.camera.valid) continue;
-    const CameraModel model = model_of(frame.camera);
-    if (all && *all != model) return std::nullopt;
-    all = model;
+    if (all && *all != frame.camera.model) return std::nullopt;
+    all = frame.camera.model;
   }
   return all;
 }
 
 bool same_intrinsics(const Camera& a, const Camera& b) {
-  return a.k == b.k && a.distortion == b.distortion && a.original_width == b.original_width &&
-         a.original_height == b.original_height;
+  return a.k == b.k && a.distortion == b.distortion && a.model == b.model &&
+         a.original_width == b.original_width && a.original_height == b.original_height;
 }
 
 void take_intrinsics(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
@@ -153,7 +149,7 @@ void take_intrinsics(const GivenCameras& given, const FrameSet& frames, std::vec
     camera.k << own.k(0, 0) * camera.map.scale_x, 0, camera.map.network_x(own.k(0, 2)), 0,
         own.k(1, 1) * camera.map.scale_y, camera.map.network_y(own.k(1, 2)), 0, 0, 1;
     camera.distortion = own.distortion;
-    camera.model = model_of(own);
+    camera.model = own.model;
     camera.camera_id = static_cast<int>(same - seen.begin());
   }
 }

@@ -55,7 +55,7 @@ std::optional<std::string> least_host_memory(const Options& options, at::Device 
 
 /// How many threads work at a time with this --threads: of 0 as many as there are cores, and never more.
 int64_t working_threads(int64_t threads);
-/// What the tables and stack of each take.
+/// What the tables and stack of each take, and of each thread beyond them.
 inline constexpr int64_t kThreadBytes = 4'000'000, kIdleThreadBytes = 400'000;
 
 /// What this process has in memory now.

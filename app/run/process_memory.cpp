@@ -23,7 +23,7 @@ constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
-// More of frames whose tensors are larger, from and to so many pixels.
+// Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 constexpr int64_t kLeftWithLimit = 50'000'000;  // kept when the scene is written, with --host-memory

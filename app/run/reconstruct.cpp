@@ -276,6 +276,13 @@ LoadedFrames load_frames_into(const HostStorage& storage, const RunPlan& plan, c
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
+void warn_of_changed_images(const std::vector<std::string>& changed, const Events& events) {
+  if (changed.empty()) return;
+  events.warn("export: " + std::to_string(changed.size()) +
+              " images have changed or gone since they were read, so that their cameras may not fit them: " +
+              changed.front() + (changed.size() > 1 ? " and others" : ""));
+}
+
 /// resume: the run's folder, or null.
 Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume, const RunParts& parts,
                         const Events& given_events) {
@@ -391,6 +398,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
                  {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width,
                   frames.read_mask, work, frames.read_rgb, decoding_bytes(plan.limits)},
                  files);
+    warn_of_changed_images(images->changed(), events);
     times.count("export");
   }
   std::optional<PageContent> page;
@@ -404,7 +412,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   keep_seconds(plan, works, times.stages());
-  if (model && plan.model.options.device.is_cuda()) keep_size(plan, request);
+  if (own && plan.model.options.device.is_cuda()) keep_size(plan, request);
   if (loads && rates_are_known && !(own && own->measured_attention()))
     keep_more_than_rates(plan, request, by_rates, times.stages());
   return result;

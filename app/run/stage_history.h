@@ -76,7 +76,8 @@ void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                          std::vector<StageSeconds>& stages);
 
-/// Drops from the user's cache what runs took more than by rates of this key, which have been measured anew.
+/// Drops from the user's cache what runs took more than by rates of this key, which have been measured anew,
+/// and the sizes that there were runs of.
 void forget_more_than_rates(const std::string& rates_key);
 
 /// Notes in the user's cache that there was a run with about so many frames of this size, in which a GPU's

@@ -60,10 +60,10 @@ Eigen::Matrix3d Camera::k_original() const {
   return result;
 }
 
-std::optional<double> Camera::fov_x_rad() const {
+std::optional<double> Camera::fov_x_rad(bool undistorted) const {
   if (!has_intrinsics()) return std::nullopt;
   double half = width / (2 * k(0, 0));
-  if (is_distorted()) {
+  if (is_distorted() && !undistorted) {
     half = undistorted_radius(distortion, half);
     if (std::isnan(half)) return std::nullopt;
   }

@@ -30,6 +30,7 @@ struct Camera {
   int original_width = 0, original_height = 0;  // pixels; 0: not known
   CameraModel model = CameraModel::pinhole;     // whose parameters k and distortion are
   int camera_id = -1;                           // frames of one number share their intrinsics; -1: with none
+  bool has_whole_lens = true;                   // false: the image is distorted by more than is known here
   bool valid = true;                            // false: no finite pose, or no field of view above 0
 
   bool has_intrinsics() const { return width > 0; }
@@ -43,9 +44,10 @@ struct Camera {
   Eigen::Vector3d center() const;
   /// The camera matrix in pixels of the upright original.
   Eigen::Matrix3d k_original() const;
-  /// The horizontal field of view, radians, of an image with the principal point in its middle; nothing
-  /// without intrinsics, and where the distortion shows nothing at the image's sides.
-  std::optional<double> fov_x_rad() const;
+  /// The horizontal field of view, radians, of an image with the principal point in its middle, or what it
+  /// were without distortion; nothing without intrinsics, and where the distortion shows nothing at the
+  /// image's sides.
+  std::optional<double> fov_x_rad(bool undistorted = false) const;
 };
 
 /// A camera and the frame that it belongs to.

@@ -89,14 +89,7 @@ double shared_number(const json& entry, const json& all, const char* name, doubl
   return all.contains(name) ? field<double>(all, name) : otherwise;
 }
 
-/// Whether the model has parameters for all that another one has.
-bool has_all_of(CameraModel model, CameraModel other) {
-  return model == other || other == CameraModel::simple_pinhole ||
-         (model == CameraModel::radial && other == CameraModel::simple_radial);
-}
-
-/// Files of before have neither `model` nor `distortion`. A model that has not all that the numbers need
-/// gives way to theirs.
+/// Files of before have neither `model` nor `distortion`.
 void set_own_lens(Camera& camera, const json& entry, LensReading lenses) {
   const json &rows = entry["k_original"], &size = entry["original_size"];
   Eigen::Matrix3d k;
@@ -104,22 +97,25 @@ void set_own_lens(Camera& camera, const json& entry, LensReading lenses) {
     for (std::size_t c = 0; c < 3; ++c)
       k(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = rows.at(r).at(c).get<double>();
   }
-  if (k(0, 1) != 0 || k(1, 0) != 0 || k.row(2) != Eigen::RowVector3d(0, 0, 1))
-    fail("`k_original` holds more than focal lengths and a principal point");
+  constexpr double kRounding = 1e-9;
   LensNumbers lens{size.at(0).get<double>(), size.at(1).get<double>(), k(0, 0), k(1, 1)};
+  const double more = std::max(
+      {std::abs(k(0, 1)), std::abs(k(1, 0)), std::abs(k(2, 0)), std::abs(k(2, 1)), std::abs(k(2, 2) - 1)});
+  if (!(more <= kRounding * std::max(1.0, k(0, 0)))) lens.beyond = "skew or more";
   if (entry.contains("distortion")) {
     const json& distortion = entry["distortion"];
     if (distortion.size() != 2) fail("`distortion` is not [k1, k2]");
     lens.k1 = distortion.at(0).get<double>();
     lens.k2 = distortion.at(1).get<double>();
   }
+  if (entry.contains("model")) {
+    const auto name = field<std::string>(entry, "model");
+    lens.model = camera_model_named(name);
+    if (!lens.model) fail("`model` is '" + printable(name) + "', which is none that is known");
+  }
   set_lens(camera, lens, lenses);
-  camera.k = k;
-  if (!entry.contains("model")) return;
-  const auto name = field<std::string>(entry, "model");
-  const std::optional<CameraModel> model = camera_model_named(name);
-  if (!model) fail("`model` is '" + printable(name) + "', which is none that is known");
-  if (has_all_of(*model, camera.model)) camera.model = *model;
+  camera.k.topRows<2>() = k.topRows<2>();
+  camera.k(0, 1) = camera.k(1, 0) = 0;
 }
 
 /// A camera as write_cameras_json() writes it.
@@ -143,20 +139,16 @@ FrameCamera our_camera(const json& entry, LensReading lenses) {
   return frame;
 }
 
-/// What of a transforms.json's lens Camera has no numbers for; empty: nothing.
-std::string beyond_lens(const json& entry, const json& all) {
+/// The model of a transforms.json's lens if it is another one than these numbers are of; else empty.
+std::string other_model(const json& entry, const json& all) {
+  const json& fisheye = entry.contains("is_fisheye") ? entry : all;
+  if (fisheye.contains("is_fisheye") && fisheye["is_fisheye"] == true) return "`is_fisheye`";
   const json& named = entry.contains("camera_model") ? entry : all;
   if (named.contains("camera_model")) {
     const auto model = field<std::string>(named, "camera_model");
     const std::vector<std::string> known = {"OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL"};
     if (std::ranges::find(known, model) == known.end())
       return "the model '" + printable(model.substr(0, 40)) + "'";
-  }
-  for (const char* name : {"p1", "p2", "k3", "k4"}) {
-    if (shared_number(entry, all, name, 0) != 0) return name;
-  }
-  for (const json* at : {&entry, &all}) {
-    if (at->contains("is_fisheye") && field<bool>(*at, "is_fisheye")) return "`is_fisheye`";
   }
   return {};
 }
@@ -166,17 +158,23 @@ void complete_nerf_lens(LensNumbers& lens, const json& entry, const json& all, L
   const auto number = [&](const char* name, double otherwise) {
     return shared_number(entry, all, name, otherwise);
   };
-  for (const auto& [name, size, value] : {std::tuple("cx", "w", &lens.cx), {"cy", "h", &lens.cy}}) {
+  const bool has_width = number("w", 0) > 0;
+  for (const auto& [name, known, value] :
+       {std::tuple("cx", has_width, &lens.cx), {"cy", has_width && number("h", 0) > 0, &lens.cy}}) {
     if (!entry.contains(name) && !all.contains(name)) continue;
-    if (number(size, 0) > 0) {
+    if (known) {
       *value = number(name, 0);
     } else if (lenses == LensReading::whole) {
-      fail(std::string("`") + name + "` is given without `" + size + "`");
+      fail(std::string("`") + name + "` is given without " + (has_width ? "`h`" : "`w`"));
     }
   }
+  lens.beyond = other_model(entry, all);
+  if (!lens.beyond.empty()) return;  // its k1 and k2 are others
   lens.k1 = number("k1", 0);
   lens.k2 = number("k2", 0);
-  lens.beyond = beyond_lens(entry, all);
+  for (const char* name : {"p1", "p2", "k3", "k4"}) {
+    if (lens.beyond.empty() && number(name, 0) != 0) lens.beyond = name;
+  }
 }
 
 void set_nerf_intrinsics(Camera& camera, const json& entry, const json& all, LensReading lenses) {

@@ -31,6 +31,12 @@ CameraModel model_of(const LensNumbers& lens) {
   return is_one_focal(lens.fx, lens.fy) ? CameraModel::simple_pinhole : CameraModel::pinhole;
 }
 
+/// Whether the model has parameters for all that another one has.
+bool has_all_of(CameraModel model, CameraModel other) {
+  return model == other || other == CameraModel::simple_pinhole ||
+         (model == CameraModel::radial && other == CameraModel::simple_radial);
+}
+
 }  // namespace
 
 bool is_one_focal(double fx, double fy) {
@@ -50,13 +56,15 @@ void set_lens(Camera& camera, const LensNumbers& lens, LensReading reading) {
   const bool distorted = lens.k1 != 0 || lens.k2 != 0;
   if (beyond.empty() && distorted && !one_focal) beyond = "two focal lengths and distortion";
   if (!beyond.empty()) {
+    camera.has_whole_lens = false;
     if (reading == LensReading::as_far_as_known) return;
     throw std::invalid_argument("a lens with " + beyond +
                                 " is none of SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL " +
                                 "and RADIAL: give undistorted images");
   }
   camera.distortion << lens.k1, lens.k2;
-  camera.model = model_of(lens);
+  const CameraModel needed = model_of(lens);
+  camera.model = lens.model && has_all_of(*lens.model, needed) ? *lens.model : needed;
 }
 
 LensNumbers colmap_lens(std::string_view name, double width, double height, std::span<const double> numbers) {
@@ -80,6 +88,7 @@ LensNumbers colmap_lens(std::string_view name, double width, double height, std:
   lens.cy = numbers[focals + 1];
   if (*model == CameraModel::simple_radial || *model == CameraModel::radial) lens.k1 = numbers[3];
   if (*model == CameraModel::radial) lens.k2 = numbers[4];
+  lens.model = model;
   return lens;
 }
 

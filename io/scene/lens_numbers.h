@@ -20,13 +20,15 @@ struct LensNumbers {
   double width = 0, height = 0, fx = 0, fy = 0;  // pixels; height 0: not known
   std::optional<double> cx = {}, cy = {};        // nothing: the middle
   double k1 = 0, k2 = 0;
-  std::string beyond = {};  // what Camera has no numbers for, such as "p1"; empty: nothing
+  std::string beyond = {};                // what Camera has no numbers for, such as "p1"; empty: nothing
+  std::optional<CameraModel> model = {};  // as which they are given; nothing: the one that they need
 };
 
 /// Whether two focal lengths differ by rounding alone.
 bool is_one_focal(double fx, double fy);
 
-/// Gives the camera size, k, distortion and model. Throws std::invalid_argument (without a path) for numbers
+/// Gives the camera size, k, distortion and model: the one that the numbers need where the given one has not
+/// all of them. Throws std::invalid_argument (without a path) for numbers
 /// that are no lens, and for a lens that is to be read whole and that none of Camera's models is.
 void set_lens(Camera& camera, const LensNumbers& lens, LensReading reading);
 

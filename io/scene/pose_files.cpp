@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kFarthest = 1e15;  // clouds are in fp32, which has no squares of sums of much farther points
+
 /// COLMAP's lines of images have ten fields or more, TUM's eight.
 bool looks_like_colmap(std::string_view text) {
   while (!text.empty()) {
@@ -76,8 +78,7 @@ PoseFile kind_of_poses(std::string_view text) {
 std::vector<FrameCamera> read_pose_file(const fs::path& path, LensReading lenses) {
   std::vector<FrameCamera> frames = read_as_it_looks(path, lenses);
   for (const FrameCamera& frame : frames) {
-    // Squares of what is farther overflow.
-    if (!frame.camera.valid || frame.camera.cam_from_world.translation().norm() < 1e15) continue;
+    if (!frame.camera.valid || frame.camera.cam_from_world.translation().norm() < kFarthest) continue;
     throw std::invalid_argument(path.string() + ": a position is farther away than 1e15");
   }
   return frames;

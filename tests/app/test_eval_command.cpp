@@ -85,6 +85,14 @@ TEST_F(CliTest, FieldsOfViewAreComparedWhereBothSidesTellThem) {
   EXPECT_NEAR(errors["median_fov_error_deg"], 1, 1e-9);
   EXPECT_NEAR(errors["largest_fov_error_deg"], 1, 1e-9);
   EXPECT_EQ(run("eval --result ours.json --truth none.json").out.find("field of view"), std::string::npos);
+  // With k1 the image's side, at 100 / 90, shows x / z = 1: 45°. A lens that is known in part is compared
+  // without distortion.
+  write(dir_ / "bent.json", transforms(R"("w": 200, "fl_x": 90, "k1": 0.1111111111111111, )", ""));
+  write(dir_ / "more.json", transforms(R"("w": 200, "fl_x": 90, "k1": 0.2, "p1": 0.001, )", ""));
+  EXPECT_NE(run("eval --result bent.json --truth true.json").out.find("1.000 deg (largest 1.000)"),
+            std::string::npos);
+  EXPECT_NE(run("eval --result bent.json --truth more.json").out.find("0.000 deg (largest 0.000)"),
+            std::string::npos);
 }
 
 TEST_F(CliTest, PredictionsGetTheNamesOfTheCamerasBesideThem) {

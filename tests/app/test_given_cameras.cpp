@@ -151,6 +151,29 @@ TEST(GivenCameras, PosesGiveTheScaleOfDepth) {
   EXPECT_EQ(adjust.model, CameraModel::simple_radial);
 }
 
+// A refinement frees what the model has, though it begins at 0.
+TEST(GivenCameras, CamerasKeepTheModelThatTheyAreGivenAs) {
+  const std::string path = place_of("radial.json").string();
+  std::vector<FrameCamera> known;
+  for (const char* name : {"a.jpg", "b.jpg", "c.jpg"}) {
+    FrameCamera& frame = known.emplace_back();
+    frame.file = name;
+    set_simple_intrinsics(frame.camera, 640, 480, 500);
+    frame.camera.original_width = 640;
+    frame.camera.original_height = 480;
+    frame.camera.model = CameraModel::radial;
+  }
+  write_cameras_json(path, known);
+  Options options;
+  options.intrinsics = path;
+  options.refine = {"intrinsics"};
+  const GivenCameras given = plan_given(options);
+  EXPECT_EQ(plan_adjustment(options, given).model, CameraModel::radial);
+  std::vector<Camera> cameras = predicted(three_frames());
+  take_given(given, three_frames(), cameras);
+  EXPECT_EQ(cameras[2].model, CameraModel::radial);
+}
+
 TEST(GivenCameras, FourNumbersAreOfOneSize) {
   FrameSet set = three_frames();
   set.frames[1].original_width = 320;

@@ -123,6 +123,14 @@ TEST(TransformsJson, LensesAreReadWhole) {
   EXPECT_THAT(refused(R"("fl_y": 0, )"), HasSubstr("must be positive"));
   EXPECT_THAT(refused(R"("is_fisheye": true, )"), HasSubstr("a lens with `is_fisheye`"));
   EXPECT_EQ(lens(size + R"("is_fisheye": false, )").k(0, 0), 300);
+  EXPECT_EQ(lens(size + R"("is_fisheye": true, )", R"("is_fisheye": false, )").k(0, 0), 300);
+  EXPECT_FALSE(lens(size + R"("p1": 0.01, )", "", LensReading::as_far_as_known).has_whole_lens);
+  EXPECT_TRUE(lens(size + R"("k1": 0.01, )", "", LensReading::as_far_as_known).has_whole_lens);
+  EXPECT_FALSE(
+      lens(size + R"("camera_model": "OPENCV_FISHEYE", "k1": 0.1, )", "", LensReading::as_far_as_known)
+          .is_distorted());
+  EXPECT_THAT(refusal([&] { lens(R"("camera_angle_x": 1, "h": 210, "cy": 100, )"); }),
+              HasSubstr("`cy` is given without `w`"));
   const std::string angle = R"("camera_angle_x": 1.5707963267948966, )";
   EXPECT_EQ(lens(angle + R"("k1": 0.1, "k2": -0.2, )").distortion, Eigen::Vector2d(0.1, -0.2));
   const Camera sized = lens(angle + R"("w": 400, "h": 210, "cx": 190.5, )");
@@ -153,10 +161,13 @@ TEST(CamerasJson, NumbersThatTheModelHasNotAreTheirOwnModels) {
   EXPECT_EQ(lens(other, "[0,0]", "SIMPLE_PINHOLE").model, CameraModel::pinhole);
   EXPECT_THAT(refusal([&] { lens(other, "[-0.1,0]", "SIMPLE_RADIAL"); }),
               HasSubstr("two focal lengths and distortion"));
-  EXPECT_FALSE(lens(other, "[-0.1,0]", "SIMPLE_RADIAL", LensReading::as_far_as_known).is_distorted());
+  const Camera partly = lens(other, "[-0.1,0]", "SIMPLE_RADIAL", LensReading::as_far_as_known);
+  EXPECT_FALSE(partly.is_distorted());
+  EXPECT_FALSE(partly.has_whole_lens);
+  EXPECT_EQ(lens("[[500,1e-12,310],[0,500,240],[0,0,1]]", "[0,0]", "PINHOLE").k(0, 1), 0);
   for (const char* odd : {"[[500,9,310],[0,500,240],[0,0,1]]", "[[500,0,310],[0,500,240],[0,0,5]]"})
     EXPECT_THAT(refusal([&] { lens(odd, "[0,0]", "PINHOLE"); }),
-                HasSubstr("c.json: cameras[0]: `k_original`"));
+                HasSubstr("c.json: cameras[0]: a lens with skew"));
 }
 
 // The widest field of view lies where the distorted image ends.
@@ -166,6 +177,7 @@ TEST(FieldOfView, IsOfTheDistortedImage) {
   camera.distortion << -0.1, 0.02;
   const double half = *camera.fov_x_rad() / 2;
   EXPECT_NEAR(camera.project({std::tan(half), 0, 1}).x(), 639.5, 1e-9);
+  EXPECT_NEAR(*camera.fov_x_rad(/*undistorted=*/true), 2 * std::atan(0.8), 1e-12);
   camera.distortion << -1, 0;
   EXPECT_FALSE(camera.fov_x_rad());
 }
