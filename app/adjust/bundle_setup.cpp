@@ -22,17 +22,16 @@ LensFreedom freedom_of(CameraModel model, Known intrinsics) {
           model == CameraModel::simple_radial || model == CameraModel::radial, model == CameraModel::radial};
 }
 
-/// The focal length in pixels of the original image: the mean of both axes' logarithms, for a photograph's
-/// pixels are square and the network's two focal lengths differ by up to 4 %.
-double original_focal(const Camera& camera) {
-  const Lens lens = lens_of(camera);
+/// The one focal length of a lens: the mean of both axes' logarithms, for a photograph's pixels are square
+/// and the network's two focal lengths differ by up to 4 %.
+double mean_focal(const Lens& lens) {
   return std::sqrt(lens.focal.x() * lens.focal.y());
 }
 
 /// The lens with what the model has no parameters for taken out.
 Lens lens_within(CameraModel model, Lens lens) {
   const LensFreedom has = freedom_of(model, Known::no);
-  if (!has.aspect) lens.focal.setConstant(std::sqrt(lens.focal.x() * lens.focal.y()));
+  if (!has.aspect) lens.focal.setConstant(mean_focal(lens));
   if (!has.k1) lens.distortion[0] = 0;
   if (!has.k2) lens.distortion[1] = 0;
   return lens;
@@ -61,11 +60,11 @@ void share_lenses(const MatchInput& input, const std::vector<Camera>& cameras, B
   }
   for (const auto& [key, frames] : groups) {
     std::vector<double> focals;
-    for (const std::size_t i : frames) focals.push_back(original_focal(cameras[i]));
+    for (const std::size_t i : frames) focals.push_back(mean_focal(lens_of(cameras[i])));
     const double middle = median(std::span(focals));
     int shared = -1;
     for (const std::size_t i : frames) {
-      const double own = original_focal(cameras[i]);
+      const double own = mean_focal(lens_of(cameras[i]));
       const bool alike = std::abs(std::log(own / middle)) < kOneFocal;
       if (!alike || shared < 0) {
         if (alike) shared = static_cast<int>(bundle.lenses.size());

@@ -118,14 +118,14 @@ StageWork trial_of(const RunPlan& plan) {
   return {kAdjustment, "trial, " + std::to_string(working_threads(plan.frames.threads)) + " threads", 1};
 }
 
-/// Runs of one architecture whose calls of attention have about the same sizes: each measured plan holds for
-/// all of them.
-StageWork size_of(const RunPlan& plan, const MemoryRequest& request) {
-  return {"attention",
-          rates_key(plan.model.config, plan.model.options) + ", " +
-              std::to_string(size_class(request.frames)) + " frames of " + std::to_string(request.width) +
-              "x" + std::to_string(request.height) + (request.merge ? ", merged" : ""),
-          1};
+/// The key of runs of one architecture whose calls of attention have about the same sizes: each measured plan
+/// holds for all of them.
+std::string size_key(const RunPlan& plan, const MemoryRequest& request) {
+  const std::string kind = rates_key(plan.model.config, plan.model.options) + ", " +
+                           std::to_string(size_class(request.frames)) + " frames of " +
+                           std::to_string(request.width) + "x" + std::to_string(request.height) +
+                           (request.merge ? ", merged" : "");
+  return key_of(plan, {"attention", kind, 1}, /*limited=*/false);
 }
 
 /// Of two threads, to the power of the exponent.
@@ -327,16 +327,13 @@ void forget_more_than_rates(const std::string& rates_key) {
 
 bool has_size(const RunPlan& plan, const MemoryRequest& request) {
   const auto path = user_cache_path(kFile);
-  const std::string key = key_of(plan, size_of(plan, request), /*limited=*/false);
-  return path && !runs_in_cache(read_cache(*path), key).empty();
+  return path && !runs_in_cache(read_cache(*path), size_key(plan, request)).empty();
 }
 
 void keep_size(const RunPlan& plan, const MemoryRequest& request) {
   const auto path = user_cache_path(kFile);
   if (!path || !keeps(plan) || has_size(plan, request)) return;
-  const StageWork size = size_of(plan, request);
-  const std::string key = key_of(plan, size, /*limited=*/false);
-  write_cache(*path, cache_with_runs(read_cache(*path), {{key, {size.units, 0}}}));
+  write_cache(*path, cache_with_runs(read_cache(*path), {{size_key(plan, request), {1, 0}}}));
 }
 
 void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,

@@ -28,8 +28,8 @@ struct LensNumbers {
 bool is_one_focal(double fx, double fy);
 
 /// Gives the camera size, k, distortion and model: the one that the numbers need where the given one has not
-/// all of them. Throws std::invalid_argument (without a path) for numbers
-/// that are no lens, and for a lens that is to be read whole and that none of Camera's models is.
+/// all of them. Throws std::invalid_argument (without a path) for numbers that are no lens, and for a lens
+/// that is to be read whole and that none of Camera's models is.
 void set_lens(Camera& camera, const LensNumbers& lens, LensReading reading);
 
 /// The numbers of one of COLMAP's models (any case) and its parameters. Of a model that is not known, all
