@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "app/adjust/bundle_trials.h"
 #include "app/adjust/depth_correction.h"
 #include "app/adjust/found_tracks.h"
 #include "app/adjust/held_out.h"
@@ -31,8 +32,6 @@ constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingS
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
 constexpr BundleSchedule kRoughly{4, 15, 1e-4};  // after a coarse pass, whose matches will be found again
-// Of a lens: a longer focal length stands in for most of a distortion, and gives way slowly.
-constexpr BundleSchedule kTrial{2, 30, 1e-5};
 // After the last pass: where the camera hardly moves, focal length and distortion change the cost little, so
 // that a looser limit would end too early.
 constexpr BundleSchedule kFully{1, 30, 1e-6};
@@ -41,27 +40,6 @@ constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr std::size_t kMany = 64;     // frames
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
 constexpr double kFoundShare = 0.4;   // of the anchors that a coarse pass looks for: with it no other follows
-// Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
-// far at all, and how far where the matches clearly say so.
-constexpr double kDoubtfulFocal = 0.15, kFarFocal = 0.7, kMostFocal = 1.4;
-constexpr double kLeastMove = 1;  // pixels of the original, of a corner
-
-/// What `auto` frees of a lens, if the cost of held-out matches clearly falls with it and below kLensPays of
-/// what it was. On 96 rendered scenes (8 small frames), whose lenses have square pixels and no distortion, it
-/// never falls so far by more than 3.8 standard errors; of videos through a distorted lens it falls to between
-/// .945 and .987, by 4.1 to 16.
-struct LensTrial {
-  CameraModel model;
-  bool LensFreedom::*free;
-};
-constexpr LensTrial kRadial{CameraModel::simple_radial, &LensFreedom::k1},
-    kAspect{CameraModel::pinhole, &LensFreedom::aspect};
-constexpr double kLensPays = 0.99, kClearly = 4;  // standard errors
-constexpr std::size_t kFewestHeldOut = 20;        // of which these mean something
-
-// Below which share the error of held-out matches has to fall for the prior of the network's depth to be
-// dropped, and that prior from then on.
-constexpr double kDepthPays = 0.97, kFreeDepth = 10;
 
 /// Two digits after the point.
 std::string brief(double value) {
@@ -89,12 +67,6 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
                   bundle.lenses.size(), least.focal.x(), most.focal.x());
   }
   return "camera " + name + focal.data();
-}
-
-/// The model that all lenses have to begin with; nothing where each camera has its own.
-std::optional<CameraModel> model_of(const AdjustOptions& options) {
-  if (options.model || options.intrinsics != Known::no) return options.model;
-  return CameraModel::simple_pinhole;
 }
 
 /// Why these cameras cannot be adjusted; empty if they can.
@@ -144,26 +116,25 @@ class SceneAdjustment {
         options_(options),
         lean_(lean),
         matcher_(input, depth, usable(cameras), lean, events),
-        priors_(priors_of(cameras, options)),
-        model_(model_of(options)),
-        start_(bundle_of(input, cameras, options)),
+        trials_(start_of(input, cameras, options, matcher_), priors_of(cameras, options), options, frames_,
+                events),
         weak_(cameras.size(), false),
-        doubtful_(cameras.size(), false) {
-    start_.anchors = matcher_.anchors();
-  }
+        doubtful_(cameras.size(), false) {}
 
   Found run() {
-    Bundle found = start_;
+    Bundle found = trials_.start();
     if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
         !pass(found, again(kFinest), {1, 15}, false))
-      return {not_adjusted("too few matches between frames", cameras_of(start_, cameras_, model_))};
-    adjust(found, kFully);
-    const double given = error_of(bundle_as_given(cameras_), found), adjusted = error_of(found, found);
+      return {not_adjusted("too few matches between frames",
+                           cameras_of(trials_.start(), cameras_, trials_.model()))};
+    trials_.adjust(found, kFully);
+    const double given = trials_.error_of(bundle_as_given(cameras_), found),
+                 adjusted = trials_.error_of(found, found);
     if (!(adjusted <= given)) {
-      const bool simple = error_of(start_, found) <= given;
+      const bool simple = trials_.error_of(trials_.start(), found) <= given;
       return {not_adjusted("held-out matches are off by " + brief(adjusted) +
                                " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
-                           simple ? cameras_of(start_, cameras_, model_) : cameras_)};
+                           simple ? cameras_of(trials_.start(), cameras_, trials_.model()) : cameras_)};
     }
     return adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
@@ -174,6 +145,13 @@ class SceneAdjustment {
     std::vector<bool> usable;
     for (const Camera& camera : cameras) usable.push_back(camera.valid);
     return usable;
+  }
+
+  static Bundle start_of(const MatchInput& input, const std::vector<Camera>& cameras,
+                         const AdjustOptions& options, const ImageMatcher& matcher) {
+    Bundle start = bundle_of(input, cameras, options);
+    start.anchors = matcher.anchors();
+    return start;
   }
 
   /// Of many frames, which have fewer anchors each, fewer are looked for.
@@ -195,15 +173,9 @@ class SceneAdjustment {
   /// adjusted without it may be far from it, and is not hidden by it.
   MatchPass again(MatchPass pass) const {
     pass.every = last_every_;
-    pass.by_depth = priors_.log_depth < kFreeDepth;
+    pass.by_depth = trials_.believes_depth();
     pass.only = &found_before_;
     return pass;
-  }
-
-  /// Of the matches that are held out, with these cameras and the anchors found.
-  double error_of(const Bundle& cameras, const Bundle& found) const {
-    std::vector<double> errors = epipolar_errors(cameras, found.anchors, held_out_);
-    return median(std::span(errors));
   }
 
   /// Coarse passes until most anchors are found where they should be seen, or the matches that are held out
@@ -213,7 +185,7 @@ class SceneAdjustment {
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {
       if (!pass(found, coarse_pass(), kRoughly, false)) return i > 0;
-      const double error = error_of(found, found);
+      const double error = trials_.error_of(found, found);
       const bool settled =
           error > kStillBetter * before &&
           static_cast<double>(found.sightings.size()) * kStillBetter < static_cast<double>(matches);
@@ -258,162 +230,25 @@ class SceneAdjustment {
     found_share_ = static_cast<double>(sightings.size()) / static_cast<double>(matches.looked_for + 1);
     std::vector<Sighting> held_out = hold_out(sightings);
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
-    held_out_ = std::move(held_out);
+    trials_.hold_out(std::move(held_out));
     found.sightings = std::move(sightings);
-    adjust(found, schedule);
-    if (may_free) try_free_depth(found);
-    if (may_free && !options_.model && options_.intrinsics == Known::no) try_lenses(found);
+    trials_.adjust(found, schedule);
+    if (may_free) trials_.free_what_pays(found);
     const std::vector<std::size_t> before = sightings_of_frames(found);
     drop_outliers(found);
     find_weak_frames(before, sightings_of_frames(found));
     if (found.sightings.size() < kFewestSightings) return false;
-    adjust(found, {1, 5});
+    trials_.adjust(found, {1, 5});
     return true;
-  }
-
-  /// Drops the prior of the network's depth, if without it the matches that are held out are explained
-  /// better, and clearly more of them come nearer than go farther. The errors of that depth are alike in a
-  /// whole frame, so that where the frames hardly move those of many anchors would outweigh what the matches
-  /// say of the focal length. Two frames cannot tell.
-  void try_free_depth(Bundle& found) {
-    if (frames_ < 3 || options_.poses == Known::exactly) return;
-    const std::vector<double> errors = epipolar_errors(found, found.anchors, held_out_);
-    const double before = error_of(found, found), prior = priors_.log_depth;
-    const Adjusted given = adjusted_of(found);
-    const auto most_are_nearer = [&] {
-      return mostly_smaller(epipolar_errors(found, found.anchors, held_out_), errors);
-    };
-    priors_.log_depth = kFreeDepth;
-    adjust(found, {1, 3, 1e-6});
-    if (most_are_nearer()) {
-      adjust(found, {1, 15, 1e-6});
-      if (error_of(found, found) < kDepthPays * before && most_are_nearer()) return;
-    }
-    priors_.log_depth = prior;
-    put(given, found);
-  }
-
-  /// Frees k1 or the aspect of all lenses, whichever explains the held-out matches better, if it pays and
-  /// moves a corner of an image by a pixel or more. Each trial begins with the given focal length, beside the
-  /// poses and depths found: without k1 a distorted lens can pull the focal length far off. Where it did, k1
-  /// is tried without the prior of the network's depth, too; where k1 is free with it, that prior is doubted
-  /// once more. Two frames cannot tell, nor can few matches.
-  void try_lenses(Bundle& found) {
-    if (frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
-    const std::vector<double> plain = epipolar_errors(found, found.anchors, held_out_);
-    const Adjusted without = adjusted_of(found);
-    Adjusted chosen = without;
-    const double prior = priors_.log_depth;
-    double chosen_prior = prior, least_share = kLensPays;
-    const auto attempt = [&](const LensTrial& trial, double log_depth) {
-      for (std::size_t i = 0; i < found.lenses.size(); ++i) {
-        found.lenses[i] = start_.lenses[i];
-        found.lens_free[i].focal = start_.lens_free[i].focal;  // where adjust() held it
-        found.lens_free[i].*trial.free = true;
-      }
-      priors_.log_depth = log_depth;
-      adjust(found, kTrial);
-      const auto [share, standard_errors] =
-          cost_change(epipolar_errors(found, found.anchors, held_out_), plain);
-      if (share < least_share && standard_errors > kClearly && most_moved_corner(found) >= kLeastMove) {
-        least_share = share;
-        chosen = adjusted_of(found);
-        chosen_prior = log_depth;
-        model_ = trial.model;
-      }
-      put(without, found);
-    };
-    attempt(kRadial, prior);
-    attempt(kAspect, prior);
-    if (doubts_focal(found) && prior < kFreeDepth && options_.poses != Known::exactly)
-      attempt(kRadial, kFreeDepth);
-    priors_.log_depth = chosen_prior;
-    put(chosen, found);
-    if (model_ == kRadial.model && chosen_prior < kFreeDepth) try_free_depth(found);
-  }
-
-  /// What an adjustment changes of a bundle, whose matches are many.
-  struct Adjusted {
-    std::vector<Eigen::Isometry3d> poses;
-    std::vector<Lens> lenses;
-    std::vector<LensFreedom> lens_free;
-    std::vector<Anchor> anchors;
-  };
-  static Adjusted adjusted_of(const Bundle& bundle) {
-    return {bundle.poses, bundle.lenses, bundle.lens_free, bundle.anchors};
-  }
-  static void put(const Adjusted& adjusted, Bundle& bundle) {
-    bundle.poses = adjusted.poses;
-    bundle.lenses = adjusted.lenses;
-    bundle.lens_free = adjusted.lens_free;
-    bundle.anchors = adjusted.anchors;
-  }
-
-  /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may
-  /// not tell it, as of a camera that hardly moves or sees but a plane: unless the matches that are held out
-  /// clearly say otherwise, it stays as it was given, in later passes too: freed again, it leaves once more,
-  /// for another wrong value. Throws TooManyEquations.
-  void adjust(Bundle& found, const BundleSchedule& schedule) const {
-    Adjusted held = adjusted_of(found);
-    solve(found, schedule);
-    double farthest = 0;
-    for (std::size_t i = 0; i < held.lenses.size(); ++i) {
-      const double moved = focal_moved(found, i);
-      farthest = std::max(farthest, moved);
-      if (moved < kFarFocal) continue;
-      held.lenses[i] = start_.lenses[i];
-      held.lens_free[i].focal = false;
-    }
-    if (farthest < kFarFocal) return;
-    const double error = error_of(found, found);
-    const Adjusted freed = adjusted_of(found);
-    put(held, found);
-    solve(found, BundleSchedule());
-    if (farthest < kMostFocal && error < kStillBetter * error_of(found, found)) put(freed, found);
-  }
-
-  /// Within what the options leave beside the matches. Throws TooManyEquations.
-  void solve(Bundle& found, BundleSchedule schedule) const {
-    // With those that are held out, and what a pass knows of the one before.
-    constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 7;
-    const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
-                             kAnchorCopies * found.anchors.size() * sizeof(Anchor);
-    schedule.most_bytes = options_.most_bytes - std::min(options_.most_bytes, held);
-    adjust_bundle(found, start_, priors_, schedule, events_);
-  }
-
-  /// How far the focal length of a lens is from the given one: of their ratio the logarithm, without sign.
-  double focal_moved(const Bundle& bundle, std::size_t lens) const {
-    return std::abs(std::log(bundle.lenses[lens].focal.x() / start_.lenses[lens].focal.x()));
-  }
-
-  /// Whether a focal length has moved so far that something else may be wrong, or was held as it moved too
-  /// far.
-  bool doubts_focal(const Bundle& bundle) const {
-    for (std::size_t i = 0; i < bundle.lenses.size(); ++i) {
-      const bool is_held = bundle.lens_free[i].focal != start_.lens_free[i].focal;
-      if (is_held || focal_moved(bundle, i) > kDoubtfulFocal) return true;
-    }
-    return false;
-  }
-
-  /// How far a lens shows a corner from where a lens of square pixels without distortion does, in pixels.
-  static double most_moved_corner(const Bundle& bundle) {
-    double most = 0;
-    for (const Lens& lens : bundle.lenses) {
-      const Eigen::Vector2d corner = lens.centre / lens.focal.x();
-      most = std::max(most, (shown_at(lens, corner) - 2 * lens.centre).norm());
-    }
-    return most;
   }
 
   Found adjusted_scene(const Bundle& found, const std::string& held_out) {
     AdjustedScene result;
     result.changed = true;
-    result.cameras = cameras_of(found, cameras_, model_);
+    result.cameras = cameras_of(found, cameras_, trials_.model());
     std::vector<std::pair<int, int>> matched = matched_pairs(found);
     std::vector<double> before;
-    for (const Anchor& anchor : start_.anchors) before.push_back(anchor.log_depth);
+    for (const Anchor& anchor : trials_.start().anchors) before.push_back(anchor.log_depth);
     if (options_.poses == Known::no)
       result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
     result.tracks = found_tracks(input_, found);
@@ -452,15 +287,12 @@ class SceneAdjustment {
   const AdjustOptions options_;
   const bool lean_;
   const ImageMatcher matcher_;
-  BundlePriors priors_;
-  std::optional<CameraModel> model_;  // of all lenses; nothing: each camera has its own
-  Bundle start_;
+  const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));
+  BundleTrials trials_;
   std::vector<std::pair<int, int>> last_pairs_;    // of frames that the last pass compared
   std::vector<std::pair<int, int>> found_before_;  // anchors and frames that it found
   double found_share_ = 0;                         // of what it looked for
-  std::vector<Sighting> held_out_;
-  std::vector<bool> weak_, doubtful_;  // of each frame
-  const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));
+  std::vector<bool> weak_, doubtful_;              // of each frame
   int passes_ = 0;
   int last_every_ = 1;  // of every how many anchors the last pass looked for one
 };

@@ -100,6 +100,11 @@ Lens lens_of(const Camera& camera) {
   return {{k(0, 0), k(1, 1)}, {k(0, 2), k(1, 2)}, camera.distortion};
 }
 
+std::optional<CameraModel> model_of(const AdjustOptions& options) {
+  if (options.model || options.intrinsics != Known::no) return options.model;
+  return CameraModel::simple_pinhole;
+}
+
 Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, const AdjustOptions& options) {
   Bundle bundle;
   bool fixed = options.poses == Known::no;  // the first one holds the world where it is
@@ -115,8 +120,9 @@ Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, co
     take_lenses(cameras, options, bundle);
   }
   if (bundle.lenses.empty()) bundle.lenses.emplace_back();
-  const CameraModel model = options.model.value_or(CameraModel::simple_pinhole);
-  bundle.lens_free.resize(bundle.lenses.size(), freedom_of(model, options.intrinsics));
+  const auto model = model_of(options);
+  bundle.lens_free.resize(bundle.lenses.size(),
+                          model ? freedom_of(*model, options.intrinsics) : LensFreedom());
   return bundle;
 }
 

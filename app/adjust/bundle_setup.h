@@ -30,6 +30,9 @@ struct AdjustOptions {
 /// The lens of a camera, in pixels of the upright original.
 Lens lens_of(const Camera& camera);
 
+/// The model that all lenses have to begin with; nothing where each camera has its own.
+std::optional<CameraModel> model_of(const AdjustOptions& options);
+
 /// Frames, poses and lenses to be adjusted, without anchors. Frames of one size and EXIF camera whose focal
 /// lengths are nearly alike share one lens: square pixels (but for the model pinhole), the median focal
 /// length, and the principal point in the middle. Known intrinsics stay as they are, but for what a model

@@ -1,0 +1,222 @@
+#include "app/adjust/bundle_trials.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "app/adjust/held_out.h"
+#include "app/adjust/sighting_error.h"
+#include "app/scene/median.h"
+
+namespace vggt {
+namespace {
+
+// Of a lens: a longer focal length stands in for most of a distortion, and gives way slowly.
+// It begins where matches may be far off while the focal length is held.
+constexpr BundleSchedule kTrial{2, 30, 1e-5}, kHeldTrial{4, 30, 1e-5};
+constexpr double kStillBetter = 0.9;  // of an error that clearly falls
+// Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
+// far at all, and how far where the matches clearly say so.
+constexpr double kDoubtfulFocal = 0.15, kFarFocal = 0.7, kMostFocal = 1.4;
+constexpr double kLeastMove = 1;  // pixels of the original, of a corner
+
+/// What `auto` frees of a lens, if the cost of held-out matches clearly falls with it and below kLensPays of
+/// what it was. On 96 rendered scenes (8 small frames), whose lenses have square pixels and no distortion, it
+/// never falls so far by more than 3.8 standard errors; of videos through a distorted lens it falls to
+/// between .945 and .987, by 4.1 to 16.
+struct LensTrial {
+  CameraModel model;
+  bool LensFreedom::*free;
+};
+constexpr LensTrial kRadial{CameraModel::simple_radial, &LensFreedom::k1},
+    kAspect{CameraModel::pinhole, &LensFreedom::aspect};
+constexpr double kLensPays = 0.99, kClearly = 4;  // standard errors
+constexpr std::size_t kFewestHeldOut = 20;        // of which these mean something
+
+// Below which share the error of held-out matches has to fall for the prior of the network's depth to be
+// dropped, and that prior from then on.
+constexpr double kDepthPays = 0.97, kFreeDepth = 10;
+
+/// How far a lens shows a corner from where a lens of square pixels without distortion does, in pixels.
+double most_moved_corner(const Bundle& bundle) {
+  double most = 0;
+  for (const Lens& lens : bundle.lenses) {
+    const Eigen::Vector2d corner = lens.centre / lens.focal.x();
+    most = std::max(most, (shown_at(lens, corner) - 2 * lens.centre).norm());
+  }
+  return most;
+}
+
+}  // namespace
+
+BundleTrials::BundleTrials(Bundle start, const BundlePriors& priors, const AdjustOptions& options,
+                           double frames, const Events& events)
+    : start_(std::move(start)),
+      priors_(priors),
+      options_(options),
+      frames_(frames),
+      events_(events),
+      model_(model_of(options)) {}
+
+bool BundleTrials::believes_depth() const {
+  return priors_.log_depth < kFreeDepth;
+}
+
+BundleTrials::Adjusted BundleTrials::adjusted_of(const Bundle& bundle) {
+  return {bundle.poses, bundle.lenses, bundle.lens_free, bundle.anchors};
+}
+
+void BundleTrials::put(const Adjusted& adjusted, Bundle& bundle) {
+  bundle.poses = adjusted.poses;
+  bundle.lenses = adjusted.lenses;
+  bundle.lens_free = adjusted.lens_free;
+  bundle.anchors = adjusted.anchors;
+}
+
+std::vector<double> BundleTrials::errors_of(const Bundle& found) const {
+  return epipolar_errors(found, found.anchors, held_out_);
+}
+
+double BundleTrials::error_of(const Bundle& cameras, const Bundle& found) const {
+  std::vector<double> errors = epipolar_errors(cameras, found.anchors, held_out_);
+  return median(std::span(errors));
+}
+
+void BundleTrials::free_what_pays(Bundle& found) {
+  try_free_depth(found);
+  if (!options_.model && options_.intrinsics == Known::no) try_lenses(found);
+}
+
+/// Drops the prior of the network's depth, if without it the matches that are held out are explained
+/// better, and clearly more of them come nearer than go farther. The errors of that depth are alike in a
+/// whole frame, so that where the frames hardly move those of many anchors would outweigh what the matches
+/// say of the focal length. Two frames cannot tell.
+void BundleTrials::try_free_depth(Bundle& found) {
+  if (frames_ < 3 || options_.poses == Known::exactly) return;
+  const std::vector<double> errors = errors_of(found);
+  const double before = error_of(found, found), prior = priors_.log_depth;
+  const Adjusted given = adjusted_of(found);
+  const auto most_are_nearer = [&] { return mostly_smaller(errors_of(found), errors); };
+  priors_.log_depth = kFreeDepth;
+  adjust(found, {1, 3, 1e-6});
+  if (most_are_nearer()) {
+    adjust(found, {1, 15, 1e-6});
+    if (error_of(found, found) < kDepthPays * before && most_are_nearer()) return;
+  }
+  priors_.log_depth = prior;
+  put(given, found);
+}
+
+/// Frees k1 or the aspect of all lenses, whichever explains the held-out matches better, if it pays and
+/// moves a corner of an image by a pixel or more. Each trial begins with the given focal length, beside the
+/// poses and depths found: without k1 a distorted lens can pull the focal length far off. The prior of the
+/// network's depth can hold it there, so that k1 pays little. So k1 is tried without that prior, too, where
+/// the focal length is doubted or k1 moves a corner; if it is not doubted, k1 has to pay beside a trial
+/// that drops the prior alone. Where k1 is free with the prior, the prior is doubted once more. Two frames
+/// cannot tell, nor can few matches.
+void BundleTrials::try_lenses(Bundle& found) {
+  if (frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
+  const std::vector<double> plain = errors_of(found);
+  const Adjusted without = adjusted_of(found);
+  Adjusted chosen = without;
+  const double prior = priors_.log_depth;
+  double chosen_prior = prior, least_share = kLensPays;
+  const auto adjust_with = [&](bool LensFreedom::*part, double log_depth) {
+    put(without, found);
+    found.lenses = start_.lenses;
+    found.lens_free = start_.lens_free;  // where adjust() held a focal length it is free
+    for (LensFreedom& free : found.lens_free) {
+      if (part) free.*part = true;
+    }
+    const std::vector<LensFreedom> freed = found.lens_free;
+    priors_.log_depth = log_depth;
+    adjust(found, kTrial);
+    if (part && holds_focal(found.lens_free)) {
+      put(without, found);
+      found.lenses = start_.lenses;
+      found.lens_free = freed;
+      for (LensFreedom& free : found.lens_free) free.focal = false;
+      adjust(found, kHeldTrial);
+      found.lens_free = freed;
+      adjust(found, kTrial);
+    }
+    return errors_of(found);
+  };
+  const auto attempt = [&](const LensTrial& trial, double log_depth, const std::vector<double>& beside) {
+    const std::vector<double> errors = adjust_with(trial.free, log_depth);
+    const CostChange change = cost_change(errors, plain), alone = cost_change(errors, beside);
+    const bool moves = most_moved_corner(found) >= kLeastMove;
+    const auto pays = [](const CostChange& cost, double share) {
+      return cost.share < share && cost.standard_errors > kClearly;
+    };
+    if (pays(change, least_share) && pays(alone, kLensPays) && moves) {
+      least_share = change.share;
+      chosen = adjusted_of(found);
+      chosen_prior = log_depth;
+      model_ = trial.model;
+    }
+    return moves;
+  };
+  const bool k1_moves = attempt(kRadial, prior, plain), is_doubted = doubts_focal(without);
+  attempt(kAspect, prior, plain);
+  if ((k1_moves || is_doubted) && prior < kFreeDepth && options_.poses != Known::exactly)
+    attempt(kRadial, kFreeDepth, is_doubted ? plain : adjust_with(nullptr, kFreeDepth));
+  priors_.log_depth = chosen_prior;
+  put(chosen, found);
+  if (model_ == kRadial.model && believes_depth()) try_free_depth(found);
+}
+
+void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
+  Adjusted held = adjusted_of(found);
+  solve(found, schedule);
+  double farthest = 0;
+  for (std::size_t i = 0; i < held.lenses.size(); ++i) {
+    const double moved = focal_moved(found.lenses, i);
+    farthest = std::max(farthest, moved);
+    if (moved < kFarFocal) continue;
+    held.lenses[i] = start_.lenses[i];
+    held.lens_free[i].focal = false;
+  }
+  if (farthest < kFarFocal) return;
+  const double error = error_of(found, found);
+  const Adjusted freed = adjusted_of(found);
+  put(held, found);
+  solve(found, BundleSchedule());
+  if (farthest < kMostFocal && error < kStillBetter * error_of(found, found)) put(freed, found);
+}
+
+/// Within what the options leave beside the matches. Throws TooManyEquations.
+void BundleTrials::solve(Bundle& found, BundleSchedule schedule) const {
+  // With those that are held out, and what a pass knows of the one before.
+  constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 7;
+  const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
+                           kAnchorCopies * found.anchors.size() * sizeof(Anchor);
+  schedule.most_bytes = options_.most_bytes - std::min(options_.most_bytes, held);
+  adjust_bundle(found, start_, priors_, schedule, events_);
+}
+
+/// How far the focal length of a lens is from the given one: of their ratio the logarithm, without sign.
+double BundleTrials::focal_moved(const std::vector<Lens>& lenses, std::size_t lens) const {
+  return std::abs(std::log(lenses[lens].focal.x() / start_.lenses[lens].focal.x()));
+}
+
+/// Whether adjust() holds the focal length of a lens that the options leave free.
+bool BundleTrials::holds_focal(const std::vector<LensFreedom>& lens_free) const {
+  for (std::size_t i = 0; i < lens_free.size(); ++i) {
+    if (lens_free[i].focal != start_.lens_free[i].focal) return true;
+  }
+  return false;
+}
+
+/// Whether a focal length has moved so far that something else may be wrong, or was held as it moved too
+/// far.
+bool BundleTrials::doubts_focal(const Adjusted& adjusted) const {
+  for (std::size_t i = 0; i < adjusted.lenses.size(); ++i) {
+    if (focal_moved(adjusted.lenses, i) > kDoubtfulFocal) return true;
+  }
+  return holds_focal(adjusted.lens_free);
+}
+
+}  // namespace vggt

@@ -1,0 +1,70 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "app/adjust/bundle_adjustment.h"
+#include "app/adjust/bundle_setup.h"
+#include "app/events/events.h"
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+/// Adjusts the bundle of a scene, and frees of it what pays: what explains matches that are held out better.
+class BundleTrials {
+ public:
+  /// frames: the number of those whose cameras are valid.
+  BundleTrials(Bundle start, const BundlePriors& priors, const AdjustOptions& options, double frames,
+               const Events& events);
+
+  /// The bundle as it was given.
+  const Bundle& start() const { return start_; }
+  /// Of all lenses; nothing: each camera has its own.
+  std::optional<CameraModel> model() const { return model_; }
+  /// Whether depths are held near the network's.
+  bool believes_depth() const;
+
+  /// From now on the matches that are held out are these.
+  void hold_out(std::vector<Sighting> sightings) { held_out_ = std::move(sightings); }
+  /// Of the matches that are held out, with these cameras and the anchors found: the median distance from
+  /// epipolar lines, in pixels.
+  double error_of(const Bundle& cameras, const Bundle& found) const;
+
+  /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may
+  /// not tell it, as of a camera that hardly moves or sees but a plane: unless the matches that are held out
+  /// clearly say otherwise, it stays as it was given, in later passes too: freed again, it leaves once more,
+  /// for another wrong value. Throws TooManyEquations, Stopped.
+  void adjust(Bundle& found, const BundleSchedule& schedule) const;
+
+  /// Drops the prior of the network's depth, and where the options leave the lenses to the matches frees
+  /// distortion or aspect, each if it pays. Throws as adjust().
+  void free_what_pays(Bundle& found);
+
+ private:
+  /// What an adjustment changes of a bundle, whose matches are many.
+  struct Adjusted {
+    std::vector<Eigen::Isometry3d> poses;
+    std::vector<Lens> lenses;
+    std::vector<LensFreedom> lens_free;
+    std::vector<Anchor> anchors;
+  };
+  static Adjusted adjusted_of(const Bundle& bundle);
+  static void put(const Adjusted& adjusted, Bundle& bundle);
+
+  void try_free_depth(Bundle& found);
+  void try_lenses(Bundle& found);
+  void solve(Bundle& found, BundleSchedule schedule) const;
+  std::vector<double> errors_of(const Bundle& found) const;
+  double focal_moved(const std::vector<Lens>& lenses, std::size_t lens) const;
+  bool holds_focal(const std::vector<LensFreedom>& lens_free) const;
+  bool doubts_focal(const Adjusted& adjusted) const;
+
+  Bundle start_;
+  BundlePriors priors_;
+  const AdjustOptions options_;
+  const double frames_;
+  const Events& events_;
+  std::optional<CameraModel> model_;
+  std::vector<Sighting> held_out_;
+};
+
+}  // namespace vggt

@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <Eigen/Geometry>
+#include <cmath>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "app/adjust/bundle_trials.h"
+#include "app/adjust/held_out.h"
+#include "app/adjust/sighting_error.h"
+
+namespace {
+
+using namespace vggt;
+
+constexpr int kFrames = 24, kAnchorsOfFrame = 150, kReach = 6;
+constexpr double kFocal = 700;
+
+/// How a camera moves, and what the matches and the network err by.
+struct Pan {
+  double k1 = 0;
+  double turn = 0.015, move = 0.02;  // from frame to frame: radians, units of which a depth has four
+  double longer = 1;                 // the given focal length
+  double noise = 0.3;                // of sightings, pixels
+  double depth_error = 0.05;         // of the given depths, smooth in an image
+};
+
+/// The bundle as it is given.
+Bundle given_bundle(const Pan& pan) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::normal_distribution<double> normal;
+  Bundle truth;
+  truth.lenses.push_back({{kFocal, kFocal}, {639.5, 359.5}, {pan.k1, 0}});
+  truth.lens_free.emplace_back();
+  for (int i = 0; i < kFrames; ++i) {
+    Eigen::Isometry3d pose = Eigen::Isometry3d::Identity();
+    pose.linear() =
+        Eigen::AngleAxisd(pan.turn * i, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
+    pose.translation() << -pan.move * i, 0.1 * pan.move * (i % 3), 0.2 * pan.move * i;
+    truth.poses.push_back(pose);
+    truth.free.push_back(i > 0);
+    truth.lens_of.push_back(0);
+  }
+  Bundle given = truth;
+  given.lenses[0].focal *= pan.longer;
+  given.lenses[0].distortion.setZero();
+  for (int i = 0; i < kFrames; ++i) {
+    Eigen::AngleAxisd turn(truth.poses[static_cast<std::size_t>(i)].linear());
+    turn.angle() /= pan.longer;
+    given.poses[static_cast<std::size_t>(i)].linear() = turn.toRotationMatrix();
+    given.poses[static_cast<std::size_t>(i)].translation().z() *= pan.longer;
+    for (int k = 0; k < kAnchorsOfFrame; ++k) {
+      const Eigen::Vector2d at(unit(random), unit(random));
+      const Eigen::Vector2d pixel =
+          Eigen::Vector2d(639.5, 359.5) + at.cwiseProduct(Eigen::Vector2d(600, 330));
+      const double depth = 4 + 1.5 * std::sin(2 * at.x() + 0.3 * i) * std::cos(2 * at.y());
+      const AnchorRay ray(truth, {i, pixel, std::log(depth)});
+      const int anchor = static_cast<int>(given.anchors.size());
+      given.anchors.push_back(
+          {i, pixel, std::log(depth * pan.longer) + pan.depth_error * std::sin(3 * at.x() + 0.5 * i)});
+      for (int j = std::max(0, i - kReach); j < std::min(kFrames, i + kReach + 1); ++j) {
+        if (j == i) continue;
+        const Eigen::Vector3d seen = truth.poses[static_cast<std::size_t>(j)] * ray.in_world;
+        const Eigen::Vector2d shown = shown_at(truth.lenses[0], seen.hnormalized()) +
+                                      pan.noise * Eigen::Vector2d(normal(random), normal(random));
+        if (shown.x() < 0 || shown.y() < 0 || shown.x() > 1279 || shown.y() > 719) continue;
+        given.sightings.push_back({anchor, j, shown, Eigen::Matrix2d::Identity() / pan.noise});
+      }
+    }
+  }
+  return given;
+}
+
+/// Adjusted to matches of which a tenth is held out, as the passes do.
+struct Outcome {
+  Bundle found;
+  std::optional<CameraModel> model;
+};
+
+Outcome freed(const Pan& pan, const AdjustOptions& options = {}) {
+  Outcome outcome{given_bundle(pan), {}};
+  Bundle& found = outcome.found;
+  std::vector<Sighting> held_out = hold_out(found.sightings);
+  BundleTrials trials(found, {}, options, kFrames, {});
+  trials.hold_out(std::move(held_out));
+  trials.adjust(found, {4, 15, 1e-4});
+  trials.adjust(found, {});
+  trials.free_what_pays(found);
+  outcome.model = trials.model();
+  return outcome;
+}
+
+/// Without its distortion the first lens looks like one of 1310 pixels, the second like one of 3209, so that
+/// the focal length leaves what it was given by, and was held there: 945 and 805 pixels.
+TEST(BundleTrials, FindsTheFocalLengthBesideAStrongDistortion) {
+  for (const Pan& pan :
+       {Pan{-0.2, 0.03, 0.03, 1.35}, Pan{-0.3, 0.03, 0.01, 1.15}, Pan{-0.3, 0.015, 0.03, 1.35}}) {
+    const auto [found, model] = freed(pan);
+    EXPECT_EQ(model, CameraModel::simple_radial);
+    EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5) << pan.k1 << " " << pan.longer;
+    EXPECT_NEAR(found.lenses[0].distortion[0], pan.k1, 0.01);
+    EXPECT_TRUE(found.lens_free[0].focal);
+  }
+}
+
+TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
+  for (const double longer : {0.8, 1.0, 1.35}) {
+    for (const double depth_error : {0.0, 0.15}) {
+      const auto [found, model] = freed({.longer = longer, .depth_error = depth_error});
+      EXPECT_EQ(model, CameraModel::simple_pinhole) << longer;
+      EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
+      EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5);
+    }
+  }
+}
+
+TEST(BundleTrials, AModelThatIsAskedForStays) {
+  AdjustOptions options;
+  options.model = CameraModel::simple_pinhole;
+  const auto [found, model] = freed({.k1 = -0.2, .turn = 0.03, .move = 0.03}, options);
+  EXPECT_EQ(model, CameraModel::simple_pinhole);
+  EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
+}
+
+}  // namespace
