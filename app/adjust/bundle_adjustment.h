@@ -61,7 +61,9 @@ struct BundlePriors {
 
 /// What an adjustment throws that would take more than it may.
 struct TooManyEquations : std::bad_alloc {
-  const char* what() const noexcept override { return "the equations take more memory than they may"; }
+  const char* what() const noexcept override {
+    return "the equations of the adjustment take more than --host-memory leaves";
+  }
 };
 
 /// How a bundle is adjusted.

@@ -20,10 +20,10 @@ constexpr std::size_t kPartners = 12, kPartnersOfMany = 8, kPartnersOfWeak = 40;
 constexpr double kLeastOverlap = 0.25;                // share of a frame's anchors that a partner must see
 constexpr int kLookedAt = 200, kLookedAtOfMany = 60;  // anchors of a frame by which partners are chosen
 constexpr double kSameDepth = 0.3;                    // logarithm: a greater difference means hidden
-constexpr double kNearest = 0.05;                     // depth of the network's unit
-constexpr float kLeastZoom = 0.25F, kMostZoom = 3;    // of the map between both images, where a match is
-constexpr double kBackAgain = 1.5;                    // pixels of the finest level: there and back
-constexpr double kLeastError = 0.15;                  // pixels of the finest level, of a match however clear
+constexpr double kNearest = 0.05;  // of its depth in its own frame: an anchor nearer is behind
+constexpr float kLeastZoom = 0.25F, kMostZoom = 3;  // of the map between both images, where a match is
+constexpr double kBackAgain = 1.5;                  // pixels of the finest level: there and back
+constexpr double kLeastError = 0.15;                // pixels of the finest level, of a match however clear
 constexpr int kPairsAtOnce = 128, kPairsOfManyAtOnce = 32;  // in memory with their frames
 constexpr int kFramesAtOnce = 32;
 constexpr float kEdgeWeight = 0.05F;  // of a corner at an edge of depth
@@ -174,10 +174,10 @@ std::vector<Anchor> ImageMatcher::find_anchors(const MatchedFrame& frame, int nu
 template <class Frame>
 bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int index, const Frame* to) const {
   const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(index)];
+  const double depth = std::exp(anchor.log_depth);
   const Eigen::Vector3d seen =
-      relation.turn * (std::exp(anchor.log_depth) * seen_at(relation.from_lens, anchor.pixel).homogeneous()) +
-      relation.shift;
-  if (!(seen.z() > kNearest)) return false;
+      relation.turn * (depth * seen_at(relation.from_lens, anchor.pixel).homogeneous()) + relation.shift;
+  if (!(seen.z() > kNearest * depth)) return false;
   const Eigen::Vector2d pixel = shown_at(relation.to_lens, seen.head<2>() / seen.z());
   if (!shows(input_.frames[static_cast<std::size_t>(relation.to)], pixel, kVisibleMargin)) return false;
   return !to || std::abs(std::log(to->depth_at(pixel) / seen.z())) < kSameDepth;

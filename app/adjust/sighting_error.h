@@ -100,13 +100,14 @@ struct SightingSlopes {
 
 /// How the bundle as it stands explains a sighting.
 inline SeenAnchor see(const Bundle& bundle, const AnchorRay& ray, const Sighting& sighting) {
-  constexpr double kNearest = 0.02;  // of the network's unit: an anchor nearer to a camera is behind it
+  constexpr double kNearest =
+      0.02;  // of its depth in its own camera: an anchor nearer to another is behind it
   const auto frame = static_cast<std::size_t>(sighting.frame);
   SeenAnchor seen;
   seen.lens = &bundle.lenses[static_cast<std::size_t>(bundle.lens_of[frame])];
   seen.pose = &bundle.poses[frame];
   seen.in_camera = seen.pose->linear() * ray.in_world + seen.pose->translation();
-  seen.in_front = seen.in_camera.z() > kNearest;
+  seen.in_front = seen.in_camera.z() > kNearest * ray.depth;
   seen.normal = seen.in_camera.head<2>() / (seen.in_front ? seen.in_camera.z() : 1);
   seen.error = sighting.whitening * (shown_at(*seen.lens, seen.normal) - sighting.pixel);
   return seen;

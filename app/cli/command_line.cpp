@@ -389,6 +389,17 @@ const CLI::App* named_command(const CLI::App* app) {
   return subs.empty() ? app : named_command(subs.back());
 }
 
+/// Options that stand before a command would be lost.
+void refuse_options_before(const CLI::App& named) {
+  for (const CLI::App* parent = named.get_parent(); parent; parent = parent->get_parent()) {
+    for (const CLI::Option* option : parent->get_options()) {
+      if (option->count() == 0) continue;
+      throw std::invalid_argument(option->get_name() + " stands before " + named.get_name() +
+                                  "; a command's options follow it");
+    }
+  }
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, const char* const* argv) {
@@ -451,6 +462,7 @@ Command parse_command_line(int argc, const char* const* argv) {
 
   if (raw.help) return ShowText{help_text()};
   if (raw.version) return ShowText{"vggt-recon " VGGT_VERSION "\n"};
+  refuse_options_before(*named);
   if (named == eval) return eval_command;
   for (const Bench::Table* table : {&bench.attention, &bench.stream}) {
     if (named == table->app) return bench_command(*table);

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "app/adjust/bundle_adjustment.h"
 #include "app/events/events.h"
 #include "attention/out_of_memory.h"
 #include "io/files/system_fault.h"
@@ -85,6 +86,8 @@ Failure failure_of(const std::exception_ptr& error) {
     return e.what() == std::string(Stopped().what()) ? stopped() : Failure{ExitCode::stopped, e.what()};
   } catch (const RankLost& e) {
     return {ExitCode::out_of_resources, e.what(), true};
+  } catch (const TooManyEquations& e) {
+    return out_of_memory(e.what());
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
   } catch (const c10::Error& e) {

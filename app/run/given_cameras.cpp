@@ -188,7 +188,7 @@ GivenCameras plan_given(const Options& options) {
   return given;
 }
 
-AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given) {
+AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given, bool wanted) {
   const auto refined = [&](const char* what) {
     return std::ranges::find(options.refine, what) != options.refine.end();
   };
@@ -196,9 +196,13 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given)
   if (refined("intrinsics") && !intrinsics)
     refuse("refine", "intrinsics are refined where --intrinsics gives them");
   if (refined("poses") && !poses) refuse("refine", "poses are refined where --poses gives them");
-  if (options.bundle_adjust == "off") {
-    if (options.camera != "auto") refuse("camera", "it says what is adjusted, but bundle-adjust is off");
-    if (!options.refine.empty()) refuse("refine", "nothing is adjusted, as bundle-adjust is off");
+  if (!wanted) {
+    const std::string why = options.bundle_adjust == "off"
+                                ? "bundle-adjust is off"
+                                : "that needs the heads camera and depth, and a cloud of depth or "
+                                  "--bundle-adjust on";
+    if (options.camera != "auto") refuse("camera", "it says what is adjusted, but " + why);
+    if (!options.refine.empty()) refuse("refine", "nothing is adjusted, as " + why);
   }
   AdjustOptions adjust;
   adjust.must = options.bundle_adjust == "on";

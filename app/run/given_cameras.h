@@ -20,7 +20,7 @@ GivenCameras plan_given(const Options& options);
 
 /// What is known for the adjustment, and the model it uses. Throws std::invalid_argument where --refine or
 /// --camera do not fit to what is given.
-AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given);
+AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given, bool wanted);
 
 /// Before the network runs. Throws std::invalid_argument where a frame lacks what the others are given, has
 /// another size than its intrinsics are for, or where a file names frames that there are not.

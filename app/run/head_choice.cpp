@@ -59,7 +59,11 @@ std::string heads_text(const Heads& heads) {
 bool choose_adjustment(const Options& options, HeadChoice& heads) {
   const bool possible = heads.run.camera && heads.run.depth, stays = heads.cloud == CloudSource::point_head;
   if (options.bundle_adjust != "on") {
-    return options.bundle_adjust == "auto" && possible && !stays;
+    const bool may = options.bundle_adjust == "auto";
+    if (may && stays && heads.run.camera)
+      heads.notes.emplace_back(
+          "cameras are not adjusted, as the cloud is the point head's; --bundle-adjust on adjusts them");
+    return may && possible && !stays;
   }
   if (!possible) {
     throw std::invalid_argument(

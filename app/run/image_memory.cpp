@@ -29,10 +29,13 @@ void check_images(const RunPlan& plan, const FrameSet& sized) {
     most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
   const int64_t picture = picture_bytes(plan), bytes = std::max(static_cast<int64_t>(most), picture);
   if (bytes == 0 || bytes <= plan.limits.images) return;
+  // How many frames a video has only decoding tells.
+  const bool stores = !plan.limits.storage.scratch && kind_of_source(plan.frames) != SourceKind::video;
   const std::string for_image = plan.limits.host_memory_for(bytes);
+  const int64_t for_frames = stores ? plan.limits.host_memory_to_store(stored_bytes(plan, sized)) : 0;
   const auto for_network =
       least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
-                        std::stoll(for_image) * 1'000'000);
+                        std::max<int64_t>(std::stoll(for_image) * 1'000'000, for_frames));
   const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
                     when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +

@@ -411,7 +411,11 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_maps) copy_maps(sink.depth_maps(), result.arrays, frames.frames.size());
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
-  keep_seconds(plan, works, times.stages());
+  std::vector<std::pair<std::string, double>> usual = times.stages();
+  // An adjustment that is given up tells nothing of one that is not.
+  if (!sink.is_adjusted())
+    std::erase_if(usual, [](const auto& stage) { return stage.first == "adjustment"; });
+  keep_seconds(plan, works, usual);
   if (own && plan.model.options.device.is_cuda()) keep_size(plan, request);
   if (loads && rates_are_known && !(own && own->measured_attention()))
     keep_more_than_rates(plan, request, by_rates, times.stages());
@@ -472,8 +476,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const PlanComparison plans =
       compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
-  check_fits(plan, plans.plan);
   check_stored(plan, frames);
+  check_fits(plan, plans.plan);
   const Frame& first = frames.frames.front();
   const ProcessBytes process = predict_process(plan, plans.plan, first.original_width, first.original_height);
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);

@@ -135,8 +135,8 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   check_exports(outputs.exports, heads);
   check_cameras(options, heads);
   GivenCameras given = plan_given(options);
-  const AdjustPlan adjust{choose_adjustment(options, heads), plan_adjustment(options, given),
-                          std::move(given)};
+  const bool adjusts = choose_adjustment(options, heads);
+  const AdjustPlan adjust{adjusts, plan_adjustment(options, given, adjusts), std::move(given)};
   check_model_options(config, model);
   MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;

@@ -172,7 +172,8 @@ std::string SceneSink::adjust(int64_t room) {
   AdjustedScene adjusted =
       adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, options, events_);
   cameras_ = std::move(adjusted.cameras);
-  if (adjusted.changed) store();  // predictions otherwise stay the network's
+  is_adjusted_ = adjusted.changed;
+  if (is_adjusted_) store();  // predictions otherwise stay the network's
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
   weak_frames_ = std::move(adjusted.weak_frames);
@@ -183,7 +184,7 @@ std::string SceneSink::adjust(int64_t room) {
     predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
   }
   times_.count("adjustment");
-  if (adjusted.changed || !adjust_.options.must) {
+  if (is_adjusted_ || !adjust_.options.must) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {
     events_.warn("cameras and depth " + adjusted.summary);

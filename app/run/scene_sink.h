@@ -45,6 +45,8 @@ class SceneSink {
 
   /// The cameras, adjusted if an adjustment ran; none without the camera head.
   const std::vector<Camera>& cameras() const { return cameras_; }
+  /// Whether an adjustment changed cameras and depth.
+  bool is_adjusted() const { return is_adjusted_; }
   /// Of an adjusted scene, those whose cameras few matches hold.
   const std::vector<int>& weak_frames() const { return weak_frames_; }
   /// Points of an adjusted scene with the frames that see them.
@@ -77,6 +79,7 @@ class SceneSink {
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
   double depth_scale_ = 1;  // from the network's world to that of known poses
+  bool is_adjusted_ = false;
   std::vector<Track> tracks_;
   std::vector<int> weak_frames_;
   std::optional<SceneBuilder> builder_;

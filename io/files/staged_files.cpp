@@ -259,11 +259,12 @@ void StagedFiles::commit() {
 
 void StagedFiles::remove_all() noexcept {
   std::error_code ignored;
+  // Before the folders go: to remove one takes a descriptor, which may be the last.
+  for (const int lock : locks_) ::close(lock);
+  locks_.clear();
   for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
   hidden_folders_.clear();
   guard_.reset();
-  for (const int lock : locks_) ::close(lock);
-  locks_.clear();
   if (committed_) return;
   // Innermost first; a folder in which something else has appeared stays.
   for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)

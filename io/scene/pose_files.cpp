@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr double kFarthest = 1e15;  // clouds are in fp32, which has no squares of sums of much farther points
 
-/// COLMAP's lines of images have ten fields or more, TUM's eight.
+/// COLMAP's lines of images have ten fields or more, TUM's eight, which a comment may follow.
 bool looks_like_colmap(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -25,8 +25,12 @@ bool looks_like_colmap(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::string_view first = next_word(line);
     if (first.empty() || first.starts_with('#')) continue;
+    constexpr int kOfTum = 8;
     int fields = 1;
-    while (!next_word(line).empty()) ++fields;
+    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
+      if (fields == kOfTum && word.starts_with('#')) return false;
+      ++fields;
+    }
     return fields >= 10;
   }
   return false;

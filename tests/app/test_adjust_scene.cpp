@@ -199,6 +199,34 @@ TEST(AdjustScene, KnownCamerasStayAndDepthFollows) {
   EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
 }
 
+/// Known poses may be in any unit, as of a small thing in metres.
+TEST(AdjustScene, TheUnitOfKnownPosesMakesNoDifference) {
+  const Scene truth;
+  AdjustOptions known;
+  known.poses = Known::exactly;
+  const auto adjusted = [&](double unit) {
+    Scene scene = bent_scene();
+    std::vector<Camera> cameras = truth.cameras;
+    for (Camera& camera : cameras) {
+      camera.cam_from_world.translation() *= unit;
+      camera.k.topLeftCorner<2, 2>() *= 1.03;
+    }
+    for (std::vector<float>& depth : scene.depth) {
+      for (float& value : depth) value *= static_cast<float>(unit);
+    }
+    return adjust(scene, cameras, known);
+  };
+  const Adjusted usual = adjusted(1);
+  ASSERT_TRUE(usual.changed) << usual.summary;
+  for (const double unit : {1.0 / 1024, 1024.0}) {
+    const Adjusted other = adjusted(unit);
+    ASSERT_TRUE(other.changed) << other.summary;
+    EXPECT_NEAR(other.cameras[0].k(0, 0), usual.cameras[0].k(0, 0), 1e-6) << unit;
+    EXPECT_EQ(other.tracks.size(), usual.tracks.size()) << unit;
+    EXPECT_NEAR(other.depth[1][kPixels / 2] / unit, static_cast<double>(usual.depth[1][kPixels / 2]), 1e-5);
+  }
+}
+
 TEST(AdjustScene, TracksAreWhereTheCamerasShowThem) {
   const Scene truth;
   const Adjusted result = adjust(truth, beside(truth.cameras));

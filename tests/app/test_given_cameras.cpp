@@ -106,9 +106,9 @@ TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
     EXPECT_EQ(camera.model, CameraModel::pinhole);
     EXPECT_EQ(camera.camera_id, 0);
   }
-  EXPECT_EQ(plan_adjustment(options, given).intrinsics, Known::exactly);
+  EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::exactly);
   options.refine = {"intrinsics"};
-  EXPECT_EQ(plan_adjustment(options, given).intrinsics, Known::nearly);
+  EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::nearly);
 }
 
 // transforms.json as of NeRF has a field of view for all sizes; others leave the height out.
@@ -146,7 +146,7 @@ TEST(GivenCameras, PosesGiveTheScaleOfDepth) {
   EXPECT_EQ(cameras[1].distortion, Eigen::Vector2d(-0.1, 0));
   EXPECT_NEAR(cameras[1].k(0, 0), 300, 1e-9);
   EXPECT_EQ(cameras[1].model, CameraModel::simple_radial);
-  const AdjustOptions adjust = plan_adjustment(options, given);
+  const AdjustOptions adjust = plan_adjustment(options, given, true);
   EXPECT_EQ(adjust.poses, Known::exactly);
   EXPECT_EQ(adjust.model, CameraModel::simple_radial);
 }
@@ -168,7 +168,7 @@ TEST(GivenCameras, CamerasKeepTheModelThatTheyAreGivenAs) {
   options.intrinsics = path;
   options.refine = {"intrinsics"};
   const GivenCameras given = plan_given(options);
-  EXPECT_EQ(plan_adjustment(options, given).model, CameraModel::radial);
+  EXPECT_EQ(plan_adjustment(options, given, true).model, CameraModel::radial);
   std::vector<Camera> cameras = predicted(three_frames());
   take_given(given, three_frames(), cameras);
   EXPECT_EQ(cameras[2].model, CameraModel::radial);
@@ -204,7 +204,7 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
     change(options);
     return refusal([&] {
       const GivenCameras given = plan_given(options);
-      plan_adjustment(options, given);
+      plan_adjustment(options, given, options.bundle_adjust != "off");
       check_given(given, set);
     });
   };
@@ -255,6 +255,21 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
               o.camera = "radial";
             }).find("camera: the intrinsics are known"),
             std::string::npos);
+}
+
+// As with the point head's cloud: what says how to adjust would be lost without a word.
+TEST(GivenCameras, WhatSaysHowToAdjustIsRefusedWhereNothingIsAdjusted) {
+  Options camera, refine;
+  camera.camera = "radial";
+  refine.intrinsics = "500,500,320,240";
+  refine.refine = {"intrinsics"};
+  for (const Options& options : {camera, refine}) {
+    const GivenCameras given = plan_given(options);
+    EXPECT_NE(
+        refusal([&] { plan_adjustment(options, given, false); }).find("needs the heads camera and depth"),
+        std::string::npos);
+    EXPECT_EQ(refusal([&] { plan_adjustment(options, given, true); }), "");
+  }
 }
 
 }  // namespace

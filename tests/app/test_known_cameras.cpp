@@ -167,6 +167,7 @@ class PoseFiles : public ::testing::Test {
 TEST_F(PoseFiles, AreKnownByWhatTheyHold) {
   const fs::path tum = write("poses.txt", "# time x y z qx qy qz qw\n1 2 3 4 0 0 0 1\n");
   EXPECT_EQ(read_pose_file(tum).at(0).time_s, 1);
+  EXPECT_EQ(read_pose_file(write("commented.txt", "1 2 3 4 0 0 0 1 # as of a survey\n")).at(0).time_s, 1);
   const std::string image = "1 1 0 0 0 7 8 9 1 a b.jpg\n\n";
   const fs::path colmap = write("sparse/images.txt", image);
   for (const fs::path& path : {colmap, dir_ / "sparse"}) {
