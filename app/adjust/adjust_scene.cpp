@@ -13,6 +13,7 @@
 #include "app/adjust/bundle_trials.h"
 #include "app/adjust/depth_correction.h"
 #include "app/adjust/found_tracks.h"
+#include "app/adjust/frame_pose.h"
 #include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
 #include "app/adjust/sighting_error.h"
@@ -233,6 +234,7 @@ class SceneAdjustment {
     trials_.hold_out(std::move(held_out));
     found.sightings = std::move(sightings);
     trials_.adjust(found, schedule);
+    if (!how.only) find_poses_anew(found, schedule);
     if (may_free) trials_.free_what_pays(found);
     const std::vector<std::size_t> before = sightings_of_frames(found);
     drop_outliers(found);
@@ -240,6 +242,21 @@ class SceneAdjustment {
     if (found.sightings.size() < kFewestSightings) return false;
     trials_.adjust(found, {1, 5});
     return true;
+  }
+
+  /// Most of the sightings of a frame whose pose is far off are wrong, and the adjustment stays where some
+  /// agree by chance. Such frames get a pose with which clearly more agree, if there is one.
+  void find_poses_anew(Bundle& found, const BundleSchedule& schedule) {
+    if (options_.poses != Known::no || frames_ < 3) return;
+    const std::vector<std::size_t> all = sightings_of_frames(found);
+    Bundle fitting = found;
+    drop_outliers(fitting);
+    const std::vector<std::size_t> kept = sightings_of_frames(fitting);
+    bool changed = false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (found.free[i] && 2 * kept[i] < all[i]) changed |= find_pose_anew(found, static_cast<int>(i));
+    }
+    if (changed) trials_.adjust(found, schedule);
   }
 
   Found adjusted_scene(const Bundle& found, const std::string& held_out) {

@@ -23,7 +23,7 @@ MergeChoice choose_merging(const MemoryRequest& request, const std::string& wish
   const MemoryPlan plan = plan_memory(exact), merged_plan = plan_memory(request);
   if (!merged_plan.fits) return {};
   if (!plan.fits) return {request.merge, "merging tokens: exact attention does not fit into the memory"};
-  if (!rates) return {};
+  if (!rates || request.frames < kFewestMerged) return {};
   const auto seconds_of = [&](const MemoryRequest& way, const MemoryPlan& memory) {
     std::vector<StageSeconds> stages = predict_seconds(way, memory, *rates);
     if (correct) correct(way, stages);
