@@ -248,13 +248,13 @@ class SceneAdjustment {
   /// agree by chance. Such frames get a pose with which clearly more agree, if there is one.
   void find_poses_anew(Bundle& found, const BundleSchedule& schedule) {
     if (options_.poses != Known::no || frames_ < 3) return;
-    const std::vector<std::size_t> all = sightings_of_frames(found);
-    Bundle fitting = found;
-    drop_outliers(fitting);
-    const std::vector<std::size_t> kept = sightings_of_frames(fitting);
+    const std::vector<double> errors = sighting_errors(found);
+    std::vector<int> balance(cameras_.size(), 0);  // of each frame, sightings in it that fit less others
+    for (std::size_t i = 0; i < errors.size(); ++i)
+      balance[static_cast<std::size_t>(found.sightings[i].frame)] += errors[i] < kOutlier ? 1 : -1;
     bool changed = false;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (found.free[i] && 2 * kept[i] < all[i]) changed |= find_pose_anew(found, static_cast<int>(i));
+    for (std::size_t i = 0; i < balance.size(); ++i) {
+      if (found.free[i] && balance[i] < 0) changed |= find_pose_anew(found, static_cast<int>(i));
     }
     if (changed) trials_.adjust(found, schedule);
   }

@@ -14,7 +14,7 @@ namespace vggt {
 namespace {
 
 // Of a lens: a longer focal length stands in for most of a distortion, and gives way slowly.
-// It begins where matches may be far off while the focal length is held.
+// While the focal length is held matches may be far off at first.
 constexpr BundleSchedule kTrial{2, 30, 1e-5}, kHeldTrial{4, 30, 1e-5};
 constexpr double kStillBetter = 0.9;  // of an error that clearly falls
 // Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
