@@ -254,6 +254,7 @@ class SceneAdjustment {
       balance[static_cast<std::size_t>(found.sightings[i].frame)] += errors[i] < kOutlier ? 1 : -1;
     bool changed = false;
     for (std::size_t i = 0; i < balance.size(); ++i) {
+      events_.check_stop();
       if (found.free[i] && balance[i] < 0) changed |= find_pose_anew(found, static_cast<int>(i));
     }
     if (changed) trials_.adjust(found, schedule);
