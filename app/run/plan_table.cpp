@@ -186,7 +186,7 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
   return plan;
 }
 
-void check_fits(const RunPlan& run, const NetworkPlan& plan) {
+void check_fits(const RunPlan& run, const NetworkPlan& plan, int64_t stored) {
   const MemoryRequest& request = plan.request;
   if (request.frames < request.ranks)
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
@@ -201,7 +201,9 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
     least = plan.memory;
   }
   // How little would do depends on the limit, by which the plan chooses what files take.
-  if (const auto enough = least_host_memory(run.given, run.model.options.device, run.limits, told)) {
+  const int64_t for_stored = run.limits.storage.scratch ? 0 : run.limits.host_memory_to_store(stored);
+  if (const auto enough =
+          least_host_memory(run.given, run.model.options.device, run.limits, told, for_stored)) {
     throw std::invalid_argument("memory: " + std::to_string(request.frames) +
                                 " frames need more of the host's memory than the budget leaves" +
                                 (told.budget.scratch ? "" : "; --scratch lets files take a part") +

@@ -476,8 +476,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const PlanComparison plans =
       compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
+  check_fits(plan, plans.plan, stored_bytes(plan, frames));
   check_stored(plan, frames);
-  check_fits(plan, plans.plan);
   const Frame& first = frames.frames.front();
   const ProcessBytes process = predict_process(plan, plans.plan, first.original_width, first.original_height);
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
