@@ -32,12 +32,6 @@ std::size_t parts_of(std::size_t matrix_bytes) {
   return std::clamp(kPartBytes / matrix_bytes, kFewestParts, kMostParts);
 }
 
-Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
-  const double angle = w.norm();
-  if (!(angle > 0)) return Eigen::Matrix3d::Identity();
-  return Eigen::AngleAxisd(angle, w / angle).toRotationMatrix();
-}
-
 Eigen::Vector3d rotation_vector(const Eigen::Matrix3d& rotation) {
   const Eigen::AngleAxisd turn(rotation);
   return turn.angle() * turn.axis();

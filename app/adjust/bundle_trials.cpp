@@ -123,22 +123,24 @@ void BundleTrials::try_lenses(Bundle& found) {
   Adjusted chosen = without;
   const double prior = priors_.log_depth;
   double chosen_prior = prior, least_share = kLensPays;
-  const auto adjust_with = [&](bool LensFreedom::*part, double log_depth) {
+  const auto adjust_from_given = [&](const std::vector<LensFreedom>& lens_free,
+                                     const BundleSchedule& schedule) {
     put(without, found);
     found.lenses = start_.lenses;
-    found.lens_free = start_.lens_free;  // where adjust() held a focal length it is free
-    for (LensFreedom& free : found.lens_free) {
+    found.lens_free = lens_free;
+    adjust(found, schedule);
+  };
+  const auto adjust_with = [&](bool LensFreedom::*part, double log_depth) {
+    priors_.log_depth = log_depth;
+    std::vector<LensFreedom> freed = start_.lens_free;  // where adjust() held a focal length it is free
+    for (LensFreedom& free : freed) {
       if (part) free.*part = true;
     }
-    const std::vector<LensFreedom> freed = found.lens_free;
-    priors_.log_depth = log_depth;
-    adjust(found, kTrial);
+    adjust_from_given(freed, kTrial);
     if (part && holds_focal(found.lens_free)) {
-      put(without, found);
-      found.lenses = start_.lenses;
-      found.lens_free = freed;
-      for (LensFreedom& free : found.lens_free) free.focal = false;
-      adjust(found, kHeldTrial);
+      std::vector<LensFreedom> held = freed;
+      for (LensFreedom& free : held) free.focal = false;
+      adjust_from_given(held, kHeldTrial);
       found.lens_free = freed;
       adjust(found, kTrial);
     }

@@ -59,9 +59,7 @@ struct Fit {
         if (!(seen.z() > 0)) continue;
         const Eigen::Vector2d at = seen.hnormalized(), off = shown_at(lens, at) - shown.pixel;
         const Eigen::Matrix2d by_normal = lens.focal.asDiagonal() * distortion_slope(lens, at);
-        Eigen::Matrix<double, 2, 3> by_point;
-        by_point << by_normal, -by_normal * at;
-        by_point /= seen.z();
+        const Eigen::Matrix<double, 2, 3> by_point = slopes_by_point(by_normal, at, seen.z());
         Eigen::Matrix<double, 2, 6> slope;
         slope << by_point, -by_point * skew(seen);
         const double weight = 1 / (1 + off.squaredNorm() / (scale * scale));
@@ -70,10 +68,8 @@ struct Fit {
       }
       const Eigen::Matrix<double, 6, 1> step = normal.ldlt().solve(right);
       if (!step.allFinite()) break;
-      const Eigen::Vector3d turn = step.tail<3>();
-      const double angle = turn.norm();
       Eigen::Isometry3d move = Eigen::Isometry3d::Identity();
-      if (angle > 0) move.linear() = Eigen::AngleAxisd(angle, turn / angle).toRotationMatrix();
+      move.linear() = rotation_by(step.tail<3>());
       move.translation() = step.head<3>();
       pose = move * pose;
       if (step.norm() < kSettled) break;

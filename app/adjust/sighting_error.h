@@ -98,6 +98,21 @@ struct SightingSlopes {
   Eigen::Vector2d depth;
 };
 
+inline Eigen::Matrix3d rotation_by(const Eigen::Vector3d& w) {
+  const double angle = w.norm();
+  if (!(angle > 0)) return Eigen::Matrix3d::Identity();
+  return Eigen::AngleAxisd(angle, w / angle).toRotationMatrix();
+}
+
+/// Derivative by a point in a camera of what depends on the point of the plane z = 1 by `by_normal`.
+inline Eigen::Matrix<double, 2, 3> slopes_by_point(const Eigen::Matrix2d& by_normal,
+                                                   const Eigen::Vector2d& normal, double depth) {
+  Eigen::Matrix<double, 2, 3> by_point;
+  by_point << by_normal, -by_normal * normal;
+  by_point /= depth;
+  return by_point;
+}
+
 /// How the bundle as it stands explains a sighting.
 inline SeenAnchor see(const Bundle& bundle, const AnchorRay& ray, const Sighting& sighting) {
   constexpr double kNearest =
@@ -118,9 +133,7 @@ inline SightingSlopes slopes_of(const SeenAnchor& seen, const Sighting& sighting
                                 const LensSlopes& ray_slopes) {
   const Eigen::Matrix2d by_normal =
       sighting.whitening * seen.lens->focal.asDiagonal() * distortion_slope(*seen.lens, seen.normal);
-  Eigen::Matrix<double, 2, 3> by_point;
-  by_point << by_normal, -by_normal * seen.normal;
-  by_point /= seen.in_camera.z();
+  const Eigen::Matrix<double, 2, 3> by_point = slopes_by_point(by_normal, seen.normal, seen.in_camera.z());
   const Eigen::Matrix<double, 2, 3> by_world = by_point * seen.pose->linear(),
                                     by_anchor = by_world * ray.pose.linear().transpose();
   SightingSlopes slopes;

@@ -18,8 +18,8 @@ struct GivenCameras {
 /// Reads the files. Throws std::invalid_argument naming option and file, for numbers that are no camera too.
 GivenCameras plan_given(const Options& options);
 
-/// What is known for the adjustment, and the model it uses. Throws std::invalid_argument where --refine or
-/// --camera do not fit to what is given.
+/// What is known for the adjustment, and the model it uses. wanted: whether there is one. Throws
+/// std::invalid_argument where --refine or --camera do not fit to what is given, or nothing is adjusted.
 AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given, bool wanted);
 
 /// Before the network runs. Throws std::invalid_argument where a frame lacks what the others are given, has
