@@ -355,4 +355,15 @@ double adjustment_work(int64_t frames, double gray_pixels) {
   return of_anchor * static_cast<double>(most_looked_for(frames)) + gray_pixels / kPixels;
 }
 
+int64_t adjustment_bytes(int64_t frames, int64_t gray_pixels, bool at_least) {
+  if (frames < 2) return 0;
+  const bool many = frames > static_cast<int64_t>(kMany);
+  constexpr double kOfFrame = 1.2e6, kOfOneOfMany = 4.2e5;  // its matches; of many frames each has fewer
+  constexpr int64_t kLeastOfMany = 60'000'000;
+  const auto matches = static_cast<int64_t>((many ? kOfOneOfMany : kOfFrame) * static_cast<double>(frames) *
+                                            share_of_anchors(frames, static_cast<double>(gray_pixels)));
+  const int64_t least = many && !at_least ? kLeastOfMany : 0;
+  return std::max(least, matches) + equation_bytes(frames, at_least);
+}
+
 }  // namespace vggt

@@ -47,4 +47,8 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
 /// take longer.
 double adjustment_work(int64_t frames, double gray_pixels);
 
+/// What matches and equations of so many frames take that all see the same, in bytes, beside the images and
+/// maps. gray_pixels: of one frame's gray copy. at_least: where memory is short.
+int64_t adjustment_bytes(int64_t frames, int64_t gray_pixels, bool at_least = false);
+
 }  // namespace vggt

@@ -478,11 +478,11 @@ void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& prio
   if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
 }
 
-int64_t equation_bytes(int64_t frames) {
+int64_t equation_bytes(int64_t frames, bool at_least) {
   constexpr auto kTile = static_cast<std::size_t>(TiledMatrix::kTile);
   const std::size_t tiles = (static_cast<std::size_t>(std::max<int64_t>(1, frames)) + kTile - 1) / kTile,
                     matrix = tiles * (tiles + 1) / 2 * sizeof(TiledMatrix::Tile);
-  return static_cast<int64_t>((1 + parts_of(matrix)) * matrix);
+  return static_cast<int64_t>((1 + (at_least ? 1 : parts_of(matrix))) * matrix);
 }
 
 }  // namespace vggt

@@ -85,7 +85,7 @@ struct BundleSchedule {
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                    const BundleSchedule& schedule, const Events& events);
 
-/// What the equations of so many frames take that all see the same.
-int64_t equation_bytes(int64_t frames);
+/// What the equations of so many frames take that all see the same; at_least: where memory is short.
+int64_t equation_bytes(int64_t frames, bool at_least = false);
 
 }  // namespace vggt

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kAnchors = 800, kAnchorsOfMany = 320;            // of a frame: one a cell
 constexpr std::size_t kMany = 64;                                 // frames
+constexpr int kLeastCell = 8;                                     // pixels
 constexpr int kBorder = 6, kVisibleMargin = 4, kMatchMargin = 2;  // network pixels from the border
 constexpr int kFewestVisible = 15;  // anchors that a pair must share to be tried
 constexpr int kFewestMatches = 15;  // sightings of a pair, both ways together
@@ -67,6 +68,11 @@ int64_t most_looked_for(int64_t frames) {
   const bool many = frames > static_cast<int64_t>(kMany);
   const auto partners = static_cast<int64_t>(many ? kPartnersOfMany : kPartners);
   return frames * std::min(frames - 1, partners) * static_cast<int64_t>(many ? kAnchorsOfMany : kAnchors);
+}
+
+double share_of_anchors(int64_t frames, double pixels) {
+  const double wanted = frames > static_cast<int64_t>(kMany) ? kAnchorsOfMany : kAnchors;
+  return std::min(1.0, pixels / (kLeastCell * kLeastCell * wanted));
 }
 
 struct ImageMatcher::Relation {
@@ -140,7 +146,8 @@ std::vector<Anchor> ImageMatcher::find_anchors(const MatchedFrame& frame, int nu
   const cv::Mat strength = corner_strength(gray), edges = depth_edges(frame.depth());
   const PixelMap& network = frame.own().map;
   const double wanted = input_.frames.size() > kMany ? kAnchorsOfMany : kAnchors;
-  const int cell = std::max(8, static_cast<int>(std::sqrt(static_cast<double>(gray.total()) / wanted)));
+  const int cell =
+      std::max(kLeastCell, static_cast<int>(std::sqrt(static_cast<double>(gray.total()) / wanted)));
   std::vector<Anchor> anchors;
   for (int top = 0; top + cell / 2 <= gray.rows; top += cell) {
     for (int left = 0; left + cell / 2 <= gray.cols; left += cell) {

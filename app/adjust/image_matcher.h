@@ -36,6 +36,9 @@ struct Matches {
 /// In how many frames anchors of so many are looked for at most, in a pass that looks for all of them.
 int64_t most_looked_for(int64_t frames);
 
+/// The share of a frame's usual anchors that a gray copy of so many pixels has room for.
+double share_of_anchors(int64_t frames, double pixels);
+
 /// Finds pixels of frames in other frames to a fraction of a pixel: the window around an anchor is brought
 /// into the other's view by the predicted depth and cameras, and what still differs is found
 /// (image_windows.h). Keeps the images in the input's space, 1.4 bytes a pixel of the gray copies, and of all

@@ -93,6 +93,15 @@ void refuse_options_as_values(const RawOptions& raw) {
   }
 }
 
+/// CLI11 says "At Most 1 required" of them.
+void refuse_repeated(const CLI::App& named) {
+  for (const CLI::Option* option : named.get_options()) {
+    if (option->get_items_expected_max() == 1 && option->count() > 1)
+      throw std::invalid_argument(option->get_name() + " is given " + std::to_string(option->count()) +
+                                  " times; give it once");
+  }
+}
+
 /// `--masks "$MASKS"`, where the shell's variable is not set. Only after a parse without errors: an error
 /// leaves values of other options unread.
 void refuse_empty_values(const RawOptions& raw) {
@@ -453,7 +462,10 @@ Command parse_command_line(int argc, const char* const* argv) {
     if (named == command) take_positional(*taker, extras);
   }
   if (!extras.empty()) refuse_extra(*named, extras.front(), is_main);
-  if (failure) throw std::invalid_argument(*failure);
+  if (failure) {
+    refuse_repeated(*named);
+    throw std::invalid_argument(*failure);
+  }
   for (const RawOptions* options : {&raw, &merge.raw, &plan.raw, &batch.raw}) refuse_empty_values(*options);
   for (const CLI::App* writes_json : {eval, merge.app, plan.app, bench.app}) {
     if (writes_json->count("--json") > 0 && writes_json->get_option("--json")->as<std::string>().empty())

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "app/run/process_memory.h"
 #include "model/ranks/shares.h"
 
 namespace vggt {
@@ -226,6 +227,12 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBy
                 "--scratch bound it",
                 gib(bytes), gib(*free)));
     }
+  }
+  if (const int64_t room = room_beside(run, process.held); process.adjusting > room) {
+    events.warn(print(
+        "--host-memory may have no room for the adjustment, whose matches and equations can take %.0f MB "
+        "where %.0f are left; cameras and depth then stay as the network gives them",
+        process.adjusting / 1e6, room / 1e6));
   }
   if (scratch_bytes == 0 || !run.limits.network.scratch) return;
   std::error_code error;

@@ -27,12 +27,14 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan, int64_t stored = 0)
 /// What the process takes at most at once, bytes: see predict_process().
 struct ProcessBytes {
   int64_t host = 0, scratch = 0;
-  int64_t held = 0;  // of the host's, beside what matches, points or exports take for a while
+  int64_t held = 0;       // of the host's, beside what matches, points or exports take for a while
+  int64_t adjusting = 0;  // at least, for matches and equations of frames that all see the same
 };
 
 /// Warns where a run without --host-memory takes more of the host's memory than is free, with what the
-/// network takes of it for other ranks on this machine, and where the folder of --scratch has less room than
-/// the files take. ranks_here: on this machine.
+/// network takes of it for other ranks on this machine, where one with it may have no room for the
+/// adjustment, and where the folder of --scratch has less room than the files take. ranks_here: on this
+/// machine.
 void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBytes& process,
                     int64_t ranks_here, const Events& events);
 

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <thread>
 
-#include "app/adjust/bundle_adjustment.h"
+#include "app/adjust/adjust_scene.h"
 #include "app/export/export_maps.h"
 #include "app/run/image_memory.h"
 #include "io/frames/frame_sources.h"
@@ -26,10 +26,9 @@ constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
-constexpr int64_t kLeftWithLimit = 50'000'000;  // kept when the scene is written, with --host-memory
-constexpr int64_t kChunksAtOnce = 4;            // of a dense head's maps: copied, waiting twice, at work
-// Bytes of a frame's matches; where frames are more than kFew, each has fewer.
-constexpr int64_t kMatches = 1'200'000, kFew = 64, kMatchesOfMany = 420'000, kLeastOfMany = 60'000'000;
+constexpr int64_t kLeftWithLimit = 50'000'000;    // kept when the scene is written, with --host-memory
+constexpr int64_t kChunksAtOnce = 4;              // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
 constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
 // Voxels by points where their side is this share of the median depth, which is how --voxel counts.
@@ -99,13 +98,11 @@ double voxel_share(double side) {
   return std::min(1.0, kVoxels * std::pow(kVoxelSide / side, 2));
 }
 
-/// The matches of an adjustment and their equations, as of frames that all see the same, or as many as it may
-/// beside so many bytes.
-int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t beside) {
+/// The matches of an adjustment between gray copies of so many pixels and their equations, as of frames that
+/// all see the same, or as much as it may beside so many bytes.
+int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t gray, int64_t beside) {
   if (!plan.adjust.wanted) return 0;
-  const int64_t matches =
-      frames <= kFew ? kMatches * frames : std::max(kLeastOfMany, kMatchesOfMany * frames);
-  return std::min(matches + equation_bytes(frames), room_beside(plan, beside));
+  return std::min(adjustment_bytes(frames, gray), room_beside(plan, beside));
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
@@ -281,6 +278,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
   const int64_t threads = working_threads(plan.frames.threads);
+  const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;
+  const int64_t least = plan.adjust.wanted ? adjustment_bytes(request.frames, gray, /*at_least=*/true) : 0;
   const int64_t matching = plan.adjust.wanted ? (threads * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held),
@@ -302,7 +301,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;
     const int64_t decoding =
         source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
-    const int64_t adjusting = adjusting_bytes(plan, request.frames, held) + matching, writing = after(held);
+    const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
+                  writing = after(held);
     // Half of what was freed does not fit what is asked for next.
     const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,
                   left = plan.limits.host ? kLeftWithLimit : 0,
@@ -310,20 +310,21 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               base + kept.all() + weights + std::max(with_maps + memory.host_bytes, later)}),
-            .held = held};
+            .held = held,
+            .adjusting = least};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {
     return kGpuProgram + (dense ? kCudnn : 0) + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
-  // Some matches are among what was measured.
   const int64_t adjusting = std::max<int64_t>(
-      0, adjusting_bytes(plan, request.frames, base(kept.all() + chunks) + weights) - kLeastOfMany);
+      0, adjusting_bytes(plan, request.frames, gray, base(kept.all() + chunks) + weights) - kMatchesMeasured);
   const int64_t held = base(kept.all()) + weights;
   return {.host = std::max({base(kept.of_frames()) + memory.host_bytes,
                             base(kept.all() + chunks) + weights + adjusting + matching, held + after(held)}),
-          .held = held};
+          .held = held,
+          .adjusting = least};
 }
 
 }  // namespace

@@ -95,6 +95,40 @@ TEST_F(PlanTest, WarnsOfMoreMemoryThanIsFree) {
   EXPECT_EQ(plan("--no-autotune --frame-count 4 --frame-size 56x42").err.find("are free"), std::string::npos);
 }
 
+TEST_F(PlanTest, WarnsWhereTheAdjustmentMayHaveNoRoom) {
+  const auto warns = [&](int frames, const std::string& adjusts) {
+    const Outcome outcome =
+        plan("--no-autotune --heads camera,depth --frame-size 126x70 --scratch . --frame-count " +
+             std::to_string(frames) + " --host-memory 900MB --bundle-adjust " + adjusts);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err.find("--host-memory may have no room for the adjustment") != std::string::npos;
+  };
+  EXPECT_TRUE(warns(1500, "on"));
+  EXPECT_FALSE(warns(15, "on"));
+  EXPECT_FALSE(warns(1500, "off"));
+}
+
+// A match is looked for in cells of some pixels: small images have few.
+TEST_F(PlanTest, SmallImagesTakeLessToAdjust) {
+  constexpr int kFrames = 60;
+  const auto taken = [&](int width, int height) {
+    const std::string folder = std::to_string(width);
+    fs::create_directory(dir_ / folder);
+    for (int i = 0; i < kFrames; ++i) make_image(folder + "/" + std::to_string(i) + ".png", width, height, i);
+    const auto bytes = [&](const std::string& adjusts) {
+      const Outcome outcome =
+          plan("--no-autotune --heads camera,depth --json plan.json --width 126 --frames " + folder +
+               " --bundle-adjust " + adjusts);
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      return parse_strictly(path("plan.json"))["process_host_bytes"].get<double>();
+    };
+    return bytes("on") - bytes("off");
+  };
+  const double of_small = taken(126, 70), of_usual = taken(504, 280);
+  EXPECT_GT(of_small, 5e6);
+  EXPECT_GT(of_usual, of_small + 40e6);
+}
+
 TEST_F(PlanTest, RefusesWhatItCannotPlan) {
   expect_refusal(plan("--frame-count 4"), "--frame-size");
   expect_refusal(plan("--frame-size 56x42"), "--frame-count");
