@@ -14,18 +14,15 @@
 #include "app/run/frame_input.h"
 #include "app/run/image_memory.h"
 #include "app/run/loaded_model.h"
-#include "app/run/merging.h"
 #include "app/run/plan_comparison.h"
 #include "app/run/process_memory.h"
 #include "app/run/rank_run.h"
-#include "app/run/rates_cache.h"
 #include "app/run/read_frames.h"
 #include "app/run/resume.h"
+#include "app/run/run_forecast.h"
 #include "app/run/run_network.h"
 #include "app/run/scene_sink.h"
 #include "app/run/scene_view.h"
-#include "app/run/stage_history.h"
-#include "app/run/stage_work.h"
 #include "app/scene/scene_cloud.h"
 #include "io/files/host_storage.h"
 #include "io/files/scratch_file.h"
@@ -138,11 +135,10 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
 
 /// The scene's files but its report and the exports. cameras: none without the camera head. Returns where the
 /// cloud lies, if one was written.
-std::optional<std::filesystem::path> write_scene(const OutputPlan& plan,
-                                                 const std::vector<FrameCamera>& cameras,
-                                                 const SceneCloud* cloud, StagedFiles& files) {
+std::optional<fs::path> write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras,
+                                    const SceneCloud* cloud, StagedFiles& files) {
   const OutputPaths& paths = plan.paths;
-  std::optional<std::filesystem::path> cloud_file;
+  std::optional<fs::path> cloud_file;
   if (!paths.cloud) return cloud_file;
   if (cloud) {
     files.write(*paths.cloud, [&](const auto& place) {
@@ -163,16 +159,16 @@ std::optional<std::filesystem::path> write_scene(const OutputPlan& plan,
   return cloud_file;
 }
 
-void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan& network,
-                 const ProcessBytes& process, const BesideSeconds& beside, Report& report) {
+void report_plan(const RunPlan& plan, const FrameSet& frames, const RunForecast& forecast, Report& report) {
+  const NetworkPlan& network = forecast.network;
   report.predicted_network_bytes = network.memory.peak_bytes();
   report.predicted_pinned_bytes = network.memory.pinned_bytes;
-  report.predicted_peak_host_bytes = process.host;
-  report.predicted_scratch_bytes = process.scratch;
+  report.predicted_peak_host_bytes = forecast.process.host;
+  report.predicted_scratch_bytes = forecast.process.scratch;
   for (const StageSeconds& stage : network.seconds)
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
-  for (const auto& stage : beside.stages) report.predicted_seconds.push_back(stage);
-  report.predicted_total_seconds = run_seconds(network, beside);
+  for (const auto& stage : forecast.beside.stages) report.predicted_seconds.push_back(stage);
+  report.predicted_total_seconds = run_seconds(network, forecast.beside);
   report.options = plan.given;
   report.weights = plan.model.weights.path().string();
   report.device = device_name(plan.model.options.device);
@@ -186,13 +182,6 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const NetworkPlan&
   report.frames_skipped = frames.warnings;
   report.versions = library_versions();
   report.versions.merge(torch_versions());
-}
-
-/// Whether a run takes so long that measuring the machine's rates is worth its seconds.
-bool is_long(const MemoryRequest& request) {
-  constexpr int64_t kTokens = 20'000;
-  const int64_t patch = request.config.patch_size;
-  return request.frames * (request.height / patch) * (request.width / patch) >= kTokens;
 }
 
 void report_run(const RunReport& run, Report& report) {
@@ -283,6 +272,32 @@ void warn_of_changed_images(const std::vector<std::string>& changed, const Event
               changed.front() + (changed.size() > 1 ? " and others" : ""));
 }
 
+/// cloud: where it lies, if it was written. depth: null where there is none.
+void write_exports(const SceneView& scene, const ExportedImages& images, const std::vector<Track>& tracks,
+                   const std::optional<fs::path>& cloud, const DenseMaps* depth, StagedFiles& files) {
+  const FrameSet& frames = scene.frames;
+  const FrameWork work{scene.plan.frames.threads, [&scene] { scene.events.check_stop(); }};
+  export_scene(scene.plan.outputs.exports, images,
+               {scene.cameras, tracks, cloud, depth, frame_views(frames), frames.width, frames.read_mask,
+                work, frames.read_rgb, decoding_bytes(scene.plan.limits)},
+               files);
+  warn_of_changed_images(images.changed(), scene.events);
+}
+
+/// Returns what the poses are of. held: as for room_beside().
+std::string adjust_and_place(const RunPlan& plan, const FrameSet& frames, int64_t held, SceneSink& sink,
+                             const Events& events) {
+  std::string poses;
+  if (plan.model.options.heads.camera) poses = "camera head";
+  if (plan.adjust.wanted) poses += ", " + sink.adjust(room_beside(plan, held));
+  warn_of_lost_frames(frames, sink.cameras(), events);
+  if (const auto placement = place(plan.placement, frames, sink.cameras(), events)) {
+    sink.move(placement->similarity);
+    poses += (poses.empty() ? "" : ", ") + placement->summary;
+  }
+  return poses;
+}
+
 /// resume: the run's folder, or null.
 Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume, const RunParts& parts,
                         const Events& given_events) {
@@ -316,70 +331,29 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     times.add("weights", own->seconds());
   }
   const LoadedModel* const model = own ? &*own : parts.model;
-  RunOptions options;
-  options.group = parts.group;
-  options.budget = parts.group ? smallest_budget(*parts.group, plan.limits.network) : plan.limits.network;
-  if (options.budget.scratch) options.budget.scratch = space->folder().path();
-  MemoryRequest request = request_for(plan.memory, frames);
-  std::optional<Rates> rates = rates_for(plan.model, /*measure=*/false, events);
-  const bool rates_are_known = rates.has_value();
-  const bool measures = !rates && plan.model.autotune && is_long(request);
-  if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
-  request.budget = options.budget;
-  add_scratch_rates(request, rates);
-  // A run that is given its model or frames has a part of the time beside other runs.
-  const bool runs_alone = !parts.model && !parts.network && !parts.frames;
-  // Measuring the rates loads what a run would load.
-  const bool loads = runs_alone && !measures;
-  MergeChoice merging = choose_merging(request, plan.given.merge, rates, [&](const auto& way, auto& seconds) {
-    if (loads) add_more_than_rates(plan, way, seconds);
-  });
-  if (resume) {
-    options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
-    merging.merge = resume->merges(merging.merge.has_value()) ? request.merge : std::nullopt;
+  const RunForecast forecast = forecast_run(plan, loaded, resume, parts, ranks_here, events);
+  report_plan(plan, frames, forecast, result.report);
+  if (parts.group) {
+    const MemoryRequest& request = forecast.request;
+    share_task(*parts.group, {request.frames, request.height, request.width, request.merge.has_value(),
+                              forecast.options.budget});
   }
-  if (!merging.note.empty()) events.info(merging.note);
-  options.merge = request.merge = merging.merge;
-  NetworkPlan network = plan_network(request, rates);
-  check_fits(plan, network);
-  check_stored(plan, frames);
-  const Frame& first = frames.frames.front();
-  const ProcessBytes process = predict_process(plan, network, first.original_width, first.original_height);
-  warn_of_memory(plan, network, process, ranks_here, events);
-  const std::vector<StageSeconds> by_rates = network.seconds;
-  std::vector<StageWork> works;
-  if (runs_alone) works = stage_works(plan, request, source_of(plan.frames, frames));
-  if (loads) add_more_than_rates(plan, request, network.seconds);
-  if (rates && measures) learn_adjustment(plan, works, events);
-  report_plan(plan, frames, network, process, predict_beside(plan, works, rates.has_value()), result.report);
-  if (rates && !rates_are_known) {  // measuring them may have taken the most
-    int64_t& peak = result.report.predicted_peak_host_bytes;
-    peak = std::max(peak, peak_host_bytes());
-  }
-  if (parts.group)
-    share_task(*parts.group,
-               {request.frames, request.height, request.width, request.merge.has_value(), options.budget});
 
   SceneSink sink(plan, frames, space, times, events);
   if (const auto& path = plan.outputs.paths.predictions)
     sink.save_predictions(*path, [&files, path] { return files.staged(*path); });
   const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
-  report_run(run_network(call, plan.model, options, frames, sink.sink(), times, events), result.report);
+  report_run(run_network(call, plan.model, forecast.options, frames, sink.sink(), times, events),
+             result.report);
   if (model) {
     model->save_tuning();
     result.report.attention = model->attention_kernels();
   }
   for (const std::string& kernel : result.report.attention) events.detail("attention: " + kernel);
   if (parts.group) result.report.rank_peak_bytes = device_peaks(*parts.group, plan.model.options.device);
-  if (plan.model.options.heads.camera) result.report.poses = "camera head";
-  if (plan.adjust.wanted) result.report.poses += ", " + sink.adjust(room_beside(plan, process.held));
-  warn_of_lost_frames(frames, sink.cameras(), events);
-  if (const auto placement = place(plan.placement, frames, sink.cameras(), events)) {
-    sink.move(placement->similarity);
-    result.report.poses += (result.report.poses.empty() ? "" : ", ") + placement->summary;
-  }
+  result.report.poses = adjust_and_place(plan, frames, forecast.process.held, sink, events);
   result.tracks = sink.take_tracks();
-  std::optional<FilteredScene> scene = filtered_scene(plan, sink, process.held, times, events);
+  std::optional<FilteredScene> scene = filtered_scene(plan, sink, forecast.process.held, times, events);
   if (scene) report_scene(plan.scene, scene->built, scene->cloud.size(), result.report);
 
   result.cameras =
@@ -393,12 +367,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   sink.finish_predictions();
   times.count("write");
   if (images) {
-    const FrameWork work{plan.frames.threads, [&events] { events.check_stop(); }};
-    export_scene(plan.outputs.exports, *images,
-                 {result.cameras, result.tracks, cloud, sink.depth_maps(), frame_views(frames), frames.width,
-                  frames.read_mask, work, frames.read_rgb, decoding_bytes(plan.limits)},
-                 files);
-    warn_of_changed_images(images->changed(), events);
+    write_exports(view, *images, result.tracks, cloud, sink.depth_maps(), files);
     times.count("export");
   }
   std::optional<PageContent> page;
@@ -411,14 +380,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
   if (plan.keep_maps) copy_maps(sink.depth_maps(), result.arrays, frames.frames.size());
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
-  std::vector<std::pair<std::string, double>> usual = times.stages();
-  // An adjustment that is given up tells nothing of one that is not.
-  if (!sink.is_adjusted())
-    std::erase_if(usual, [](const auto& stage) { return stage.first == "adjustment"; });
-  keep_seconds(plan, works, usual);
-  if (own && plan.model.options.device.is_cuda()) keep_size(plan, request);
-  if (loads && rates_are_known && !(own && own->measured_attention()))
-    keep_more_than_rates(plan, request, by_rates, times.stages());
+  learn_from(plan, forecast, own ? &*own : nullptr, sink.is_adjusted(), times);
   return result;
 }
 

@@ -1,0 +1,87 @@
+#include "app/run/run_forecast.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/run/device.h"
+#include "app/run/frame_input.h"
+#include "app/run/image_memory.h"
+#include "app/run/loaded_model.h"
+#include "app/run/merging.h"
+#include "app/run/plan_comparison.h"
+#include "app/run/process_memory.h"
+#include "app/run/rank_run.h"
+#include "app/run/rates_cache.h"
+#include "app/run/stage_work.h"
+
+namespace vggt {
+namespace {
+
+/// Whether a run takes so long that measuring the machine's rates is worth its seconds.
+bool is_long(const MemoryRequest& request) {
+  constexpr int64_t kTokens = 20'000;
+  const int64_t patch = request.config.patch_size;
+  return request.frames * (request.height / patch) * (request.width / patch) >= kTokens;
+}
+
+}  // namespace
+
+RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume* resume,
+                         const RunParts& parts, int64_t ranks_here, const Events& events) {
+  const FrameSet& frames = loaded.frames;
+  RunOptions options;
+  options.group = parts.group;
+  options.budget = parts.group ? smallest_budget(*parts.group, plan.limits.network) : plan.limits.network;
+  if (options.budget.scratch) options.budget.scratch = loaded.space->folder().path();
+  MemoryRequest request = request_for(plan.memory, frames);
+  std::optional<Rates> rates = rates_for(plan.model, /*measure=*/false, events);
+  const bool rates_are_known = rates.has_value();
+  const bool measures = !rates && plan.model.autotune && is_long(request);
+  if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
+  request.budget = options.budget;
+  add_scratch_rates(request, rates);
+  // A run that is given its model or frames has a part of the time beside other runs.
+  const bool runs_alone = !parts.model && !parts.network && !parts.frames;
+  // Measuring the rates loads what a run would load.
+  const bool loads = runs_alone && !measures;
+  MergeChoice merging = choose_merging(request, plan.given.merge, rates, [&](const auto& way, auto& seconds) {
+    if (loads) add_more_than_rates(plan, way, seconds);
+  });
+  if (resume) {
+    options.checkpoints = CheckpointOptions{resume->folder(), *plan.checkpoint_seconds};
+    merging.merge = resume->merges(merging.merge.has_value()) ? request.merge : std::nullopt;
+  }
+  if (!merging.note.empty()) events.info(merging.note);
+  options.merge = request.merge = merging.merge;
+  NetworkPlan network = plan_network(request, rates);
+  check_fits(plan, network);
+  check_stored(plan, frames);
+  const Frame& first = frames.frames.front();
+  ProcessBytes process = predict_process(plan, network, first.original_width, first.original_height);
+  warn_of_memory(plan, network, process, ranks_here, events);
+
+  RunForecast forecast{std::move(options), request, std::move(network), process, {}};
+  forecast.by_rates = forecast.network.seconds;
+  if (runs_alone) forecast.works = stage_works(plan, request, source_of(plan.frames, frames));
+  if (loads) add_more_than_rates(plan, request, forecast.network.seconds);
+  if (rates && measures) learn_adjustment(plan, forecast.works, events);
+  forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
+  forecast.compares_network = loads && rates_are_known;
+  // Measuring the rates may have taken the most.
+  if (rates && !rates_are_known) forecast.process.host = std::max(forecast.process.host, peak_host_bytes());
+  return forecast;
+}
+
+void learn_from(const RunPlan& plan, const RunForecast& forecast, const LoadedModel* loaded, bool is_adjusted,
+                const StageTimes& times) {
+  std::vector<std::pair<std::string, double>> seconds = times.stages();
+  if (!is_adjusted) std::erase_if(seconds, [](const auto& stage) { return stage.first == "adjustment"; });
+  keep_seconds(plan, forecast.works, seconds);
+  if (loaded && plan.model.options.device.is_cuda()) keep_size(plan, forecast.request);
+  if (forecast.compares_network && !(loaded && loaded->measured_attention()))
+    keep_more_than_rates(plan, forecast.request, forecast.by_rates, times.stages());
+}
+
+}  // namespace vggt
