@@ -2,14 +2,10 @@
 
 #include <Eigen/Geometry>
 #include <cmath>
-#include <filesystem>
 #include <limits>
-#include <memory>
 #include <opencv2/core.hpp>
-#include <optional>
 #include <regex>
 #include <string>
-#include <system_error>
 
 #include "app/adjust/adjust_scene.h"
 #include "tests/support/adjusted_scene.h"
@@ -275,40 +271,6 @@ TEST(AdjustScene, DoesNotDependOnThreads) {
   for (std::size_t f = 0; f < given.size(); ++f) {
     EXPECT_EQ(one.cameras[f].cam_from_world.matrix(), four.cameras[f].cam_from_world.matrix());
   }
-}
-
-// Where memory has no room, depth maps and images lie in a file: nothing else changes.
-TEST(AdjustScene, DoesNotDependOnWhereMapsLie) {
-  const Scene scene = bent_scene();
-  const std::vector<Camera> given = beside(scene.cameras);
-  const Adjusted in_memory = adjust(scene, given);
-  ASSERT_TRUE(in_memory.changed) << in_memory.summary;
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "adjust_scene_maps";
-  std::filesystem::create_directories(folder);
-  for (const int64_t room : {int64_t{0}, static_cast<int64_t>(3 * kPixels * sizeof(float))}) {
-    MatchInput input = scene.input();
-    input.space = std::make_shared<HostSpace>(HostStorage{room, folder});
-    const Adjusted in_files = adjust(scene, input, given);
-    EXPECT_EQ(in_memory.depth, in_files.depth) << room;
-    EXPECT_EQ(in_memory.summary, in_files.summary) << room;
-    for (std::size_t f = 0; f < given.size(); ++f) {
-      EXPECT_EQ(in_memory.cameras[f].cam_from_world.matrix(), in_files.cameras[f].cam_from_world.matrix());
-    }
-    EXPECT_TRUE(input.space->take(room)) << "nothing is kept";
-    input.space.reset();
-    EXPECT_TRUE(std::filesystem::is_empty(folder)) << room;
-  }
-  std::filesystem::remove_all(folder);
-}
-
-// Without a scratch folder, maps that memory has no room for end the run.
-TEST(AdjustScene, RefusesWhatHasNoRoom) {
-  const Scene scene;
-  MatchInput input = scene.input();
-  DenseMaps maps(std::make_shared<HostSpace>(), "depth");
-  for (std::size_t f = 0; f < scene.depth.size(); ++f) maps.put_values(static_cast<int>(f), scene.depth[f]);
-  input.space = std::make_shared<HostSpace>(HostStorage{static_cast<int64_t>(kPixels), {}});
-  EXPECT_THROW(adjust_scene(input, maps, scene.cameras, {}, {}), std::system_error);
 }
 
 /// The same as cameras of images whose size is known.
