@@ -1,5 +1,7 @@
 #include "app/batch/device_lane.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <utility>
 
@@ -18,6 +20,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Whether an error of one scene is that of all: of the machine, or of a folder of results that cannot be
+/// written any more.
+bool concerns_all(const Failure& failure, const fs::path& results) {
+  const bool is_closed = failure.code == ExitCode::bad_input && ::access(results.c_str(), W_OK | X_OK) != 0;
+  return failure.machine || is_closed;
 }
 
 }  // namespace
@@ -179,12 +188,13 @@ void DeviceLane::finish_badly(PreparedScene& scene, std::exception_ptr error, do
   record.exit_code = static_cast<int>(failure.code);
   record.error = failure.message;
   record.files = claimed.before;
-  if (failure.machine) run_.fail(error);
+  const bool ends_batch = concerns_all(failure, run_.plan.results);
+  if (ends_batch) run_.fail(error);
   if (claimed.claim.is_lost()) {
     run_.events.warn(claimed.scene.name + ": another process has taken it over, as this one stood still");
     return;
   }
-  if (failure.code == ExitCode::stopped || failure.machine) {
+  if (failure.code == ExitCode::stopped || ends_batch) {
     record.state = SceneState::stopped;
     if (!run_.has_failed()) run_.stopped = true;
   } else {

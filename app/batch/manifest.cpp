@@ -40,6 +40,11 @@ std::string now_text() {
   throw std::system_error(error, std::generic_category(), path.string() + ": cannot be written");
 }
 
+[[noreturn]] void fail_as_cut_off(const fs::path& path) {
+  throw std::system_error(ESTALE, std::generic_category(),
+                          path.string() + ": was cut off while it was in use");
+}
+
 template <class Value>
 void take(const Json& json, const char* key, Value& value) {
   const auto found = json.find(key);
@@ -181,6 +186,7 @@ const SceneRecords& ManifestReader::read() {
     throw std::system_error(EINVAL, std::generic_category(), path_.string() + ": is no file");
   std::ifstream file(path_, std::ios::binary);
   if (!file) throw std::system_error(EACCES, std::generic_category(), path_.string() + ": cannot be read");
+  if (fs::file_size(path_) < offset_) fail_as_cut_off(path_);
   file.seekg(static_cast<std::streamoff>(offset_));
   // What lies behind the last end of line is read again: it may be half a line, or be taken back.
   for (std::string line; std::getline(file, line) && !file.eof();) {
@@ -216,6 +222,10 @@ void Manifest::append(SceneRecord record) {
     if (!is_at(file_, path_))  // nobody would find the line
       throw std::system_error(ENOENT, std::generic_category(),
                               path_.string() + ": was removed or replaced while the batch ran");
+    struct stat status {};
+    const std::lock_guard guard(reading_);
+    if (::fstat(file_, &status) == 0 && static_cast<uint64_t>(status.st_size) < reader_.offset())
+      fail_as_cut_off(path_);  // others read on behind that
     write_line(file_, is_torn(file_) ? "\n" + line : line, path_);
   }
   if (::fdatasync(file_) != 0 && errno != EINVAL && errno != EROFS) fail(errno, path_);

@@ -83,7 +83,8 @@ class ManifestReader {
  public:
   /// A file that does not exist has no records.
   explicit ManifestReader(std::filesystem::path path) : path_(std::move(path)) {}
-  /// Reads what was appended since the last call. Throws std::system_error.
+  /// Reads what was appended since the last call. Throws std::system_error, also where the file has become
+  /// shorter.
   const SceneRecords& read();
   uint64_t offset() const { return offset_; }  // behind the last whole line
 
@@ -103,8 +104,8 @@ class Manifest {
   ~Manifest();
 
   /// Appends a line in one piece and brings it to the disk. Throws std::system_error, also where the file is
-  /// no longer at its path; then the manifest is as before, or ends in a piece of the line, which the next
-  /// one steps over.
+  /// no longer at its path, or has lost lines; then the manifest is as before, or ends in a piece of the
+  /// line, which the next one steps over.
   void append(SceneRecord record);
   /// The last record of a scene, of all processes; nothing: it has none.
   std::optional<SceneRecord> last(const std::string& scene);

@@ -26,7 +26,9 @@ constexpr double kFallbackRate = 30;  // frames a second, where the container na
 // (opencv/opencv#22088), so VideoReader turns them itself.
 int read_quarter_turns(cv::VideoCapture& capture) {
   capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0);
-  const int turns = (cvRound(capture.get(cv::CAP_PROP_ORIENTATION_META) / 90) % 4 + 4) % 4;
+  const double degrees = capture.get(cv::CAP_PROP_ORIENTATION_META);
+  if (!(std::abs(degrees) <= 360)) return 0;  // of a display matrix that turns nothing, such as zeros
+  const int turns = (cvRound(degrees / 90) % 4 + 4) % 4;
   const bool reversed =
       cv::getVersionMajor() == 4 && cv::getVersionMinor() == 6 && cv::getVersionRevision() == 0;
   return reversed ? (4 - turns) % 4 : turns;

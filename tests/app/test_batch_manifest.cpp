@@ -177,6 +177,21 @@ TEST_F(BatchManifest, AFileThatIsGoneIsAnError) {
   EXPECT_EQ(text(), "");
 }
 
+// Lines written where others have read already would be lost to them.
+TEST_F(BatchManifest, AFileThatLosesLinesIsAnError) {
+  FileLock lock(path_);
+  Manifest manifest(path_, lock);
+  manifest.append(done("a"));
+  ManifestReader reader(path_);
+  EXPECT_EQ(reader.read().size(), 1u);
+  EXPECT_EQ(manifest.all().size(), 1u);
+  fs::resize_file(path_, 0);
+  EXPECT_THROW(reader.read(), std::system_error);
+  EXPECT_THROW(manifest.all(), std::system_error);
+  EXPECT_THROW(manifest.append(done("b")), std::system_error);
+  EXPECT_EQ(text(), "");
+}
+
 TEST_F(BatchManifest, SeveralProcessesAppendAtOnce) {
   constexpr int kProcesses = 4, kLines = 100;
   std::vector<pid_t> children;

@@ -198,6 +198,14 @@ TEST(CApiHosts, StridesThatOverlapAreNamed) {
   EXPECT_THAT(refusal(40, 30, 0, 0, 1200), StartsWith("image 0: channel_stride: steps of 1200 bytes"));
   EXPECT_THAT(refusal(40, 1, 1, 2, 1), StartsWith("image 0: pixel_stride"));  // of the row nobody asks
   EXPECT_THAT(refusal(1, 30, 2, 1, 1), StartsWith("image 0: row_stride"));
+  // Nor are those read that no memory can be as large as.
+  constexpr std::ptrdiff_t kMost = PTRDIFF_MAX, kLeast = PTRDIFF_MIN;
+  for (const std::ptrdiff_t row : {kMost, kLeast, kMost / 30, std::ptrdiff_t{1} << 61})
+    EXPECT_THAT(refusal(40, 30, row, 3, 1), StartsWith("image 0: row_stride"));
+  for (const std::ptrdiff_t pixel : {kMost, kLeast, kMost / 2, kMost / 40})
+    EXPECT_THAT(refusal(40, 30, 0, pixel, 1), StartsWith("image 0: pixel_stride"));
+  for (const std::ptrdiff_t channel : {kMost, kLeast, kMost / 3})
+    EXPECT_THAT(refusal(40, 30, 0, 0, channel), StartsWith("image 0: channel_stride"));
 }
 
 struct Watch {

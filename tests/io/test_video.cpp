@@ -304,6 +304,12 @@ TEST(VideoFile, MirroredAsItsTrackSays) {
   }
 }
 
+TEST(VideoFile, AMatrixOfZerosTurnsNothing) {
+  const test::TemporaryFolder folder;
+  write_with_matrix(kVideos / "turned90.mp4", folder / "a.mp4", {0, 0, 0, 0});
+  EXPECT_EQ(load_frames(small_options(folder / "a.mp4")).frames.at(0).original_width, 160);
+}
+
 /// A Matroska element with a size of eight bytes.
 std::string element(const std::string& id, const std::string& content, uint64_t more = 0) {
   std::string text = id + '\x01';
