@@ -20,9 +20,9 @@
 namespace vggt {
 namespace {
 
-/// What frames are made of: the size of the first one's source, and all of them.
+/// What frames are made of: the first one, and all of them.
 struct Sources {
-  int64_t width = 0, height = 0;
+  FrameOrigin first;
   FrameSource all;
 };
 
@@ -35,8 +35,7 @@ Sources size_request(const PlanCommand& command, const RunPlan& plan, const Even
     request.frames = static_cast<int64_t>(frames.frames.size());
     request.width = frames.width;
     request.height = frames.height;
-    const Frame& first = frames.frames.front();
-    return {first.original_width, first.original_height, source_of(plan.frames, frames)};
+    return {origin_of(frames), source_of(plan.frames, frames)};
   }
   const auto [width, height] = parse_picture_size(command.frame_size, "frame-size");
   const int64_t patch = plan.model.config.patch_size;
@@ -53,7 +52,7 @@ Sources size_request(const PlanCommand& command, const RunPlan& plan, const Even
     return static_cast<double>(command.frame_count) * static_cast<double>(pixels);
   };
   const double gray = std::min(of_all(longer * shorter), static_cast<double>(plan.frames.gray_bytes));
-  return {longer, shorter, {"jpg", of_all(std::max(longer * shorter, width * int64_t{height})), gray}};
+  return {{longer, shorter}, {"jpg", of_all(std::max(longer * shorter, width * int64_t{height})), gray}};
 }
 
 /// Whether a run of these options does what plan_measurement() leaves out.
@@ -90,12 +89,12 @@ void run_plan_command(const PlanCommand& command, Console& console) {
                  "; " + plan.model.weights.path().filename().string() + " on " +
                  device_name(plan.model.options.device) + " in " +
                  precision_name(plan.model.options.precision));
-  const ProcessBytes process = predict_process(plan, plans.plan, sources.width, sources.height);
+  const ProcessBytes process = predict_process(plan, plans.plan, sources.first);
   for (const std::string& row : plan_rows(plans, process)) console.result(row);
   console.check_output();
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, process); });
-  const int64_t stored = stored_bytes(plan, request, sources.width, sources.height);
+  const int64_t stored = stored_bytes(plan, request, sources.first.width, sources.first.height);
   check_fits(plan, plans.plan, stored);
   check_stored(plan, request, stored);
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);

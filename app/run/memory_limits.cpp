@@ -72,8 +72,9 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   }
   if (!options.scratch.empty()) {
     if (!std::filesystem::is_directory(options.scratch))
-      throw std::invalid_argument("scratch: no folder can be made in " + options.scratch +
-                                  ": it is no folder");
+      throw std::invalid_argument(
+          "scratch: no folder can be made in " + options.scratch +
+          (std::filesystem::exists(options.scratch) ? ": it is no folder" : ": it does not exist"));
     if (::access(options.scratch.c_str(), W_OK | X_OK) != 0)
       throw std::invalid_argument("scratch: no folder can be made in " + options.scratch + ": " +
                                   std::generic_category().message(errno));

@@ -238,8 +238,12 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBy
   std::error_code error;
   const auto room = std::filesystem::space(*run.limits.network.scratch, error);
   if (!error && static_cast<uint64_t>(scratch_bytes) > room.available) {
-    events.warn(print("the run's files take %.2f GiB, and %.2f are free in ", gib(scratch_bytes),
-                      gib(static_cast<int64_t>(room.available))) +
+    const auto available = static_cast<int64_t>(room.available);
+    const bool small = scratch_bytes < int64_t{1} << 30;
+    events.warn((small ? print("the run's files take %.1f MB, and %.1f are free in ", scratch_bytes / 1e6,
+                               available / 1e6)
+                       : print("the run's files take %.2f GiB, and %.2f are free in ", gib(scratch_bytes),
+                               gib(available))) +
                 run.limits.network.scratch->string());
   }
 }

@@ -142,13 +142,28 @@ int64_t at_once(const RunPlan& plan, int64_t frames, int64_t one, int64_t beside
   return std::min({fitting, threads_of(plan), frames}) * one + beside;
 }
 
-/// Sources while they become frames: images as large as the first one, on all threads.
-int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
-                     int64_t original_height, int64_t one_gray) {
-  const int64_t pixels = original_width * original_height;
-  return at_once(plan, request.frames,
-                 3 * pixels + 3 * request.width * original_height + (one_gray > 0 ? pixels : 0),
-                 decoder_bytes_of(plan));
+/// Sources while they become frames: images as the first one, on all threads.
+int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin,
+                     int64_t one_gray) {
+  const int64_t pixels = origin.width * origin.height,
+                of_pixels = 3 * pixels + 3 * request.width * origin.height + (one_gray > 0 ? pixels : 0),
+                decoder = decoder_bytes_of(plan);
+  return at_once(plan, request.frames, decoder > 0 ? of_pixels : std::max(of_pixels, origin.bytes), decoder);
+}
+
+/// What the allocator keeps of images that were decoded, without --host-memory: blocks of up to 32 MB, of
+/// each thread that had one, up to 64 MB.
+int64_t kept_of_images(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
+  constexpr int64_t kLargestBlock = 32 << 20, kMostOfThread = 64 << 20;
+  const int64_t pixels = origin.width * origin.height;
+  int64_t kept = 0;
+  if (3 * pixels <= kLargestBlock) {
+    kept = std::min(origin.bytes, kMostOfThread);
+  } else if (pixels <= kLargestBlock && plan.frames.gray_side > 0) {
+    kept = pixels;  // the gray copy, before it is reduced
+  }
+  const bool none = plan.limits.host || reads(plan, SourceKind::video);
+  return none ? 0 : kept * std::min(threads_of(plan), request.frames);
 }
 
 /// Images and maps while they are exported, as large as the first one.
@@ -200,6 +215,11 @@ int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, int64_t or
 }
 
 }  // namespace
+
+FrameOrigin origin_of(const FrameSet& frames) {
+  const Frame& first = frames.frames.front();
+  return {first.original_width, first.original_height, static_cast<int64_t>(first.source_bytes)};
+}
 
 int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
                      int64_t original_height) {
@@ -269,11 +289,10 @@ int64_t most_cpu_kept(int64_t pixels) {
 }
 
 /// With nothing of the scratch files.
-ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                        int64_t original_height) {
+ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   const MemoryRequest& request = network.request;
   const MemoryPlan& memory = network.memory;
-  const Stored kept = stored(plan, request, original_width, original_height);
+  const Stored kept = stored(plan, request, origin.width, origin.height);
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
@@ -283,7 +302,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
   const int64_t matching = plan.adjust.wanted ? (threads * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held),
-                    export_bytes(plan, request, original_width, original_height));
+                    export_bytes(plan, request, origin.width, origin.height));
   };
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
@@ -297,10 +316,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
     const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
                             (threads_of(plan) - threads) * kIdleThreadBytes;
     const int64_t tables = std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    const int64_t base = program + tables;
+    const int64_t base = program + tables + kept_of_images(plan, request, origin);
     const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;
-    const int64_t decoding =
-        source_bytes(plan, request, original_width, original_height, kept.one_gray) + kept.of_frames();
+    const int64_t decoding = source_bytes(plan, request, origin, kept.one_gray) + kept.of_frames();
     const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
                   writing = after(held);
     // Half of what was freed does not fit what is asked for next.
@@ -329,10 +347,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, int64_t
 
 }  // namespace
 
-ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                             int64_t original_height) {
-  ProcessBytes bytes = host_bytes(plan, network, original_width, original_height);
-  bytes.scratch = scratch_peak(plan, network, original_width, original_height);
+ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
+  ProcessBytes bytes = host_bytes(plan, network, origin);
+  bytes.scratch = scratch_peak(plan, network, origin.width, origin.height);
   return bytes;
 }
 

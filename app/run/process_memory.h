@@ -8,12 +8,18 @@
 // What a run takes of the host's memory beside the network's tensors.
 namespace vggt {
 
+/// What one frame is made of: an image's pixels, and the bytes that it takes to make the frame of it, 0 where
+/// its size is all that is known.
+struct FrameOrigin {
+  int64_t width = 0, height = 0, bytes = 0;
+};
+FrameOrigin origin_of(const FrameSet& frames);  // of the first one
+
 /// What the process holds at most at once. Of the host's memory, its libraries' code included: with the
 /// sources while they are decoded, with the network at work, with the scene that comes of it, or with images
 /// and maps while they are exported. Of scratch files: the network's, and what --host-memory does not hold of
-/// frames, gray copies and maps. original_width, original_height: pixels of a frame's source.
-ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                             int64_t original_height);
+/// frames, gray copies and maps. origin: of every frame.
+ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin);
 
 /// What frames, gray copies, masks and maps take at once, in memory or scratch files: of these frames, or of
 /// a request's, all from originals of one size.

@@ -440,8 +440,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
   check_fits(plan, plans.plan, stored_bytes(plan, frames));
   check_stored(plan, frames);
-  const Frame& first = frames.frames.front();
-  const ProcessBytes process = predict_process(plan, plans.plan, first.original_width, first.original_height);
+  const ProcessBytes process = predict_process(plan, plans.plan, origin_of(frames));
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,

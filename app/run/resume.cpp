@@ -132,13 +132,15 @@ std::string changed_frame(const json& before, const json& now) {
   return "--frames";
 }
 
-/// What differs, by names; empty: nothing.
+/// What differs, by names; empty: nothing. How a run merges is told only of two that both may.
 std::string changes(const json& before, const json& now) {
   std::string names;
+  const bool other_merge = before.value("--merge", json()) != now.value("--merge", json());
+  const auto is_told = [&](const std::string& name) { return !other_merge || !name.starts_with("--merge-"); };
   const auto add = [&](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
   for (const auto& [name, value] : now.items()) {
     const json old = before.value(name, json());
-    if (old == value) continue;
+    if (old == value || !is_told(name)) continue;
     if (name == "--frames") {
       add(changed_frame(old, value));
     } else if (value.is_string() && old.is_string()) {
@@ -148,7 +150,7 @@ std::string changes(const json& before, const json& now) {
     }
   }
   for (const auto& [name, value] : before.items()) {
-    if (!now.contains(name)) add(name);
+    if (!now.contains(name) && is_told(name)) add(name);
   }
   return names;
 }

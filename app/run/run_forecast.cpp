@@ -58,8 +58,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
   check_stored(plan, frames);
-  const Frame& first = frames.frames.front();
-  ProcessBytes process = predict_process(plan, network, first.original_width, first.original_height);
+  const ProcessBytes process = predict_process(plan, network, origin_of(frames));
   warn_of_memory(plan, network, process, ranks_here, events);
 
   RunForecast forecast{std::move(options), request, std::move(network), process, {}};

@@ -61,7 +61,7 @@ struct Frame {
   int quarter_turns = 0;
   std::string camera;  // maker, model and focal length as EXIF tells them; empty: it does not
   int gray_width = 0, gray_height = 0;  // pixels of the gray copy; 0: there is none
-  std::size_t source_bytes = 0;         // with sizes alone: the memory that it takes to make it of its source
+  std::size_t source_bytes = 0;         // that it takes to make it of its image; of videos with sizes alone
 };
 
 /// Reads the colours of a frame: planes [3,H,W]. May be called from several threads. Throws std::system_error

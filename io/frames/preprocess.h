@@ -15,8 +15,9 @@ namespace vggt {
 struct DecodedImage {
   cv::Mat pixels;
   Alpha alpha = Alpha::drop;
-  std::string camera = {};  // as Frame::camera
-  int quarter_turns = 0;    // as Frame::quarter_turns: those that were made
+  std::string camera = {};       // as Frame::camera
+  int quarter_turns = 0;         // as Frame::quarter_turns: those that were made
+  std::size_t source_bytes = 0;  // as Frame::source_bytes
 };
 
 /// Writes row y as Pillow's convert('RGB') makes it, [width,3]. Values of 16 bits lose their low byte in

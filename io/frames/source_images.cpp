@@ -41,12 +41,18 @@ DecodedImage SourceImages::decode(std::size_t i, DecodingBudget& budget,
                                   std::optional<DecodingBudget::Lease>& lease) const {
   if (in_memory()) {
     const ImageInMemory& image = options_.images[i];
-    lease.emplace(budget, size_of(image).bytes);
-    return bgr_copy(image);
+    const std::size_t bytes = size_of(image).bytes;
+    lease.emplace(budget, bytes);
+    DecodedImage copy = bgr_copy(image);
+    copy.source_bytes = bytes;
+    return copy;
   }
   const ImageFile file(list_.path(i));
-  lease.emplace(budget, size_of(file).bytes);
-  return file.decode();
+  const std::size_t bytes = size_of(file).bytes;
+  lease.emplace(budget, bytes);
+  DecodedImage image = file.decode();
+  image.source_bytes = bytes;
+  return image;
 }
 
 ImageSize SourceImages::size(std::size_t i) const {

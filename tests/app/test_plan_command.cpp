@@ -173,6 +173,26 @@ TEST_F(PlanTest, RunsReportThePredictedPeakOfExportsOfLargePhotographs) {
   EXPECT_GT(predicted, plain_predicted + 100e6);
 }
 
+// What a decoder holds beside the pixels, and what the allocator keeps of blocks below 32 MB.
+TEST_F(PlanTest, RunsReportThePredictedPeakOfImagesOfAnyFormat) {
+  for (const auto& [format, width, height] :
+       {std::tuple("png", 4000, 2667), {"webp", 3600, 2400}, {"tiff", 4800, 3200}, {"jpg", 4000, 2667}}) {
+    SCOPED_TRACE(format);
+    const std::string folder = std::string("of_") + format;
+    fs::create_directory(dir_ / folder);
+    for (int i = 0; i < 6; ++i) make_image(folder + "/" + std::to_string(i) + "." + format, width, height, i);
+    const Outcome outcome = reconstruct("--threads 2 --out o/ --frames " + folder);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json report = parse_strictly(path("o/scene.report.json"));
+    const double measured = report["peak_host_bytes"];
+    EXPECT_NEAR(report["predicted_peak_host_bytes"], measured, .12 * measured);
+    const Outcome planned = plan("--no-autotune --threads 2 --json plan.json --frames " + folder);
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    const double of_plan = parse_strictly(path("plan.json"))["process_host_bytes"];
+    EXPECT_NEAR(of_plan, report["predicted_peak_host_bytes"], .06 * of_plan);
+  }
+}
+
 TEST_F(PlanTest, RunsReportPredictedSeconds) {
   const std::string cache = "XDG_CACHE_HOME='" + path("cache") + "'";
   // A short run measures nothing, and predicts where something else has measured.

@@ -166,6 +166,7 @@ TEST_F(Resumed, AnotherRunIsRefused) {
   expect_refusal(resume("--head-precision bf16"), "--head-precision");
   expect_refusal(resume("--max-frames 4"), "--max-frames");
   expect_refusal(resume("--merge on"), "--merge (auto then, on now)");
+  expect_refusal(resume("--merge off"), "changed are --merge (auto then, off now); ");
   expect_refusal(resume("--merge-seed 34 --dry-run"), "--merge-seed");
   EXPECT_EQ(resume("--dry-run").code, 0);
 
