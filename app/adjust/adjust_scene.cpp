@@ -124,8 +124,12 @@ class SceneAdjustment {
 
   Found run() {
     Bundle found = trials_.start();
-    if (!coarse(found) || !pass(found, enough(kFine, found), {}, true) ||
-        !pass(found, again(kFinest), {1, 15}, false))
+    const bool guessed = options_.poses == Known::no && take_guessed_focals(input_, found);
+    bool matches = coarse(found);
+    if (guessed) adjust_given_lenses(found);
+    matches =
+        matches && pass(found, enough(kFine, found), {}, true) && pass(found, again(kFinest), {1, 15}, false);
+    if (!matches)
       return {not_adjusted("too few matches between frames",
                            cameras_of(trials_.start(), cameras_, trials_.model()))};
     trials_.adjust(found, kFully);
@@ -153,6 +157,13 @@ class SceneAdjustment {
     Bundle start = bundle_of(input, cameras, options);
     start.anchors = matcher.anchors();
     return start;
+  }
+
+  /// Goes back to the given lenses.
+  void adjust_given_lenses(Bundle& found) const {
+    found.lenses = trials_.start().lenses;
+    found.lens_free = trials_.start().lens_free;
+    trials_.adjust(found, kRoughly);
   }
 
   /// Of many frames, which have fewer anchors each, fewer are looked for.

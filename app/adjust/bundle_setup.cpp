@@ -126,6 +126,26 @@ Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, co
   return bundle;
 }
 
+bool take_guessed_focals(const MatchInput& input, Bundle& bundle) {
+  constexpr double kFar = 0.1;  // logarithm
+  std::vector<std::vector<double>> guessed(bundle.lenses.size());
+  for (std::size_t i = 0; i < input.frames.size(); ++i) {
+    if (const double focal = input.frames[i].guessed_focal; focal > 0)
+      guessed[static_cast<std::size_t>(bundle.lens_of[i])].push_back(focal);
+  }
+  bool any = false;
+  for (std::size_t i = 0; i < guessed.size(); ++i) {
+    if (guessed[i].empty()) continue;
+    Lens& lens = bundle.lenses[i];
+    const double factor = median(std::span(guessed[i])) / mean_focal(lens);
+    if (std::abs(std::log(factor)) < kFar) continue;
+    lens.focal *= factor;
+    bundle.lens_free[i].focal = true;
+    any = true;
+  }
+  return any;
+}
+
 Bundle bundle_as_given(const std::vector<Camera>& cameras) {
   Bundle bundle;
   for (const Camera& camera : cameras) {

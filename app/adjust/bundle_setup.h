@@ -41,6 +41,11 @@ std::optional<CameraModel> model_of(const AdjustOptions& options);
 /// pose that nothing uses.
 Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, const AdjustOptions& options);
 
+/// Where a lens has another focal length than the one that its frames' poses and depth belong to
+/// (MatchFrame::guessed_focal), gives it that one, free: with it more matches are where they are looked for.
+/// Returns whether there is such a lens.
+bool take_guessed_focals(const MatchInput& input, Bundle& bundle);
+
 /// The same frames with the cameras as they were given: no lens is shared.
 Bundle bundle_as_given(const std::vector<Camera>& cameras);
 

@@ -19,6 +19,9 @@ struct MatchFrame {
   int original_width = 0, original_height = 0;
   int gray_width = 0, gray_height = 0;  // of the gray copy of the original; 0: there is none
   std::string camera;                   // by EXIF; frames of another one are of another camera
+  /// Where another one is given: the focal length that pose and depth belong to, in pixels of the original;
+  /// 0: that of the camera.
+  double guessed_focal = 0;
 };
 
 /// Frames as they are matched. Functions may be called from several threads.

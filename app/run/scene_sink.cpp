@@ -1,6 +1,7 @@
 #include "app/run/scene_sink.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "app/adjust/adjust_scene.h"
@@ -125,6 +126,12 @@ void SceneSink::read_cameras() {
                    predicted_.intrinsic.const_data_ptr<float>(), static_cast<int>(frames_.frames.size()),
                    frames_.width, frames_.height);
   map_to_originals(frames_, cameras_);
+  if (!adjust_.given.intrinsics_name.empty()) {
+    for (const Camera& camera : cameras_) {
+      const Eigen::Matrix3d k = camera.k_original();
+      guessed_focals_.push_back(camera.valid ? std::sqrt(k(0, 0) * k(1, 1)) : 0);
+    }
+  }
   depth_scale_ = take_given(adjust_.given, frames_, cameras_);
   if (!adjust_.given.poses_name.empty()) warn_of_rounding("poses", farthest(cameras_), depth_scale_, events_);
   if (!adjust_.given.intrinsics_name.empty() || !adjust_.given.poses_name.empty()) store();
@@ -169,8 +176,9 @@ std::string SceneSink::adjust(int64_t room) {
   const int frames = static_cast<int>(frames_.frames.size());
   AdjustOptions options = adjust_.options;
   options.most_bytes = static_cast<std::size_t>(room);
-  AdjustedScene adjusted =
-      adjust_scene(match_input(frames_, space_), *adjusted_depth_, cameras_, options, events_);
+  MatchInput input = match_input(frames_, space_);
+  for (std::size_t i = 0; i < guessed_focals_.size(); ++i) input.frames[i].guessed_focal = guessed_focals_[i];
+  AdjustedScene adjusted = adjust_scene(input, *adjusted_depth_, cameras_, options, events_);
   cameras_ = std::move(adjusted.cameras);
   is_adjusted_ = adjusted.changed;
   if (is_adjusted_) store();  // predictions otherwise stay the network's

@@ -78,7 +78,8 @@ class SceneSink {
   const Events& events_;
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
-  double depth_scale_ = 1;  // from the network's world to that of known poses
+  std::vector<double> guessed_focals_;  // the network's, in pixels of the originals, where others are given
+  double depth_scale_ = 1;              // from the network's world to that of known poses
   bool is_adjusted_ = false;
   std::vector<Track> tracks_;
   std::vector<int> weak_frames_;

@@ -195,6 +195,26 @@ TEST(AdjustScene, KnownCamerasStayAndDepthFollows) {
   EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
 }
 
+/// The network's poses and depth belong to the focal length that it took, which need not be the known one.
+TEST(AdjustScene, KnownFocalLengthsMayBeFarFromTheNetworks) {
+  const Scene truth;
+  for (const double factor : {0.6, 1.9}) {
+    const Scene scene = farther(truth, factor);
+    std::vector<Camera> given = scene.cameras;
+    MatchInput input = scene.input();
+    for (std::size_t f = 0; f < given.size(); ++f) {
+      input.frames[f].guessed_focal = scene.cameras[f].k(0, 0);
+      given[f].k = truth.cameras[f].k;
+    }
+    AdjustOptions known;
+    known.intrinsics = Known::exactly;
+    const Adjusted result = adjust(scene, input, given, known);
+    ASSERT_TRUE(result.changed) << result.summary;
+    for (const Camera& camera : result.cameras) EXPECT_NEAR(camera.k(0, 0), truth.cameras[0].k(0, 0), 1e-9);
+    EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.05) << factor << ": " << result.summary;
+  }
+}
+
 /// Known poses may be in any unit, as of a small thing in metres.
 TEST(AdjustScene, TheUnitOfKnownPosesMakesNoDifference) {
   const Scene truth;
