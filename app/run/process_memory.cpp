@@ -20,6 +20,7 @@ namespace {
 // to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 490'000'000;
 constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
+constexpr int64_t kGpuEarly = 775'000'000;  // while images are decoded, before kernels are loaded
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
@@ -29,7 +30,8 @@ constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 constexpr int64_t kLeftWithLimit = 50'000'000;    // kept when the scene is written, with --host-memory
 constexpr int64_t kChunksAtOnce = 4;              // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
-constexpr int64_t kMatchingCopies = 20, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
+constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
+constexpr int64_t kMatchingCopiesWithLimit = 20;           // of which nothing is kept
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
 // Voxels by points where their side is this share of the median depth, which is how --voxel counts.
 constexpr double kVoxels = .035, kVoxelSide = .01;
@@ -163,7 +165,8 @@ int64_t kept_of_images(const RunPlan& plan, const MemoryRequest& request, const 
     kept = pixels;  // the gray copy, before it is reduced
   }
   const bool none = plan.limits.host || reads(plan, SourceKind::video);
-  return none ? 0 : kept * std::min(threads_of(plan), request.frames);
+  const int64_t threads = threads_of(plan);  // the first image of each is given back
+  return none ? 0 : kept * std::clamp<int64_t>(request.frames - threads, 0, threads);
 }
 
 /// Images and maps while they are exported, as large as the first one.
@@ -296,10 +299,13 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
+  const int64_t decoding = source_bytes(plan, request, origin, kept.one_gray) + kept.of_frames(),
+                kept_images = kept_of_images(plan, request, origin);
   const int64_t threads = working_threads(plan.frames.threads);
   const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;
   const int64_t least = plan.adjust.wanted ? adjustment_bytes(request.frames, gray, /*at_least=*/true) : 0;
-  const int64_t matching = plan.adjust.wanted ? (threads * kMatchingCopies + kMoreCopies) * kept.one_gray : 0;
+  const int64_t copies = plan.limits.host ? kMatchingCopiesWithLimit : kMatchingCopies;
+  const int64_t matching = plan.adjust.wanted ? (threads * copies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held),
                     export_bytes(plan, request, origin.width, origin.height));
@@ -316,9 +322,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
                             (threads_of(plan) - threads) * kIdleThreadBytes;
     const int64_t tables = std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    const int64_t base = program + tables + kept_of_images(plan, request, origin);
+    const int64_t base = program + tables + kept_images;
     const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;
-    const int64_t decoding = source_bytes(plan, request, origin, kept.one_gray) + kept.of_frames();
     const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
                   writing = after(held);
     // Half of what was freed does not fit what is asked for next.
@@ -334,12 +339,12 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const auto base = [&](int64_t held) {
     return kGpuProgram + (dense ? kCudnn : 0) + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
-           std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
+           kept_images + std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
   const int64_t adjusting = std::max<int64_t>(
       0, adjusting_bytes(plan, request.frames, gray, base(kept.all() + chunks) + weights) - kMatchesMeasured);
   const int64_t held = base(kept.all()) + weights;
-  return {.host = std::max({base(kept.of_frames()) + memory.host_bytes,
+  return {.host = std::max({kGpuEarly + decoding, base(kept.of_frames()) + memory.host_bytes,
                             base(kept.all() + chunks) + weights + adjusting + matching, held + after(held)}),
           .held = held,
           .adjusting = least};
