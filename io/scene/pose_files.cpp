@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "io/files/input_file.h"
 #include "io/files/text.h"
@@ -17,23 +19,31 @@ namespace fs = std::filesystem;
 
 constexpr double kFarthest = 1e15;  // clouds are in fp32, which has no squares of sums of much farther points
 
-/// COLMAP's lines of images have ten fields or more, TUM's eight, which a comment may follow.
-bool looks_like_colmap(std::string_view text) {
-  while (!text.empty()) {
+/// The words of the first line that is neither empty nor a comment.
+std::vector<std::string_view> first_words(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty() && words.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view first = next_word(line);
-    if (first.empty() || first.starts_with('#')) continue;
-    constexpr int kOfTum = 8;
-    int fields = 1;
-    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
-      if (fields == kOfTum && word.starts_with('#')) return false;
-      ++fields;
-    }
-    return fields >= 10;
+    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line))
+      words.push_back(word);
+    if (!words.empty() && words.front().starts_with('#')) words.clear();
   }
-  return false;
+  return words;
+}
+
+/// COLMAP's lines of images have ten fields or more, TUM's eight, which a comment may follow.
+bool looks_like_colmap(std::string_view text) {
+  constexpr std::size_t kOfTum = 8, kOfColmap = 10;
+  const std::vector<std::string_view> words = first_words(text);
+  return words.size() >= kOfColmap && !words[kOfTum].starts_with('#');
+}
+
+/// Whether it may be COLMAP's cameras.txt: the number of a camera, and the name of its model.
+bool looks_like_colmap_cameras(std::string_view text) {
+  const std::vector<std::string_view> words = first_words(text);
+  return words.size() > 4 && words[1].front() >= 'A' && words[1].front() <= 'Z';
 }
 
 fs::path file_in(const fs::path& folder) {
@@ -61,6 +71,9 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
     case PoseFile::tum:
       break;
   }
+  if (looks_like_colmap_cameras(head))
+    throw std::invalid_argument(path.string() +
+                                ": COLMAP's cameras, which name no images; give images.txt beside it");
   return read_tum(path);
 }
 

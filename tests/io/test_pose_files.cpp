@@ -8,6 +8,7 @@
 
 #include "io/scene/cameras_json.h"
 #include "io/scene/colmap_text.h"
+#include "io/scene/pose_files.h"
 #include "tests/support/media.h"
 #include "tests/support/refusal.h"
 
@@ -65,6 +66,13 @@ TEST(ColmapImages, RefusesWithPathAndLine) {
   EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:2: camera 7 is there twice"));
   test::write_text(folder / "cameras.txt", "7 PINHOLE 200.5 100 90\n");
   EXPECT_THAT(refused(kImages), HasSubstr("cameras.txt:1: a camera's size must be whole numbers of pixels"));
+}
+
+TEST(PoseFiles, ColmapsCamerasAloneAreNamed) {
+  const test::TemporaryFolder folder;
+  test::write_text(folder / "cameras.txt", "# Camera list\n1 PINHOLE 200 100 90 90 100 50\n");
+  EXPECT_THAT(refusal([&] { read_pose_file(folder / "cameras.txt", LensReading::whole); }),
+              HasSubstr("cameras.txt: COLMAP's cameras, which name no images; give images.txt"));
 }
 
 TEST(ColmapImages, LensesAreReadWhole) {
