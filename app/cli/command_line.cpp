@@ -97,7 +97,7 @@ void refuse_options_as_values(const RawOptions& raw) {
 void refuse_repeated(const CLI::App& named) {
   for (const CLI::Option* option : named.get_options()) {
     if (option->get_items_expected_max() == 1 && option->count() > 1)
-      throw std::invalid_argument(option->get_name() + " is given " + std::to_string(option->count()) +
+      throw std::invalid_argument(option->get_name() + ": given " + std::to_string(option->count()) +
                                   " times; give it once");
   }
 }

@@ -52,7 +52,7 @@ TEST_F(CliTest, UnknownOptionsAndValuesAreRefused) {
   expect_refusal(reconstruct("--frames frames --out out/ --width 57"), "multiple of 14");
   expect_refusal(reconstruct("--frames frames --out out/ extra"), "extra");
   expect_refusal(reconstruct("--frames --out out/"), "--frames needs a value");
-  expect_refusal(reconstruct("--frames frames --out out/ --width 56 --width 70"), "--width is given 2 times");
+  expect_refusal(reconstruct("--frames frames --out out/ --width 56 --width 70"), "--width: given 2 times; give it once");
   expect_refusal(run("--conf-percentile 5 batch --scenes frames --out out/"), "stands before batch");
   expect_refusal(run("bench --json a merge --frames frames"), "--json stands before merge");
   expect_refusal(reconstruct("--frames frames --out out/ --masks ''"),
