@@ -125,11 +125,11 @@ class SceneAdjustment {
   Found run() {
     Bundle found = trials_.start();
     const bool guessed = options_.poses == Known::no && take_guessed_focals(input_, found);
-    bool matches = coarse(found);
-    if (guessed) adjust_given_lenses(found);
-    matches =
-        matches && pass(found, enough(kFine, found), {}, true) && pass(found, again(kFinest), {1, 15}, false);
-    if (!matches)
+    bool has_matches = coarse(found);
+    if (has_matches && guessed) adjust_given_lenses(found);
+    has_matches = has_matches && pass(found, enough(kFine, found), {}, true) &&
+                  pass(found, again(kFinest), {1, 15}, false);
+    if (!has_matches)
       return {not_adjusted("too few matches between frames",
                            cameras_of(trials_.start(), cameras_, trials_.model()))};
     trials_.adjust(found, kFully);

@@ -22,12 +22,6 @@ LensFreedom freedom_of(CameraModel model, Known intrinsics) {
           model == CameraModel::simple_radial || model == CameraModel::radial, model == CameraModel::radial};
 }
 
-/// The one focal length of a lens: the mean of both axes' logarithms, for a photograph's pixels are square
-/// and the network's two focal lengths differ by up to 4 %.
-double mean_focal(const Lens& lens) {
-  return std::sqrt(lens.focal.x() * lens.focal.y());
-}
-
 /// The lens with what the model has no parameters for taken out.
 Lens lens_within(CameraModel model, Lens lens) {
   const LensFreedom has = freedom_of(model, Known::no);
@@ -94,6 +88,10 @@ void take_lenses(const std::vector<Camera>& cameras, const AdjustOptions& option
 }
 
 }  // namespace
+
+double mean_focal(const Lens& lens) {
+  return std::sqrt(lens.focal.x() * lens.focal.y());
+}
 
 Lens lens_of(const Camera& camera) {
   const Eigen::Matrix3d k = camera.k_original();

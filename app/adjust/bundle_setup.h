@@ -30,6 +30,10 @@ struct AdjustOptions {
 /// The lens of a camera, in pixels of the upright original.
 Lens lens_of(const Camera& camera);
 
+/// The one focal length of a lens: the mean of both axes' logarithms, for a photograph's pixels are square
+/// and the network's two focal lengths differ by up to 4 %.
+double mean_focal(const Lens& lens);
+
 /// The model that all lenses have to begin with; nothing where each camera has its own.
 std::optional<CameraModel> model_of(const AdjustOptions& options);
 

@@ -4,6 +4,7 @@
 #include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <opencv2/imgproc.hpp>
 
 #include "app/adjust/sighting_error.h"
@@ -62,17 +63,23 @@ int level_of(const std::vector<ImageLevel>& levels, double side) {
   return best;
 }
 
+bool are_many(int64_t frames) {
+  return frames > static_cast<int64_t>(kMany);
+}
+
+double usual_anchors(int64_t frames) {
+  return are_many(frames) ? kAnchorsOfMany : kAnchors;
+}
+
 }  // namespace
 
 int64_t most_looked_for(int64_t frames) {
-  const bool many = frames > static_cast<int64_t>(kMany);
-  const auto partners = static_cast<int64_t>(many ? kPartnersOfMany : kPartners);
-  return frames * std::min(frames - 1, partners) * static_cast<int64_t>(many ? kAnchorsOfMany : kAnchors);
+  const auto partners = static_cast<int64_t>(are_many(frames) ? kPartnersOfMany : kPartners);
+  return frames * std::min(frames - 1, partners) * static_cast<int64_t>(usual_anchors(frames));
 }
 
 double share_of_anchors(int64_t frames, double pixels) {
-  const double wanted = frames > static_cast<int64_t>(kMany) ? kAnchorsOfMany : kAnchors;
-  return std::min(1.0, pixels / (kLeastCell * kLeastCell * wanted));
+  return std::min(1.0, pixels / (kLeastCell * kLeastCell * usual_anchors(frames)));
 }
 
 struct ImageMatcher::Relation {
@@ -145,7 +152,7 @@ std::vector<Anchor> ImageMatcher::find_anchors(const MatchedFrame& frame, int nu
                                                const PixelMap& map) const {
   const cv::Mat strength = corner_strength(gray), edges = depth_edges(frame.depth());
   const PixelMap& network = frame.own().map;
-  const double wanted = input_.frames.size() > kMany ? kAnchorsOfMany : kAnchors;
+  const double wanted = usual_anchors(std::ssize(input_.frames));
   const int cell =
       std::max(kLeastCell, static_cast<int>(std::sqrt(static_cast<double>(gray.total()) / wanted)));
   std::vector<Anchor> anchors;

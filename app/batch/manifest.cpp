@@ -222,13 +222,15 @@ void Manifest::append(SceneRecord record) {
     if (!is_at(file_, path_))  // nobody would find the line
       throw std::system_error(ENOENT, std::generic_category(),
                               path_.string() + ": was removed or replaced while the batch ran");
-    struct stat status {};
-    const std::lock_guard guard(reading_);
-    if (::fstat(file_, &status) == 0 && static_cast<uint64_t>(status.st_size) < reader_.offset())
-      fail_as_cut_off(path_);  // others read on behind that
+    if (fs::file_size(path_) < read_up_to()) fail_as_cut_off(path_);  // others read on behind that
     write_line(file_, is_torn(file_) ? "\n" + line : line, path_);
   }
   if (::fdatasync(file_) != 0 && errno != EINVAL && errno != EROFS) fail(errno, path_);
+}
+
+uint64_t Manifest::read_up_to() {
+  const std::lock_guard guard(reading_);
+  return reader_.offset();
 }
 
 std::optional<SceneRecord> Manifest::last(const std::string& scene) {

@@ -115,6 +115,8 @@ class Manifest {
   bool is_old(const SceneRecord& record) const { return record.offset < start_; }
 
  private:
+  uint64_t read_up_to();
+
   std::filesystem::path path_;
   FileLock& lock_;
   int file_ = -1;

@@ -94,7 +94,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   console.check_output();
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, process); });
-  const int64_t stored = stored_bytes(plan, request, sources.first.width, sources.first.height);
+  const int64_t stored = stored_bytes(plan, request, sources.first);
   check_fits(plan, plans.plan, stored);
   check_stored(plan, request, stored);
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);

@@ -64,11 +64,10 @@ int64_t gray_bytes(const FrameOptions& options, int64_t frames, int64_t width, i
       static_cast<int64_t>(options.gray_bytes) / std::max<int64_t>(1, frames));
 }
 
-Stored wanted(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
-              int64_t original_height) {
+Stored wanted(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
   const int64_t frame = request.width * request.height, pixels = request.frames * frame;
   Stored result{.frames = 3 * pixels};
-  result.one_gray = gray_bytes(plan.frames, request.frames, original_width, original_height);
+  result.one_gray = gray_bytes(plan.frames, request.frames, origin.width, origin.height);
   result.gray = request.frames * result.one_gray;
   const CloudSource source = plan.scene.source;
   int64_t pixel = source == CloudSource::none ? 0 : source == CloudSource::depth ? 8 : 16;
@@ -78,9 +77,8 @@ Stored wanted(const RunPlan& plan, const MemoryRequest& request, int64_t origina
 }
 
 /// What of it lies in memory; the rest lies in files.
-Stored stored(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
-              int64_t original_height) {
-  Stored result = wanted(plan, request, original_width, original_height);
+Stored stored(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
+  Stored result = wanted(plan, request, origin);
   int64_t left = plan.limits.storage.bytes;
   for (int64_t* const bytes : {&result.frames, &result.gray, &result.maps}) {
     *bytes = std::min(*bytes, left);
@@ -170,17 +168,16 @@ int64_t kept_of_images(const RunPlan& plan, const MemoryRequest& request, const 
 }
 
 /// Images and maps while they are exported, as large as the first one.
-int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
-                     int64_t original_height) {
+int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
   const ExportPlan& exports = plan.outputs.exports;
-  const int64_t pixels = original_width * original_height;
+  const int64_t pixels = origin.width * origin.height;
   const bool named = exports.colmap || exports.nerfstudio;
   const int64_t decoder = named ? decoder_bytes_of(plan) : 0;
   int64_t maps = 0, images = 0;
   if (exports.needs_depth())
     maps = at_once(plan, request.frames,
-                   static_cast<int64_t>(map_bytes(exports, static_cast<int>(original_width),
-                                                  static_cast<int>(original_height))),
+                   static_cast<int64_t>(
+                       map_bytes(exports, static_cast<int>(origin.width), static_cast<int>(origin.height))),
                    0);
   if (named && decoder > 0) {
     images = decoder + kExported * pixels;
@@ -197,9 +194,8 @@ struct StoredPeak {
   int64_t early = 0, all = 0;
 };
 
-StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
-                       int64_t original_height) {
-  const Stored all = wanted(plan, request, original_width, original_height);
+StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
+  const Stored all = wanted(plan, request, origin);
   const int64_t pixels = request.frames * request.width * request.height,
                 masks = plan.frames.masks.empty() ? 0 : pixels, early = all.of_frames() + masks;
   int64_t adjusting = 0;  // the maps are held once more while they are corrected
@@ -208,10 +204,9 @@ StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, int64_
   return {early, early + all.maps + adjusting};
 }
 
-int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, int64_t original_width,
-                     int64_t original_height) {
+int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   if (!plan.limits.storage.scratch) return 0;
-  const StoredPeak stored = stored_peak(plan, network.request, original_width, original_height);
+  const StoredPeak stored = stored_peak(plan, network.request, origin);
   const int64_t limit = plan.limits.storage.bytes;
   return std::max(network.memory.scratch_bytes + std::max<int64_t>(0, stored.early - limit),
                   std::max<int64_t>(0, stored.all - limit));
@@ -224,14 +219,13 @@ FrameOrigin origin_of(const FrameSet& frames) {
   return {first.original_width, first.original_height, static_cast<int64_t>(first.source_bytes)};
 }
 
-int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t original_width,
-                     int64_t original_height) {
-  return stored_peak(plan, request, original_width, original_height).all;
+int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
+  return stored_peak(plan, request, origin).all;
 }
 
 int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames) {
   const MemoryRequest request = request_for(plan.memory, frames);
-  const int64_t without_gray = stored_bytes(plan, request, 0, 0);
+  const int64_t without_gray = stored_bytes(plan, request, FrameOrigin());
   // Tensors of frames are in memory before, and have no gray copies.
   if (reads(plan, SourceKind::tensor_file))
     return without_gray - 3 * request.frames * request.width * request.height;
@@ -295,7 +289,7 @@ int64_t most_cpu_kept(int64_t pixels) {
 ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   const MemoryRequest& request = network.request;
   const MemoryPlan& memory = network.memory;
-  const Stored kept = stored(plan, request, origin.width, origin.height);
+  const Stored kept = stored(plan, request, origin);
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
@@ -307,8 +301,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t copies = plan.limits.host ? kMatchingCopiesWithLimit : kMatchingCopies;
   const int64_t matching = plan.adjust.wanted ? (threads * copies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
-    return std::max(point_bytes(plan, request, held),
-                    export_bytes(plan, request, origin.width, origin.height));
+    return std::max(point_bytes(plan, request, held), export_bytes(plan, request, origin));
   };
   if (!request.gpu) {
     const int64_t weights = memory.weight_bytes, tensors = memory.peak_bytes() - weights;
@@ -354,7 +347,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
 
 ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   ProcessBytes bytes = host_bytes(plan, network, origin);
-  bytes.scratch = scratch_peak(plan, network, origin.width, origin.height);
+  bytes.scratch = scratch_peak(plan, network, origin);
   return bytes;
 }
 

@@ -1,7 +1,6 @@
 #include "app/run/scene_sink.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "app/adjust/adjust_scene.h"
@@ -127,10 +126,8 @@ void SceneSink::read_cameras() {
                    frames_.width, frames_.height);
   map_to_originals(frames_, cameras_);
   if (!adjust_.given.intrinsics_name.empty()) {
-    for (const Camera& camera : cameras_) {
-      const Eigen::Matrix3d k = camera.k_original();
-      guessed_focals_.push_back(camera.valid ? std::sqrt(k(0, 0) * k(1, 1)) : 0);
-    }
+    for (const Camera& camera : cameras_)
+      guessed_focals_.push_back(camera.valid ? mean_focal(lens_of(camera)) : 0);
   }
   depth_scale_ = take_given(adjust_.given, frames_, cameras_);
   if (!adjust_.given.poses_name.empty()) warn_of_rounding("poses", farthest(cameras_), depth_scale_, events_);
