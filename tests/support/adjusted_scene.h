@@ -142,4 +142,54 @@ inline Scene bent_scene() {
   return scene;
 }
 
+struct PoseErrors {
+  double turn = 0, direction = 0;  // worst of all pairs, degrees
+};
+
+inline PoseErrors pose_errors(const std::vector<Camera>& found, const std::vector<Camera>& truth) {
+  PoseErrors worst;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    for (std::size_t j = i + 1; j < truth.size(); ++j) {
+      const Eigen::Isometry3d a = found[j].cam_from_world * found[i].cam_from_world.inverse(),
+                              b = truth[j].cam_from_world * truth[i].cam_from_world.inverse();
+      const Eigen::Matrix3d turn = a.linear() * b.linear().transpose();
+      const double cosine = a.translation().normalized().dot(b.translation().normalized());
+      worst.turn = std::max(worst.turn, Eigen::AngleAxisd(turn).angle() * 180 / M_PI);
+      worst.direction = std::max(worst.direction, std::acos(std::clamp(cosine, -1.0, 1.0)) * 180 / M_PI);
+    }
+  }
+  return worst;
+}
+
+/// Mean of |found / truth - 1| after one scale for all frames.
+inline double depth_error(const std::vector<std::vector<float>>& found,
+                          const std::vector<std::vector<float>>& truth) {
+  double scale = 0, sum = 0, count = 0;
+  for (std::size_t f = 0; f < truth.size(); ++f) {
+    for (std::size_t i = 0; i < kPixels; ++i, ++count) scale += std::log(found[f][i] / truth[f][i]);
+  }
+  for (std::size_t f = 0; f < truth.size(); ++f) {
+    for (std::size_t i = 0; i < kPixels; ++i) {
+      sum += std::abs(found[f][i] / truth[f][i] / std::exp(scale / count) - 1);
+    }
+  }
+  return sum / count;
+}
+
+/// The scene as a network might see it that takes the lens for a longer one: farther, deeper, turned less.
+inline Scene farther(Scene scene, double factor) {
+  for (std::vector<float>& depth : scene.depth) {
+    for (float& value : depth) value *= static_cast<float>(factor);
+  }
+  for (Camera& camera : scene.cameras) {
+    camera.k(0, 0) *= factor;
+    camera.k(1, 1) *= factor;
+    Eigen::AngleAxisd turn(camera.cam_from_world.linear());
+    turn.angle() /= factor;
+    camera.cam_from_world.linear() = turn.toRotationMatrix();
+    camera.cam_from_world.translation().z() *= factor;
+  }
+  return scene;
+}
+
 }  // namespace vggt::test

@@ -1,0 +1,76 @@
+// Adjustments of which cameras are known: their intrinsics, their poses, or both.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "app/adjust/adjust_scene.h"
+#include "tests/support/adjusted_scene.h"
+
+namespace {
+
+using namespace vggt;
+using namespace vggt::test;
+
+TEST(AdjustKnown, KnownCamerasStayAndDepthFollows) {
+  const Scene truth, scene = bent_scene();
+  AdjustOptions known;
+  known.intrinsics = known.poses = Known::exactly;
+  const Adjusted result = adjust(scene, truth.cameras, known);
+  ASSERT_TRUE(result.changed) << result.summary;
+  for (std::size_t f = 0; f < truth.cameras.size(); ++f) {
+    EXPECT_EQ(result.cameras[f].cam_from_world.matrix(), truth.cameras[f].cam_from_world.matrix());
+    EXPECT_LT((result.cameras[f].k - truth.cameras[f].k).norm(), 1e-9);
+  }
+  EXPECT_LT(depth_error(result.depth, truth.depth), 0.35 * depth_error(scene.depth, truth.depth));
+}
+
+/// The network's poses and depth belong to the focal length that it took, which need not be the known one.
+TEST(AdjustKnown, KnownFocalLengthsMayBeFarFromTheNetworks) {
+  const Scene truth;
+  for (const double factor : {0.6, 1.9}) {
+    const Scene scene = farther(truth, factor);
+    std::vector<Camera> given = scene.cameras;
+    MatchInput input = scene.input();
+    for (std::size_t f = 0; f < given.size(); ++f) {
+      input.frames[f].guessed_focal = scene.cameras[f].k(0, 0);
+      given[f].k = truth.cameras[f].k;
+    }
+    AdjustOptions known;
+    known.intrinsics = Known::exactly;
+    const Adjusted result = adjust(scene, input, given, known);
+    ASSERT_TRUE(result.changed) << result.summary;
+    for (const Camera& camera : result.cameras) EXPECT_NEAR(camera.k(0, 0), truth.cameras[0].k(0, 0), 1e-9);
+    EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.05) << factor << ": " << result.summary;
+  }
+}
+
+/// Known poses may be in any unit, as of a small thing in metres.
+TEST(AdjustKnown, TheUnitOfKnownPosesMakesNoDifference) {
+  const Scene truth;
+  AdjustOptions known;
+  known.poses = Known::exactly;
+  const auto adjusted = [&](double unit) {
+    Scene scene = bent_scene();
+    std::vector<Camera> cameras = truth.cameras;
+    for (Camera& camera : cameras) {
+      camera.cam_from_world.translation() *= unit;
+      camera.k.topLeftCorner<2, 2>() *= 1.03;
+    }
+    for (std::vector<float>& depth : scene.depth) {
+      for (float& value : depth) value *= static_cast<float>(unit);
+    }
+    return adjust(scene, cameras, known);
+  };
+  const Adjusted usual = adjusted(1);
+  ASSERT_TRUE(usual.changed) << usual.summary;
+  for (const double unit : {1.0 / 1024, 1024.0}) {
+    const Adjusted other = adjusted(unit);
+    ASSERT_TRUE(other.changed) << other.summary;
+    EXPECT_NEAR(other.cameras[0].k(0, 0), usual.cameras[0].k(0, 0), 1e-6) << unit;
+    EXPECT_EQ(other.tracks.size(), usual.tracks.size()) << unit;
+    EXPECT_NEAR(other.depth[1][kPixels / 2] / unit, static_cast<double>(usual.depth[1][kPixels / 2]), 1e-5);
+  }
+}
+
+}  // namespace
