@@ -175,10 +175,22 @@ void write_manifest(const fs::path& folder, const json& manifest) {
 template <class Keeps>
 void clear(const fs::path& folder, const Keeps& keeps) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (name != "lock" && !keeps(name)) fs::remove_all(entry.path(), ignored);
   }
+}
+
+/// Whether a folder holds something, but no manifest, whole or half-written: a user's own that is named as a
+/// run's.
+bool is_foreign(const fs::path& folder) {
+  bool is_empty = true;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(kManifest) != std::string::npos) return false;
+    is_empty &= name == "lock";
+  }
+  return !is_empty;
 }
 
 /// Throws where the finished stages in a folder are of another run.
@@ -214,6 +226,7 @@ Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
     if (lock >= 0) ::close(lock);
     throw std::system_error(error, std::generic_category(), "scratch: " + what + " " + path.string());
   };
+  bool has_lock = false;
   for (;;) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail(errno, "cannot make");
     // Its name can be guessed: who else may write in the scratch folder may have put something there.
@@ -221,6 +234,7 @@ Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
     if (::lstat(path.c_str(), &status) == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()))
       throw std::invalid_argument("scratch: " + path.string() + " is no folder of this user; remove it");
     const fs::path file = path / "lock";
+    has_lock = fs::exists(fs::symlink_status(file));
     lock = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0 && errno == ENOENT) continue;  // the run that had it has just removed the folder
     if (lock < 0) fail(errno, "cannot write in");
@@ -229,14 +243,22 @@ Resume::LockedFolder::LockedFolder(fs::path folder) : path(std::move(folder)) {
       ::close(lock);
       throw std::invalid_argument("resume: another process runs in " + path.string());
     }
-    if (is_at(lock, file)) return;
+    if (is_at(lock, file)) break;
     ::close(lock);  // likewise
   }
+  if (!is_foreign(path)) return;
+  if (!has_lock) ::unlink((path / "lock").c_str());
+  ::close(lock);
+  throw std::invalid_argument("scratch: " + path.string() +
+                              " holds something else than a run's stages: move it away");
 }
 
 Resume::LockedFolder::~LockedFolder() {
   std::error_code ignored;
-  if (!keep || !Checkpoint::is_in(path)) fs::remove_all(path, ignored);
+  if (!keep || !Checkpoint::is_in(path)) {
+    clear(path, [](const std::string& name) { return name == kManifest; });  // which goes last
+    fs::remove_all(path, ignored);
+  }
   ::close(lock);
 }
 

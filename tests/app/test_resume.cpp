@@ -213,6 +213,19 @@ TEST_F(Resumed, DamageIsRefused) {
   EXPECT_EQ(resume().code, 0);
 }
 
+TEST_F(Resumed, AUsersFolderOfThatNameIsLeftAlone) {
+  kill_at("aggregator", 3);
+  const fs::path own = folder(), photo = own / "photo.jpg";
+  fs::remove_all(own);
+  fs::create_directory(own);
+  write(photo, "pixels");
+  expect_refusal(resume(), "something else");
+  EXPECT_TRUE(fs::exists(photo));
+  EXPECT_FALSE(fs::exists(own / "lock"));
+  fs::remove(photo);
+  EXPECT_EQ(resume().code, 0);
+}
+
 TEST_F(Resumed, AFolderIsOneProcesss) {
   kill_at("aggregator", 3);
   const int lock = ::open((folder() / "lock").c_str(), O_RDWR);

@@ -49,14 +49,20 @@ TEST(ScratchFolder, RemovesWhatKilledRunsLeft) {
   const ScratchFolder parent(fs::temp_directory_path());
   const ScratchFolder running(parent.path());
   const fs::path killed = parent.path() / "vggt-recon-12345-aBc123",
+                 empty = parent.path() / "vggt-recon-12345-aBc124",
                  other = parent.path() / "vggt-recon-notes",
+                 photos = parent.path() / "vggt-recon-2026-photos",
                  resumable = parent.path() / "vggt-recon-0123456789abcdef";
-  for (const fs::path& path : {killed, other, resumable}) {
+  fs::create_directory(empty);
+  for (const fs::path& path : {killed, other, photos, resumable}) {
     fs::create_directory(path);
     std::ofstream(path / "maps") << "bytes";
   }
+  fs::copy(running.path(), killed);  // what a run puts into its folder first
   const ScratchFolder next(parent.path());
   EXPECT_FALSE(fs::exists(killed));
+  EXPECT_FALSE(fs::exists(empty));
+  EXPECT_TRUE(fs::exists(photos / "maps"));
   for (const fs::path& path : {running.path(), next.path(), other, resumable})
     EXPECT_TRUE(fs::exists(path)) << path;
 }
