@@ -104,14 +104,20 @@ Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const s
     if (!alignment.fits[i]) wrong.push_back(files[i]);
   }
   check_aligned(plan, fitting, alignment.truth_from_result);
-  Placement placement{alignment.truth_from_result, {}};
+  Placement placement{align_with_turns(fitting), {}};
   placement.summary = "aligned to " + std::to_string(fitting.size()) + " poses of " + plan.align_file;
   constexpr double kBad = 0.2;  // of the spread: of other poses it is 1 or nearly so
+  constexpr double kBadTurn = 10;
   const Residual residual = residual_of(fitting, placement.similarity);
+  const double turn = median_turn(fitting, placement.similarity) * 180 / std::numbers::pi;
   events.info("the scene is " + placement.summary + ": scale " + brief(scale_of(placement.similarity)) +
-              ", " + residual.text);
+              ", " + residual.text + ", and turned by " + brief(turn) + "° (median)");
   if (!(residual.share < kBad))
     events.warn(where(plan) + ": " + residual.text + ": are they of this scene, by these names or times?");
+  if (!(turn < kBadTurn) && residual.share < kBad)
+    events.warn(
+        where(plan) + ": the orientations of these poses are " + brief(turn) +
+        "° from the cameras' (median): does the file have orientations, about the axes of its format?");
   warn_of_wrong_poses(plan, wrong, events);
   warn_of_rounding("align", placement.similarity.translation().cwiseAbs().maxCoeff(),
                    scale_of(placement.similarity), events);

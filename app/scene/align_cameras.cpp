@@ -57,6 +57,19 @@ Eigen::Matrix3Xd offsets(const Eigen::Matrix3Xd& centres) {
   return from_mean;
 }
 
+/// What brings the centres nearest once the worlds are turned so.
+Eigen::Affine3d turned_by(const Eigen::Matrix3d& rotation, const Centres& centres) {
+  const Eigen::Matrix3Xd from_offsets = offsets(centres.result);
+  const Eigen::Matrix3d covariance = offsets(centres.truth) * from_offsets.transpose();
+  const double variance = from_offsets.squaredNorm();
+  const double scale = variance > 0 ? (rotation.transpose() * covariance).trace() / variance : 1;
+  Eigen::Affine3d similarity = Eigen::Affine3d::Identity();
+  similarity.linear() = scale * rotation;
+  similarity.translation() =
+      centres.truth.rowwise().mean() - scale * (rotation * centres.result.rowwise().mean());
+  return similarity;
+}
+
 /// Pairs of cameras to try: all, or so many by chance.
 std::vector<std::pair<std::size_t, std::size_t>> trials(std::size_t count) {
   constexpr std::size_t kMost = 1000;
@@ -75,18 +88,26 @@ std::vector<std::pair<std::size_t, std::size_t>> trials(std::size_t count) {
   return pairs;
 }
 
+Eigen::Matrix3d turn_of(const Eigen::Affine3d& similarity) {
+  return similarity.linear() / std::cbrt(similarity.linear().determinant());
+}
+
+/// How far a camera's rotation is off once its world is turned, radians.
+double angle_after(const Eigen::Matrix3d& turn, const CameraPair& pair) {
+  return Eigen::AngleAxisd(Eigen::Matrix3d(pair.truth.cam_from_world.linear() * turn *
+                                           pair.result.cam_from_world.linear().transpose()))
+      .angle();
+}
+
 /// How far each camera is off after a similarity: its centre, and its turn times `spread`, which tells wrong
 /// similarities of cameras that stand in few places.
 std::vector<double> errors_of(const std::vector<CameraPair>& cameras,
                               const Eigen::Affine3d& truth_from_result, double spread) {
-  const Eigen::Matrix3d turn =
-      truth_from_result.linear() / std::cbrt(truth_from_result.linear().determinant());
+  const Eigen::Matrix3d turn = turn_of(truth_from_result);
   std::vector<double> result;
   for (const CameraPair& pair : cameras) {
-    const Eigen::Isometry3d &own = pair.result.cam_from_world, &truth = pair.truth.cam_from_world;
-    const Eigen::Matrix3d off = truth.linear() * turn * own.linear().transpose();
     const double error = (truth_from_result * pair.result.center() - pair.truth.center()).norm() +
-                         spread * Eigen::AngleAxisd(off).angle();
+                         spread * angle_after(turn, pair);
     result.push_back(std::isfinite(error) ? error : std::numeric_limits<double>::infinity());
   }
   return result;
@@ -133,16 +154,36 @@ Centres centres_of(const std::vector<CameraPair>& cameras) {
 
 Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
   const Centres centres = centres_of(cameras);
-  const Eigen::Vector3d from = centres.result.rowwise().mean(), to = centres.truth.rowwise().mean();
-  const Eigen::Matrix3Xd from_offsets = offsets(centres.result);
-  const Eigen::Matrix3d covariance = offsets(centres.truth) * from_offsets.transpose();
-  const Eigen::Matrix3d rotation = nearest_rotation(known_turn(covariance, cameras));
-  const double variance = from_offsets.squaredNorm();
-  const double scale = variance > 0 ? (rotation.transpose() * covariance).trace() / variance : 1;
-  Eigen::Affine3d similarity = Eigen::Affine3d::Identity();
-  similarity.linear() = scale * rotation;
-  similarity.translation() = to - scale * (rotation * from);
-  return similarity;
+  const Eigen::Matrix3d covariance = offsets(centres.truth) * offsets(centres.result).transpose();
+  return turned_by(nearest_rotation(known_turn(covariance, cameras)), centres);
+}
+
+Eigen::Affine3d align_with_turns(const std::vector<CameraPair>& cameras) {
+  constexpr std::size_t kFewest = 3;
+  constexpr double kScattered = 0.3, kUsual = 0.05, kLeast = 1e-6;  // radians; of the centres' spread
+  constexpr double kUsualCount = 2, kContradiction = 3, kSlight = 0.02;
+  const Eigen::Affine3d by_centres = align(cameras);
+  if (cameras.size() < kFewest || !(by_centres.linear().determinant() > 0)) return by_centres;
+  const Centres centres = centres_of(cameras);
+  const auto count = static_cast<double>(cameras.size());
+  const double spread = spread_of(centres.truth), off = rms_distance(centres, by_centres);
+  const Eigen::Matrix3d mean = mean_turn(cameras), turn = nearest_rotation(mean);
+  double squares = 0;
+  for (const CameraPair& pair : cameras) squares += std::pow(angle_after(turn, pair), 2);
+  // Standard deviations of a rotation about an axis and of a coordinate. Of few centres the alignment leaves
+  // little that tells the second; then it is as the first.
+  const double turned = std::max(kLeast, std::sqrt(squares / (3 * (count - 1)))),
+               usual = std::min(turned, kUsual) * spread,
+               moved = std::max(kLeast * spread, std::sqrt((count * off * off + kUsualCount * usual * usual) /
+                                                           (3 * count - 7 + kUsualCount)));
+  const double off_so = rms_distance(centres, turned_by(turn, centres));
+  if (!(turned < kScattered) ||
+      !(off_so < kContradiction * std::max({off, turned * spread, kSlight * spread})))
+    return by_centres;
+  const Eigen::Matrix3d covariance = offsets(centres.truth) * offsets(centres.result).transpose();
+  const double scale = std::cbrt(by_centres.linear().determinant());
+  return turned_by(
+      nearest_rotation(scale / (moved * moved) * covariance + count / (2 * turned * turned) * mean), centres);
 }
 
 RobustAlignment align_robustly(const std::vector<CameraPair>& cameras) {
@@ -171,6 +212,12 @@ RobustAlignment align_robustly(const std::vector<CameraPair>& cameras) {
   }
   result.truth_from_result = found;
   return result;
+}
+
+double median_turn(const std::vector<CameraPair>& cameras, const Eigen::Affine3d& truth_from_result) {
+  std::vector<double> angles;
+  for (const CameraPair& pair : cameras) angles.push_back(angle_after(turn_of(truth_from_result), pair));
+  return median_of(std::move(angles));
 }
 
 double rms_distance(const Centres& centres, const Eigen::Affine3d& truth_from_result) {

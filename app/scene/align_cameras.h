@@ -34,6 +34,14 @@ struct RobustAlignment {
 /// throws.
 RobustAlignment align_robustly(const std::vector<CameraPair>& cameras);
 
+/// The Sim(3) that brings centres and rotations together: least squares, each weighed by how far its own kind
+/// is off. What nearly straight centres tell badly, the rotations tell. Where the rotations are scattered (as
+/// of positions by GPS, with none) or contradict the centres, and of two cameras, as align(). Throws as that.
+Eigen::Affine3d align_with_turns(const std::vector<CameraPair>& cameras);
+
+/// How far the rotations are off after the similarity: the median angle, radians.
+double median_turn(const std::vector<CameraPair>& cameras, const Eigen::Affine3d& truth_from_result);
+
 /// The root mean square distance of the centres after the similarity, units of the truth.
 double rms_distance(const Centres& centres, const Eigen::Affine3d& truth_from_result);
 

@@ -226,6 +226,74 @@ TEST(Align, CentresOnALongThinCurveDecideThemselves) {
   EXPECT_NEAR(error.scale, 1, 1e-9);
 }
 
+double degrees_off(const std::vector<CameraPair>& cameras, const Eigen::Affine3d& similarity,
+                   const Eigen::Matrix3d& rotation) {
+  const Eigen::Matrix3d found = similarity.linear() / std::cbrt(similarity.linear().determinant());
+  EXPECT_TRUE(similarity.matrix().allFinite()) << cameras.size();
+  return Eigen::AngleAxisd(Eigen::Matrix3d(found * rotation)).angle() * 180 / std::numbers::pi;
+}
+
+/// Cameras along a nearly straight path, whose true poses are off by so much of a unit and so many degrees.
+std::vector<CameraPair> along_a_path(int count, double off, double degrees, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<CameraPair> cameras;
+  for (int i = 0; i < count; ++i) {
+    const Eigen::Vector3d center(0.3 * i, 0.01 * std::sin(i), 0.005 * i * i / count),
+        noise(normal(random), normal(random), normal(random)), axis(normal(random), normal(random), 1);
+    const Eigen::Matrix3d facing = turn(3 * i, {0.2, 1, 0});
+    cameras.push_back({camera(facing, center),
+                       camera(turn(degrees * normal(random), axis) * facing, center + off * noise)});
+  }
+  return cameras;
+}
+
+// Roll about a nearly straight path is what the noise of the centres makes it; the rotations tell it.
+TEST(AlignWithTurns, RotationsTellWhatNearlyStraightCentresTellBadly) {
+  const Eigen::Matrix3d rotation = turn(100, {1, -2, 0.5});
+  for (const int count : {3, 4, 5, 20}) {
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      std::vector<CameraPair> cameras = along_a_path(count, 0.01, 0.1, seed);
+      move_result(cameras, 0.2, rotation, {1, 2, 3});
+      const Eigen::Affine3d found = align_with_turns(cameras);
+      EXPECT_LT(degrees_off(cameras, found, rotation), 0.3) << count << ' ' << seed;
+      EXPECT_NEAR(std::cbrt(found.linear().determinant()), 5, 0.5) << count << ' ' << seed;
+      EXPECT_LT(median_turn(cameras, found), 0.01) << count << ' ' << seed;
+    }
+  }
+  std::vector<CameraPair> cameras = along_a_path(5, 0.01, 0.1, 1);
+  EXPECT_GT(degrees_off(cameras, align(cameras), Eigen::Matrix3d::Identity()), 5);
+}
+
+// Centres that are exact beside rotations that are not decide.
+TEST(AlignWithTurns, EachCountsAsItIsOff) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    std::vector<CameraPair> cameras = random_cameras(12, seed);
+    for (CameraPair& pair : cameras)
+      pair.truth =
+          camera(turn(4 * std::sin(pair.truth.center().x() * 9), {1, 2, 3}) * rotation_of(pair.truth),
+                 pair.truth.center());
+    EXPECT_LT(degrees_off(cameras, align_with_turns(cameras), Eigen::Matrix3d::Identity()), 0.2) << seed;
+  }
+}
+
+// Positions by GPS have no rotations; those of another convention are as wrong everywhere.
+TEST(AlignWithTurns, RotationsThatCannotBeTrueDoNotCount) {
+  const Eigen::Matrix3d rotation = turn(50, {1, -2, 0.5});
+  std::vector<CameraPair> cameras = random_cameras(12, 4);
+  for (CameraPair& pair : cameras) pair.truth = camera(Eigen::Matrix3d::Identity(), pair.truth.center());
+  EXPECT_EQ(align_with_turns(cameras).matrix(), align(cameras).matrix());
+  EXPECT_GT(median_turn(cameras, align(cameras)), 1);
+
+  std::vector<CameraPair> alike = random_cameras(12, 5);
+  for (CameraPair& pair : alike) {
+    pair.result = camera(turn(pair.truth.center().x(), {0, 1, 0}), pair.truth.center());
+    pair.truth = camera(rotation_of(pair.result) * turn(180, {1, 0, 0}), pair.truth.center());
+  }
+  move_result(alike, 2, rotation, {1, 2, 3});
+  EXPECT_LT(degrees_off(alike, align_with_turns(alike), rotation), 1e-6);
+}
+
 TEST(Align, CentresInOnePlaceGiveFiniteNumbers) {
   std::vector<CameraPair> cameras = random_cameras(4, 3);
   for (CameraPair& pair : cameras) pair.result.cam_from_world.translation().setZero();
