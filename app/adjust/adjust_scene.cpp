@@ -33,9 +33,6 @@ constexpr MatchPass kCoarse{84, 336, 0.12, 0.7F, true, 3}, kFine{336, kMatchingS
     kFinest{kMatchingSide, kMatchingSide, 0.01, 0.8F, false, 1};
 constexpr int kMostCoarse = 4;
 constexpr BundleSchedule kRoughly{4, 15, 1e-4};  // after a coarse pass, whose matches will be found again
-// After the last pass: where the camera hardly moves, focal length and distortion change the cost little, so
-// that a looser limit would end too early.
-constexpr BundleSchedule kFully{1, 30, 1e-6};
 // Of a frame in a fine pass: with twice as many cameras are as exact. A match takes some 200 bytes.
 constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr std::size_t kMany = 64;     // frames
@@ -133,6 +130,7 @@ class SceneAdjustment {
       return {not_adjusted("too few matches between frames",
                            cameras_of(trials_.start(), cameras_, trials_.model()))};
     trials_.adjust(found, kFully);
+    trials_.hold_untold_focals(found);
     const double given = trials_.error_of(bundle_as_given(cameras_), found),
                  adjusted = trials_.error_of(found, found);
     if (!(adjusted <= given)) {
@@ -280,6 +278,7 @@ class SceneAdjustment {
     for (const Anchor& anchor : trials_.start().anchors) before.push_back(anchor.log_depth);
     if (options_.poses == Known::no)
       result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
+    result.guesses_focal = trials_.holds_focal(found.lens_free);
     result.tracks = found_tracks(input_, found);
     auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, lean_, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {

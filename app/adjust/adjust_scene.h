@@ -20,6 +20,7 @@ constexpr int kMatchingSide = 1600;
 struct AdjustedScene {
   bool changed = false;  // false: poses and depth are as they were, and there are no tracks
   std::vector<Camera> cameras;
+  bool guesses_focal = false;    // that of a lens is held at the network's: the matches do not tell it
   std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
   /// Groups of two and more frames that no matches link: how they lie to each other is the network's guess.
   /// Empty where there is one, or where poses were given.

@@ -160,6 +160,24 @@ class Adjustment {
     }
   }
 
+  std::vector<double> focal_deviations(const std::vector<int>& lenses) {
+    linearise(kLastScale);
+    std::vector<double> deviations(lenses.size(), std::numeric_limits<double>::infinity());
+    if (!reduce(0)) return deviations;
+    for (std::size_t i = 0; i < lenses.size(); ++i) {
+      const Eigen::Vector4d& mask = lens_masks_[static_cast<std::size_t>(lenses[i])];
+      deviations[i] = 0;
+      for (const int number : {0, 1}) {  // focal length, aspect
+        if (mask[number] == 0) continue;
+        const int place = TiledMatrix::kBlock * (first_lens_ + lenses[i]) + number;
+        const Eigen::VectorXd column =
+            parts_[0].hessian.solve(Eigen::VectorXd::Unit(parts_[0].hessian.rows(), place));
+        deviations[i] = std::max(deviations[i], std::sqrt(column[place]));
+      }
+    }
+    return deviations;
+  }
+
  private:
   /// How many parts are within most_bytes at a time. Throws TooManyEquations where not even one is.
   std::size_t fitting_parts(std::size_t most_bytes) const {
@@ -410,8 +428,9 @@ class Adjustment {
     }
   }
 
-  /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
-  bool step(double damping) {
+  /// Makes parts_[0] the equations without the depths, and their matrix its factor. Returns false where it is
+  /// not positive definite.
+  bool reduce(double damping) {
     events_.check_stop();
     Equations& reduced = parts_[0];
     reduced = *normal_;
@@ -420,8 +439,13 @@ class Adjustment {
     cv::parallel_for_({0, node_count_}, [&](const cv::Range& range) {
       for (int column = range.start; column < range.end; ++column) eliminate(column, damping, reduced);
     });
-    if (!reduced.hessian.factorise()) return false;
-    change_by(-reduced.hessian.solve(reduced.gradient), damping);
+    return reduced.hessian.factorise();
+  }
+
+  /// Makes one step. Returns false, with nothing changed, where the equations are not positive definite.
+  bool step(double damping) {
+    if (!reduce(damping)) return false;
+    change_by(-parts_[0].hessian.solve(parts_[0].gradient), damping);
     return true;
   }
 
@@ -476,6 +500,16 @@ class Adjustment {
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                    const BundleSchedule& schedule, const Events& events) {
   if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
+}
+
+std::vector<double> focal_deviations(Bundle& bundle, const std::vector<int>& lenses, std::size_t most_bytes,
+                                     const Events& events) {
+  constexpr double kWeak = 1000;  // of the usual priors: enough to hold the scale, which is free
+  BundlePriors priors;
+  for (double* const prior : {&priors.rotation, &priors.translation, &priors.log_depth, &priors.log_focal,
+                              &priors.log_aspect, &priors.k1, &priors.k2})
+    *prior *= kWeak;
+  return Adjustment(bundle, bundle, priors, most_bytes, events).focal_deviations(lenses);
 }
 
 int64_t equation_bytes(int64_t frames, bool at_least) {

@@ -20,7 +20,9 @@ constexpr double kStillBetter = 0.9;  // of an error that clearly falls
 // Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
 // far at all, and how far where the matches clearly say so.
 constexpr double kDoubtfulFocal = 0.15, kFarFocal = 0.7, kMostFocal = 1.4;
-constexpr double kLeastMove = 1;  // pixels of the original, of a corner
+constexpr double kLeastMove = 1;        // pixels of the original, of a corner
+constexpr double kTold = 0.05;          // standard deviation of a logarithm
+constexpr std::size_t kMostAsked = 64;  // lenses, each of which takes a solution of the equations
 
 /// What `auto` frees of a lens, if the cost of held-out matches clearly falls with it and below kLensPays of
 /// what it was. On 96 rendered scenes (8 small frames), whose lenses have square pixels and no distortion, it
@@ -189,13 +191,38 @@ void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
   if (farthest < kMostFocal && error < kStillBetter * error_of(found, found)) put(freed, found);
 }
 
-/// Within what the options leave beside the matches. Throws TooManyEquations.
-void BundleTrials::solve(Bundle& found, BundleSchedule schedule) const {
+void BundleTrials::hold_untold_focals(Bundle& found) {
+  if (frames_ < 3 || options_.intrinsics != Known::no) return;
+  std::vector<int> lenses;
+  for (std::size_t i = 0; i < std::min(found.lenses.size(), kMostAsked); ++i)
+    lenses.push_back(static_cast<int>(i));
+  const std::vector<double> deviations = focal_deviations(found, lenses, bytes_beside(found), events_);
+  std::size_t untold = 0;
+  for (std::size_t i = 0; i < lenses.size(); ++i) {
+    if (deviations[i] < kTold) continue;
+    found.lenses[i] = start_.lenses[i];
+    found.lens_free[i] = start_.lens_free[i];
+    found.lens_free[i].focal = found.lens_free[i].aspect = false;
+    ++untold;
+  }
+  if (untold == 0) return;
+  if (untold == found.lenses.size()) model_ = model_of(options_);
+  adjust(found, kHeldTrial);
+  adjust(found, kFully);
+}
+
+/// What the options leave beside the matches.
+std::size_t BundleTrials::bytes_beside(const Bundle& found) const {
   // With those that are held out, and what a pass knows of the one before.
   constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 7;
   const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
                            kAnchorCopies * found.anchors.size() * sizeof(Anchor);
-  schedule.most_bytes = options_.most_bytes - std::min(options_.most_bytes, held);
+  return options_.most_bytes - std::min(options_.most_bytes, held);
+}
+
+/// Within bytes_beside(). Throws TooManyEquations.
+void BundleTrials::solve(Bundle& found, BundleSchedule schedule) const {
+  schedule.most_bytes = bytes_beside(found);
   adjust_bundle(found, start_, priors_, schedule, events_);
 }
 
@@ -204,7 +231,6 @@ double BundleTrials::focal_moved(const std::vector<Lens>& lenses, std::size_t le
   return std::abs(std::log(lenses[lens].focal.x() / start_.lenses[lens].focal.x()));
 }
 
-/// Whether adjust() holds the focal length of a lens that the options leave free.
 bool BundleTrials::holds_focal(const std::vector<LensFreedom>& lens_free) const {
   for (std::size_t i = 0; i < lens_free.size(); ++i) {
     if (lens_free[i].focal != start_.lens_free[i].focal) return true;

@@ -9,6 +9,10 @@
 
 namespace vggt {
 
+/// After the last matches: where the camera hardly moves, focal length and distortion change the cost little,
+/// so that a looser limit would end too early.
+constexpr BundleSchedule kFully{1, 30, 1e-6};
+
 /// Adjusts the bundle of a scene, and frees of it what pays: what explains matches that are held out better.
 class BundleTrials {
  public:
@@ -39,6 +43,12 @@ class BundleTrials {
   /// distortion or aspect, each if it pays. Throws as adjust().
   void free_what_pays(Bundle& found);
 
+  /// Of three and more frames: gives lenses that the options leave to the matches, but whose focal length
+  /// these do not tell, that which was given, and adjusts the rest. Throws as adjust().
+  void hold_untold_focals(Bundle& found);
+  /// Whether the focal length of a lens that the options leave free is held.
+  bool holds_focal(const std::vector<LensFreedom>& lens_free) const;
+
  private:
   /// What an adjustment changes of a bundle, whose matches are many.
   struct Adjusted {
@@ -53,9 +63,9 @@ class BundleTrials {
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
   void solve(Bundle& found, BundleSchedule schedule) const;
+  std::size_t bytes_beside(const Bundle& found) const;
   std::vector<double> errors_of(const Bundle& found) const;
   double focal_moved(const std::vector<Lens>& lenses, std::size_t lens) const;
-  bool holds_focal(const std::vector<LensFreedom>& lens_free) const;
   bool doubts_focal(const Adjusted& adjusted) const;
 
   Bundle start_;

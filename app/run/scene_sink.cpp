@@ -182,6 +182,10 @@ std::string SceneSink::adjust(int64_t room) {
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
   weak_frames_ = std::move(adjusted.weak_frames);
+  if (adjusted.guesses_focal)
+    events_.warn(
+        "the matches do not tell the focal length, as where few link the frames or one flat thing is seen "
+        "straight on: it stays the network's, which may be far off; --intrinsics gives a known one");
   if (!adjusted.groups.empty()) events_.warn(groups_text(adjusted.groups, frames_));
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {

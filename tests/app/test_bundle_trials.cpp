@@ -25,6 +25,7 @@ struct Pan {
   double longer = 1;                 // the given focal length
   double noise = 0.3;                // of sightings, pixels
   double depth_error = 0.05;         // of the given depths, smooth in an image
+  bool flat = false;                 // a wall that is seen straight on, without turning
 };
 
 /// The bundle as it is given.
@@ -39,7 +40,7 @@ Bundle given_bundle(const Pan& pan) {
     Eigen::Isometry3d pose = Eigen::Isometry3d::Identity();
     pose.linear() =
         Eigen::AngleAxisd(pan.turn * i, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
-    pose.translation() << -pan.move * i, 0.1 * pan.move * (i % 3), 0.2 * pan.move * i;
+    pose.translation() << -pan.move * i, 0.1 * pan.move * (i % 3), pan.flat ? 0 : 0.2 * pan.move * i;
     truth.poses.push_back(pose);
     truth.free.push_back(i > 0);
     truth.lens_of.push_back(0);
@@ -56,7 +57,7 @@ Bundle given_bundle(const Pan& pan) {
       const Eigen::Vector2d at(unit(random), unit(random));
       const Eigen::Vector2d pixel =
           Eigen::Vector2d(639.5, 359.5) + at.cwiseProduct(Eigen::Vector2d(600, 330));
-      const double depth = 4 + 1.5 * std::sin(2 * at.x() + 0.3 * i) * std::cos(2 * at.y());
+      const double depth = pan.flat ? 4 : 4 + 1.5 * std::sin(2 * at.x() + 0.3 * i) * std::cos(2 * at.y());
       const AnchorRay ray(truth, {i, pixel, std::log(depth)});
       const int anchor = static_cast<int>(given.anchors.size());
       given.anchors.push_back(
@@ -78,6 +79,7 @@ Bundle given_bundle(const Pan& pan) {
 struct Outcome {
   Bundle found;
   std::optional<CameraModel> model;
+  bool guesses = false;  // a focal length
 };
 
 Outcome freed(const Pan& pan, const AdjustOptions& options = {}) {
@@ -89,7 +91,9 @@ Outcome freed(const Pan& pan, const AdjustOptions& options = {}) {
   trials.adjust(found, {4, 15, 1e-4});
   trials.adjust(found, {});
   trials.free_what_pays(found);
+  trials.hold_untold_focals(found);
   outcome.model = trials.model();
+  outcome.guesses = trials.holds_focal(found.lens_free);
   return outcome;
 }
 
@@ -98,19 +102,21 @@ Outcome freed(const Pan& pan, const AdjustOptions& options = {}) {
 TEST(BundleTrials, FindsTheFocalLengthBesideAStrongDistortion) {
   for (const Pan& pan :
        {Pan{-0.2, 0.03, 0.03, 1.35}, Pan{-0.3, 0.03, 0.01, 1.15}, Pan{-0.3, 0.015, 0.03, 1.35}}) {
-    const auto [found, model] = freed(pan);
+    const auto [found, model, guesses] = freed(pan);
     EXPECT_EQ(model, CameraModel::simple_radial);
     EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5) << pan.k1 << " " << pan.longer;
     EXPECT_NEAR(found.lenses[0].distortion[0], pan.k1, 0.01);
     EXPECT_TRUE(found.lens_free[0].focal);
+    EXPECT_FALSE(guesses);
   }
 }
 
 TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
   for (const double longer : {0.8, 1.0, 1.35}) {
     for (const double depth_error : {0.0, 0.15}) {
-      const auto [found, model] = freed({.longer = longer, .depth_error = depth_error});
+      const auto [found, model, guesses] = freed({.longer = longer, .depth_error = depth_error});
       EXPECT_EQ(model, CameraModel::simple_pinhole) << longer;
+      EXPECT_FALSE(guesses) << longer;
       EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
       EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5);
     }
@@ -120,9 +126,27 @@ TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
 TEST(BundleTrials, AModelThatIsAskedForStays) {
   AdjustOptions options;
   options.model = CameraModel::simple_pinhole;
-  const auto [found, model] = freed({.k1 = -0.2, .turn = 0.03, .move = 0.03}, options);
+  const auto [found, model, guesses] = freed({.k1 = -0.2, .turn = 0.03, .move = 0.03}, options);
   EXPECT_EQ(model, CameraModel::simple_pinhole);
+  EXPECT_FALSE(guesses);
   EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
+}
+
+// What a wall that is seen straight on shows, every focal length shows, with other distances.
+TEST(BundleTrials, AFocalLengthThatTheMatchesDoNotTellStays) {
+  for (const double longer : {0.8, 1.35}) {
+    const Pan pan{.turn = 0, .longer = longer, .flat = true};
+    const auto [found, model, guesses] = freed(pan);
+    EXPECT_TRUE(guesses) << longer;
+    EXPECT_EQ(model, CameraModel::simple_pinhole);
+    EXPECT_EQ(found.lenses[0].focal, Eigen::Vector2d::Constant(longer * kFocal));
+    for (std::size_t i = 0; i < kFrames; ++i)
+      EXPECT_LT(Eigen::AngleAxisd(found.poses[i].linear()).angle(), 2e-3) << longer << ' ' << i;
+
+    AdjustOptions known;
+    known.intrinsics = Known::nearly;
+    EXPECT_FALSE(freed(pan, known).guesses);
+  }
 }
 
 }  // namespace
