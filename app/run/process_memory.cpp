@@ -24,6 +24,9 @@ constexpr int64_t kGpuEarly = 775'000'000;  // while images are decoded, before 
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
+// The tracker's tensors are many and of blocks that are kept.
+constexpr double kTracksKept = 0.42;
+constexpr int64_t kMostTracksKept = 290'000'000;
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
@@ -285,6 +288,16 @@ int64_t most_cpu_kept(int64_t pixels) {
   return kMostCpuKept + static_cast<int64_t>(large * static_cast<double>(kMoreOfLarge));
 }
 
+/// What is kept of tensors of so many bytes on a CPU. With --host-memory the allocator gives back at once
+/// what is freed.
+int64_t cpu_kept(const RunPlan& plan, const MemoryRequest& request, int64_t tensors) {
+  if (plan.limits.host) return 0;
+  const auto share = [&](double part) { return static_cast<int64_t>(part * static_cast<double>(tensors)); };
+  const int64_t kept = std::min(most_cpu_kept(request.width * request.height), share(kCpuKept));
+  const bool tracks = request.heads.tracks && request.query_points > 0;
+  return tracks ? std::max(kept, std::min(kMostTracksKept, share(kTracksKept))) : kept;
+}
+
 /// With nothing of the scratch files.
 ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   const MemoryRequest& request = network.request;
@@ -310,13 +323,10 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     for (const StageMemory& stage : memory.stages) {
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
-    // With --host-memory the allocator gives back at once what is freed.
-    const int64_t most_kept = plan.limits.host ? 0 : most_cpu_kept(request.width * request.height);
     const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
                             (threads_of(plan) - threads) * kIdleThreadBytes;
-    const int64_t tables = std::min(most_kept, static_cast<int64_t>(kCpuKept * static_cast<double>(tensors)));
-    const int64_t base = program + tables + kept_images;
-    const int64_t held = kUsualCpuProgram + tables + kept.all() + weights;
+    const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
+    const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
     const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
                   writing = after(held);
     // Half of what was freed does not fit what is asked for next.
