@@ -185,7 +185,8 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
       ->required();
   eval->add_option("--truth", command.truth, "the true ones; several files of a kind are several scenes")
       ->required();
-  eval->add_option("--depth-unit", command.depth_unit, "length of one step of 16-bit PNG depth [0.001]")
+  eval->add_option("--depth-unit", command.depth_unit,
+                   "length of one step of 16-bit PNG depth [by their maps.json, else 0.001]")
       ->check(positive());
   eval->add_option("--max-depth", command.max_depth, "ignore true depths above this [60]")->check(positive());
   eval->add_option("--threshold", command.threshold,

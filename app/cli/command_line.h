@@ -10,8 +10,8 @@
 
 namespace vggt {
 
-/// A text for standard output: help, version, --print-config. Where it answers a mistake, such as no arguments
-/// at all, it goes to the standard error, and the exit status is that of bad usage.
+/// A text for standard output: help, version, --print-config. Where it answers a mistake, such as no
+/// arguments at all, it goes to the standard error, and the exit status is that of bad usage.
 struct ShowText {
   std::string text;
   bool is_mistake = false;
@@ -28,7 +28,7 @@ struct WeightsCommand {
 /// `eval`: how far cameras, depth and clouds are from true ones.
 struct EvalCommand {
   std::vector<std::string> result, truth;  // files and folders, sorted by what they hold
-  double depth_unit = 0.001;               // of 16-bit PNG
+  std::optional<double> depth_unit;        // of 16-bit PNG; else what their maps.json says, or .001
   double max_depth = 60;                   // true depths count below it
   std::optional<double> threshold;         // of the F-score, units of the truth
   std::string json;                        // where to write the numbers; empty: nowhere
@@ -71,8 +71,8 @@ struct BatchCommand {
   std::string shard;  // i/n; empty: all
 };
 
-using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchPageCommand,
-                             BenchCommand, MergeBenchCommand, PlanCommand, BatchCommand>;
+using Command = std::variant<ShowText, Options, WeightsCommand, EvalCommand, BenchPageCommand, BenchCommand,
+                             MergeBenchCommand, PlanCommand, BatchCommand>;
 
 /// What a command line asks for. Throws std::invalid_argument naming what is unknown, missing or out of
 /// range.

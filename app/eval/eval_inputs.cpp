@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "io/files/input_file.h"
+#include "io/files/text.h"
+#include "io/files/text_file.h"
 #include "io/frames/frame_sources.h"
 #include "io/scene/ply.h"
 #include "io/scene/pose_files.h"
@@ -15,6 +19,7 @@ namespace vggt {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 enum class FileKind { poses, png, npy, pfm, ply, tensors };
 
@@ -53,6 +58,21 @@ std::vector<DepthMap> one(DepthMap map) {
   return maps;
 }
 
+/// The length of one step of the PNGs in a folder: what is given, else what the maps.json of our export says.
+double step_of(const fs::path& folder, std::optional<double> given) {
+  constexpr double kMillimetre = 0.001;
+  constexpr uint64_t kMostBytes = uint64_t{1} << 28;
+  const fs::path path = folder / "maps.json";
+  if (given || !fs::is_regular_file(path)) return given.value_or(kMillimetre);
+  const std::string text = read_text_file(path, kMostBytes, "a list of maps");
+  if (nests_deeply(text)) return kMillimetre;
+  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_ours =
+      list.is_object() && list.contains("maps") && list.contains("unit") && list["unit"].is_number();
+  const double unit = is_ours ? list["unit"].get<double>() : 0;
+  return unit > 0 && std::isfinite(unit) ? unit : kMillimetre;
+}
+
 std::vector<DepthMap> read_depth(const fs::path& path, double unit) {
   const FileKind kind = kind_of(path);
   if (kind == FileKind::png) return one(read_depth_png(path, unit));
@@ -73,7 +93,7 @@ std::vector<fs::path> depth_files(const fs::path& folder) {
   return files;
 }
 
-void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
+void add_depth_folder(const fs::path& folder, std::optional<double> depth_unit, EvalSide& side) {
   const std::vector<fs::path> files = depth_files(folder);
   if (files.empty()) {
     const bool binary = fs::exists(folder / "images.bin");
@@ -82,7 +102,7 @@ void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
         (binary ? ": COLMAP's binary files; colmap model_converter writes text"
                 : ": holds no images.txt, transforms.json, scene.cameras.json, .png, .npy or .pfm"));
   }
-  const auto load = [files, unit] {
+  const auto load = [files, unit = step_of(folder, depth_unit)] {
     std::vector<DepthMap> maps;
     for (const fs::path& file : files) {
       std::vector<DepthMap> read = read_depth(file, unit);
@@ -95,7 +115,7 @@ void add_depth_folder(const fs::path& folder, double unit, EvalSide& side) {
   side.depth.push_back({folder, load});
 }
 
-void add_file(const fs::path& path, double unit, Sorted& side) {
+void add_file(const fs::path& path, std::optional<double> depth_unit, Sorted& side) {
   switch (kind_of(path)) {
     case FileKind::poses:
       side.cameras.push_back({path, [path] { return read_pose_file(path); }});
@@ -109,14 +129,15 @@ void add_file(const fs::path& path, double unit, Sorted& side) {
     case FileKind::png:
     case FileKind::npy:
     case FileKind::pfm:
-      side.depth.push_back({path, [path, unit] { return read_depth(path, unit); }});
+      side.depth.push_back(
+          {path, [path, unit = step_of(path.parent_path(), depth_unit)] { return read_depth(path, unit); }});
       break;
   }
 }
 
 }  // namespace
 
-EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit) {
+EvalSide sort_inputs(const std::vector<std::string>& paths, std::optional<double> depth_unit) {
   Sorted side;
   for (const fs::path path : paths) {
     if (!fs::is_directory(path)) {

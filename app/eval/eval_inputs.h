@@ -1,6 +1,7 @@
 #pragma once
 #include <Eigen/Core>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,9 @@ struct EvalSide {
 
 /// Sorts files and folders by what they hold: cameras (TUM, COLMAP's images.txt or a folder with it,
 /// transforms.json, .cameras.json), depth (a folder of 16-bit PNG, .npy and .pfm, or one such file; PNG in
-/// multiples of `depth_unit`), clouds (PLY), and predictions (.safetensors), whose cameras count only where
-/// no other file holds any. Throws std::invalid_argument or std::system_error naming the path that cannot be
-/// read or is none of these.
-EvalSide sort_inputs(const std::vector<std::string>& paths, double depth_unit);
+/// multiples of `depth_unit`, else of what the maps.json of our export beside them says, else of .001),
+/// clouds (PLY), and predictions (.safetensors), whose cameras count only where no other file holds any.
+/// Throws std::invalid_argument or std::system_error naming the path that cannot be read or is none of these.
+EvalSide sort_inputs(const std::vector<std::string>& paths, std::optional<double> depth_unit = {});
 
 }  // namespace vggt

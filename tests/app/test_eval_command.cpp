@@ -119,6 +119,27 @@ TEST_F(CliTest, PredictionsAloneGoByPosition) {
   EXPECT_EQ(parse_strictly(path("e.json"))["depth"]["matched"], 3);
 }
 
+TEST_F(CliTest, DepthOfOurExportIsInTheUnitOfItsList) {
+  for (const char* folder : {"ours", "plain"}) {
+    fs::create_directory(dir_ / folder);
+    ASSERT_TRUE(
+        cv::imwrite(path(std::string(folder) + "/a.png"), cv::Mat(14, 14, CV_16UC1, cv::Scalar(1000))));
+  }
+  const auto scale = [&](const std::string& arguments) {
+    const Outcome outcome = run("eval --json e.json --result " + arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse_strictly(path("e.json"))["depth"]["scale"].get<double>();
+  };
+  write(dir_ / "ours/maps.json", R"({"unit": 0.0002, "none": 0, "maps": []})");
+  EXPECT_NEAR(scale("ours --truth plain"), 5, 1e-6);
+  EXPECT_NEAR(scale("ours/a.png --truth plain"), 5, 1e-6);
+  EXPECT_NEAR(scale("ours --truth plain --depth-unit 0.01"), 1, 1e-6);
+  for (const char* other : {R"({"unit": -1, "maps": []})", R"({"unit": "m", "maps": []})", "[1]", "{", ""}) {
+    write(dir_ / "ours/maps.json", other);
+    EXPECT_NEAR(scale("ours --truth plain"), 1, 1e-6) << other;
+  }
+}
+
 TEST_F(CliTest, TheOrderOfLinesDoesNotMatter) {
   write(dir_ / "a.tum", "0 0 0 0 0 0 0 1\n1 1 0 0 0 0 0.1 1\n2 2 1 0 0 0.2 0 1\n");
   write(dir_ / "b.tum", "2 2 1.2 0 0 0.2 0 1\n1 1 0.1 0 0 0 0.3 1\n0 0 0 0.1 0 0 0 1\n");
