@@ -87,6 +87,20 @@ void refuse_folder(const fs::path& path) {
   if (fs::is_directory(path)) fail(EISDIR, path);
 }
 
+/// Throws what check_replaceable() throws of folders, and where a file would lie in one.
+void check_folders(const std::vector<fs::path>& files, const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    check_replaceable(folder);
+    const fs::path place = place_of(folder);
+    for (const fs::path& file : files) {
+      const fs::path inner = place_of(file);
+      if (std::ranges::mismatch(place, inner).in1 == place.end())
+        throw std::invalid_argument(file.string() + ": lies in " + folder.string() +
+                                    ", which is made anew as a whole: choose another place");
+    }
+  }
+}
+
 /// Whether what stands at two places has changed places, at once: not every file system can.
 bool exchange(const fs::path& a, const fs::path& b) {
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
@@ -105,15 +119,13 @@ void keep_old(const fs::path& path, const fs::path& backup) {
 
 StagedFiles::StagedFiles(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders)
     : guard_(std::make_unique<KillGuard>()) {
+  check_folders(paths, folders);
   try {
     for (const fs::path& path : paths) {
       refuse_folder(path);
       make_hidden_folder(folder_of(path));
     }
-    for (const fs::path& folder : folders) {
-      check_replaceable(folder);
-      make_hidden_folder(folder_of(folder));
-    }
+    for (const fs::path& folder : folders) make_hidden_folder(folder_of(folder));
   } catch (...) {
     remove_all();
     throw;
@@ -305,7 +317,7 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
 
 void check_writable(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders) {
   for (const fs::path& path : paths) refuse_folder(path);
-  for (const fs::path& folder : folders) check_replaceable(folder);
+  check_folders(paths, folders);
   for (const auto* list : {&paths, &folders}) {
     for (const fs::path& path : *list) {
       fs::path folder = fs::absolute(folder_of(path)).lexically_normal();

@@ -61,7 +61,7 @@ void check_apart(const std::vector<std::filesystem::path>& outputs,
                  const std::vector<std::filesystem::path>& folders = {});
 
 /// Throws std::system_error if an output could not be written, without writing anything; what
-/// check_replaceable() throws of `folders`.
+/// check_replaceable() throws of `folders`; std::invalid_argument where one of `paths` lies in one of these.
 void check_writable(const std::vector<std::filesystem::path>& paths,
                     const std::vector<std::filesystem::path>& folders = {});
 

@@ -192,6 +192,13 @@ TEST_F(StagedFilesTest, InputsAreKeptApart) {
       check_apart({dir_ / "c"}, {dir_ / "b", "", dir_ / "export"}, {dir_ / "export/sub", dir_ / "exp"}));
 }
 
+TEST_F(StagedFilesTest, AFileInAFolderThatIsMadeAnewIsRefused) {
+  const fs::path folder = dir_ / "model";
+  EXPECT_NO_THROW(check_writable({dir_ / "model.png", dir_ / "other/a.png"}, {folder}));
+  EXPECT_THROW(check_writable({dir_ / "other/../model/a/b.png"}, {folder}), std::invalid_argument);
+  EXPECT_FALSE(fs::exists(folder));
+}
+
 TEST_F(StagedFilesTest, AFolderWithForeignFilesStays) {
   const fs::path folder = dir_ / "model";
   {
