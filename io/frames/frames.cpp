@@ -84,14 +84,14 @@ VideoSampling sampling_of(const FrameOptions& options) {
 
 // The wanted frames, counted by going through the video: the container's own count cannot be trusted.
 std::vector<std::size_t> choose_video_frames(const FrameOptions& options, const Progress& progress,
-                                             std::string& missing_part) {
+                                             std::string& defect) {
   VideoReader video(options.source, sampling_of(options));
   std::size_t count = 0;
   while (video.advance()) {
     ++count;
     if (progress) progress(static_cast<int>(count), 0);
   }
-  missing_part = video.missing_part();
+  defect = video.defect();
   return choose_evenly(count, options.max_frames);
 }
 
@@ -124,7 +124,7 @@ class VideoTasks {
     };
     return FrameTask{file, video_.time_s(), file, decode};
   }
-  std::string missing_part() const { return video_.missing_part(); }
+  std::string defect() const { return video_.defect(); }
   /// How many there will be, by what the container promises; 0 where it promises nothing.
   std::size_t expected() const { return chosen_ ? chosen_->size() : video_.promised_frames(); }
 
@@ -139,9 +139,9 @@ class VideoTasks {
 };
 
 std::vector<FrameResult> load_video(const FrameOptions& options, const Pixels& pixels,
-                                    const Progress& progress, std::string& missing_part) {
+                                    const Progress& progress, std::string& defect) {
   std::optional<std::vector<std::size_t>> chosen;
-  if (options.max_frames) chosen = choose_video_frames(options, progress, missing_part);
+  if (options.max_frames) chosen = choose_video_frames(options, progress, defect);
   const int total = chosen ? static_cast<int>(chosen->size()) : 0;
   VideoTasks tasks(options, std::move(chosen));
   std::vector<FrameResult> results = run_frame_tasks(
@@ -150,7 +150,7 @@ std::vector<FrameResult> load_video(const FrameOptions& options, const Pixels& p
         if (progress) progress(done, total);
       },
       pixels.gray_store(options, tasks.expected()));
-  if (!options.max_frames) missing_part = tasks.missing_part();
+  if (!options.max_frames) defect = tasks.defect();
   return results;
 }
 
@@ -205,7 +205,7 @@ std::vector<FrameResult> size_images(const FrameOptions& options, SourceKind kin
 }
 
 std::vector<FrameResult> size_video(const FrameOptions& options, const Progress& progress,
-                                    std::string& missing_part) {
+                                    std::string& defect) {
   const std::string name = options.source.filename().string();
   VideoReader video(options.source, sampling_of(options));
   const auto sized = [&](cv::Size size, int64_t number) {
@@ -225,7 +225,7 @@ std::vector<FrameResult> size_video(const FrameOptions& options, const Progress&
     if (options.first_frame) return all;
     if (progress) progress(static_cast<int>(all.size()), 0);
   }
-  missing_part = video.missing_part();
+  defect = video.defect();
   std::vector<FrameResult> results;
   for (const std::size_t i : choose_evenly(all.size(), options.max_frames)) results.push_back(all[i]);
   return results;
@@ -282,32 +282,31 @@ std::vector<std::string> others(std::vector<std::string> names, const std::vecto
 }
 
 FrameSet with_notes(const FrameOptions& options, FrameSet set, std::vector<std::string> names,
-                    const std::string& missing_part) {
+                    const std::string& defect) {
   for (const Frame& frame : set.frames) {  // an image's time is its number
     if (!options.images.empty()) set.images.push_back(options.images[static_cast<std::size_t>(frame.time_s)]);
   }
   set.not_taken = others(std::move(names), set.frames);
-  if (!missing_part.empty()) set.warnings.push_back(missing_part);
+  if (!defect.empty()) set.warnings.push_back(defect);
   return set;
 }
 
 FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, const Progress& progress) {
-  std::string missing_part;
+  std::string defect;
   std::vector<std::string> names;
   const bool is_video = kind == SourceKind::video;
   if (!options.pixels) {
     FrameSet set = assemble(
         options,
-        is_video ? size_video(options, progress, missing_part) : size_images(options, kind, progress, names),
-        {});
-    return with_notes(options, std::move(set), std::move(names), missing_part);
+        is_video ? size_video(options, progress, defect) : size_images(options, kind, progress, names), {});
+    return with_notes(options, std::move(set), std::move(names), defect);
   }
   const auto space = options.space ? options.space : std::make_shared<HostSpace>();
   Pixels pixels{std::make_shared<PieceStore>(space, "frames"), nullptr};
   if (options.gray_side > 0) pixels.gray = std::make_shared<PieceStore>(space, "gray");
-  std::vector<FrameResult> results = is_video ? load_video(options, pixels, progress, missing_part)
+  std::vector<FrameResult> results = is_video ? load_video(options, pixels, progress, defect)
                                               : load_images(options, kind, pixels, progress, names);
-  return with_notes(options, assemble(options, std::move(results), pixels), std::move(names), missing_part);
+  return with_notes(options, assemble(options, std::move(results), pixels), std::move(names), defect);
 }
 
 }  // namespace

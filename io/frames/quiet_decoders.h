@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 
 namespace vggt {
 
@@ -7,5 +8,12 @@ namespace vggt {
 /// about images whose decoder throws (BMP, TIFF, WebP with a damaged header): no setting of OpenCV stops
 /// that.
 void quiet_decoders();
+
+/// From now on counts what FFmpeg's decoders find wrong in pictures, in programs that called
+/// quiet_decoders(): its log is the process's. OpenCV takes the log for itself when it opens a video, so each
+/// one that is opened calls this anew.
+void count_decoder_errors();
+/// How many were counted, in all videos of the process.
+int64_t decoder_errors();
 
 }  // namespace vggt

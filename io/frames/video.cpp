@@ -16,6 +16,7 @@
 #include "io/files/input_file.h"
 #include "io/files/memory_room.h"
 #include "io/frames/frame_sources.h"
+#include "io/frames/quiet_decoders.h"
 
 namespace vggt {
 namespace {
@@ -74,6 +75,8 @@ VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling&
   }
   if (!opened && !has_room_for(0)) throw std::bad_alloc();
   if (!opened) throw std::invalid_argument(path.string() + ": cannot be opened as a video");
+  count_decoder_errors();
+  errors_ = decoder_errors();
   const double rate = capture_.get(cv::CAP_PROP_FPS);
   quarter_turns_ = read_quarter_turns(capture_);
   container_ = read_video_container(path);
@@ -92,10 +95,11 @@ bool VideoReader::advance() {
     // streams that predict from later frames (B-frames).
     if (number_ > 0 && !(time_s_ > before)) time_s_ = before + last_step_s_;
     if (number_ > 0) last_step_s_ = time_s_ - before;
+    if (!damaged_s_ && decoder_errors() > errors_) damaged_s_ = time_s_;
     if (wanted()) return true;
   }
   // A decoder without memory ends as a video does.
-  if ((number_ < 0 || !missing_part().empty()) && !has_room_for(0)) throw std::bad_alloc();
+  if ((number_ < 0 || !defect().empty()) && !has_room_for(0)) throw std::bad_alloc();
   return false;
 }
 
@@ -152,7 +156,7 @@ int64_t decoder_bytes(const std::filesystem::path& video) {
   }
 }
 
-std::string VideoReader::missing_part() const {
+std::string VideoReader::defect() const {
   // Containers round, guess, and count sound that goes on after the last picture.
   constexpr double kTolerance = 1.2, kTolerance_s = 0.5;
   const double seen = time_s_ + frame_seconds_;
@@ -162,6 +166,9 @@ std::string VideoReader::missing_part() const {
   } else if (container_.counts_from_first && promised_seconds_ > kTolerance * seen + kTolerance_s) {
     text << path_ << ": ends after " << seen << " s of the " << promised_seconds_
          << " s it promises: truncated?";
+  } else if (damaged_s_) {
+    text << path_ << ": is damaged near " << *damaged_s_
+         << " s: its decoder found errors, and what it made up for may look smeared";
   }
   return text.str();
 }

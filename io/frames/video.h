@@ -38,8 +38,10 @@ class VideoReader {
   std::size_t frame_bytes() const;
   /// Bytes that the decoder takes for itself.
   std::size_t decoder_bytes() const;
-  /// After the end: a warning if the container promises much more. Empty if all is well.
-  std::string missing_part() const;
+  /// After the end: a warning if the container promises much more, or the decoder found errors: in programs
+  /// that called quiet_decoders(), where another video that is read meanwhile may be the one. Empty if all is
+  /// well.
+  std::string defect() const;
   /// The frame in BGR, turned and mirrored as the container says. Empty if it cannot be decoded.
   cv::Mat pixels();
 
@@ -53,6 +55,8 @@ class VideoReader {
   int64_t number_ = -1;
   double time_s_ = 0, last_step_s_ = 0;  // of this frame, and how long after the one before
   double last_tick_ = -1;
+  int64_t errors_ = 0;  // of decoders, when the video was opened
+  std::optional<double> damaged_s_;
   VideoContainer container_;
   int quarter_turns_ = 0;  // clockwise, from stored to upright, where nothing is mirrored
 };

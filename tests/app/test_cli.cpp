@@ -254,6 +254,20 @@ TEST_F(CliTest, OptionsMayComeFromAPipe) {
   EXPECT_NE(outcome.out.find("2 frames"), std::string::npos) << outcome.out;
 }
 
+// Its decoder makes up for what it cannot read, with what is in other frames.
+TEST_F(CliTest, AVideoThatIsDamagedInsideIsSaid) {
+  constexpr std::size_t kInKeyFrame = 763;
+  std::string video = text_of(fs::path(VGGT_SOURCE_DIR) / "tests/fixtures/videos/variable.mp4");
+  write(dir_ / "whole.mp4", video);
+  for (std::size_t i = kInKeyFrame; i < kInKeyFrame + 6; ++i) video[i] ^= 0x5a;
+  write(dir_ / "damaged.mp4", video);
+  const Outcome damaged = run("--frames damaged.mp4 --fps 5 --out out/ --dry-run"),
+                whole = run("--frames whole.mp4 --fps 5 --out out/ --dry-run");
+  EXPECT_EQ(damaged.code, 0) << damaged.err;
+  EXPECT_NE(damaged.err.find("warning: damaged.mp4: is damaged near 0 s"), std::string::npos) << damaged.err;
+  EXPECT_EQ(whole.err.find("damaged"), std::string::npos) << whole.err;
+}
+
 // A camera that pans with little parallax: the network's depth, trusted, made 846 and 1121 pixels of it.
 TEST_F(CliTest, TheFocalLengthOfAVideoIsThatOfItsLensWhicheverFramesAreTaken) {
   const fs::path video = fs::path(VGGT_SOURCE_DIR).parent_path() / "shared/scenes/great_wall.mp4";
