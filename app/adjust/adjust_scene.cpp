@@ -130,7 +130,7 @@ class SceneAdjustment {
       return {not_adjusted("too few matches between frames",
                            cameras_of(trials_.start(), cameras_, trials_.model()))};
     trials_.adjust(found, kFully);
-    trials_.hold_untold_focals(found);
+    trials_.judge_focals(found);
     const double given = trials_.error_of(bundle_as_given(cameras_), found),
                  adjusted = trials_.error_of(found, found);
     if (!(adjusted <= given)) {

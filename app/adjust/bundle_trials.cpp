@@ -191,24 +191,47 @@ void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
   if (farthest < kMostFocal && error < kStillBetter * error_of(found, found)) put(freed, found);
 }
 
-void BundleTrials::hold_untold_focals(Bundle& found) {
+void BundleTrials::judge_focals(Bundle& found) {
   if (frames_ < 3 || options_.intrinsics != Known::no) return;
+  if (holds_focal(found.lens_free)) try_held_focals(found);
+  const std::vector<int> untold = untold_focals(found);
+  if (untold.empty()) return;
+  for (const int lens : untold) {
+    const auto i = static_cast<std::size_t>(lens);
+    found.lenses[i] = start_.lenses[i];
+    found.lens_free[i] = start_.lens_free[i];
+    found.lens_free[i].focal = found.lens_free[i].aspect = false;
+  }
+  if (untold.size() == found.lenses.size()) model_ = model_of(options_);
+  adjust(found, kHeldTrial);
+  adjust(found, kFully);
+}
+
+/// Frees what adjust() holds once more, now that the matches are the last ones: they can say clearly what
+/// those of the first passes did not.
+void BundleTrials::try_held_focals(Bundle& found) {
+  const double error = error_of(found, found);
+  const Adjusted held = adjusted_of(found);
+  for (std::size_t i = 0; i < found.lens_free.size(); ++i)
+    found.lens_free[i].focal = start_.lens_free[i].focal;
+  solve(found, kTrial);
+  solve(found, kFully);
+  double farthest = 0;
+  for (std::size_t i = 0; i < found.lenses.size(); ++i)
+    farthest = std::max(farthest, focal_moved(found.lenses, i));
+  if (!(farthest < kMostFocal && error_of(found, found) < kStillBetter * error &&
+        untold_focals(found).empty()))
+    put(held, found);
+}
+
+/// Lenses whose focal length or aspect is free, but not told by the matches.
+std::vector<int> BundleTrials::untold_focals(Bundle& found) const {
   std::vector<int> lenses;
   for (std::size_t i = 0; i < std::min(found.lenses.size(), kMostAsked); ++i)
     lenses.push_back(static_cast<int>(i));
   const std::vector<double> deviations = focal_deviations(found, lenses, bytes_beside(found), events_);
-  std::size_t untold = 0;
-  for (std::size_t i = 0; i < lenses.size(); ++i) {
-    if (deviations[i] < kTold) continue;
-    found.lenses[i] = start_.lenses[i];
-    found.lens_free[i] = start_.lens_free[i];
-    found.lens_free[i].focal = found.lens_free[i].aspect = false;
-    ++untold;
-  }
-  if (untold == 0) return;
-  if (untold == found.lenses.size()) model_ = model_of(options_);
-  adjust(found, kHeldTrial);
-  adjust(found, kFully);
+  std::erase_if(lenses, [&](int lens) { return deviations[static_cast<std::size_t>(lens)] < kTold; });
+  return lenses;
 }
 
 /// What the options leave beside the matches.

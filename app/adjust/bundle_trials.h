@@ -43,9 +43,10 @@ class BundleTrials {
   /// distortion or aspect, each if it pays. Throws as adjust().
   void free_what_pays(Bundle& found);
 
-  /// Of three and more frames: gives lenses that the options leave to the matches, but whose focal length
-  /// these do not tell, that which was given, and adjusts the rest. Throws as adjust().
-  void hold_untold_focals(Bundle& found);
+  /// Of three and more frames, after the last matches, where the options leave the lenses to these: frees a
+  /// focal length that adjust() holds if they tell it clearly now, and gives a lens whose focal length they
+  /// do not tell the one that was given. Throws as adjust().
+  void judge_focals(Bundle& found);
   /// Whether the focal length of a lens that the options leave free is held.
   bool holds_focal(const std::vector<LensFreedom>& lens_free) const;
 
@@ -62,6 +63,8 @@ class BundleTrials {
 
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
+  void try_held_focals(Bundle& found);
+  std::vector<int> untold_focals(Bundle& found) const;
   void solve(Bundle& found, BundleSchedule schedule) const;
   std::size_t bytes_beside(const Bundle& found) const;
   std::vector<double> errors_of(const Bundle& found) const;

@@ -91,7 +91,7 @@ Outcome freed(const Pan& pan, const AdjustOptions& options = {}) {
   trials.adjust(found, {4, 15, 1e-4});
   trials.adjust(found, {});
   trials.free_what_pays(found);
-  trials.hold_untold_focals(found);
+  trials.judge_focals(found);
   outcome.model = trials.model();
   outcome.guesses = trials.holds_focal(found.lens_free);
   return outcome;
@@ -130,6 +130,21 @@ TEST(BundleTrials, AModelThatIsAskedForStays) {
   EXPECT_EQ(model, CameraModel::simple_pinhole);
   EXPECT_FALSE(guesses);
   EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
+}
+
+// Of the first passes, whose matches are few and coarse, it left what a network can have missed by.
+TEST(BundleTrials, AFocalLengthThatWasHeldIsFreedWhereTheLastMatchesTellIt) {
+  Bundle found = given_bundle({.turn = 0.03, .move = 0.1, .longer = 1.35});
+  std::vector<Sighting> held_out = hold_out(found.sightings);
+  BundleTrials trials(found, {}, {}, kFrames, {});
+  trials.hold_out(std::move(held_out));
+  found.lens_free[0].focal = false;
+  trials.adjust(found, {4, 15, 1e-4});
+  EXPECT_EQ(found.lenses[0].focal.x(), 1.35 * kFocal);
+  EXPECT_TRUE(trials.holds_focal(found.lens_free));
+  trials.judge_focals(found);
+  EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5);
+  EXPECT_FALSE(trials.holds_focal(found.lens_free));
 }
 
 // What a wall that is seen straight on shows, every focal length shows, with other distances.
