@@ -1,8 +1,10 @@
 #include "app/batch/owner.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -69,6 +71,8 @@ Owner this_process() {
 std::optional<bool> is_alive(const Owner& owner) {
   if (owner.machine != machine_name()) return std::nullopt;
   const std::optional<ProcessState> process = process_state(owner.pid);
+  if (!process && ::kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == EPERM)
+    return std::nullopt;  // another user's, of which /proc says nothing
   return process && process->state != 'Z' && process->state != 'X' && process->start == owner.start;
 }
 

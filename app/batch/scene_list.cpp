@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "io/files/file_place.h"
 #include "io/files/text.h"
 #include "io/files/text_file.h"
 #include "io/files/utf8.h"
@@ -24,7 +25,7 @@ bool is_images(const fs::path& path) {
 
 /// What a source is called: its last part, but for an `images` that scenes keep their frames in.
 std::string name_of(const fs::path& source) {
-  fs::path path = source.lexically_normal();
+  fs::path path = plain_path(source);
   if (!path.has_filename()) path = path.parent_path();
   if (is_images(path) && path.parent_path().has_filename()) path = path.parent_path();
   return path.filename().string();
@@ -59,8 +60,7 @@ bool is_video(const fs::path& file) {
 
 bool same(const fs::path& a, const fs::path& b) {
   std::error_code ignored;  // where one does not exist yet
-  return fs::equivalent(a, b, ignored) ||
-         fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
+  return fs::equivalent(a, b, ignored) || plain_path(a) == plain_path(b);
 }
 
 /// Results of an earlier batch may be there.
@@ -187,7 +187,7 @@ SceneList find_scenes(const fs::path& where, const fs::path& results) {
                                   " is neither a folder of scenes nor a list; for one scene give --frames");
   }
   refuse_equal_names(list.scenes);
-  for (BatchScene& scene : list.scenes) scene.source = fs::absolute(scene.source).lexically_normal();
+  for (BatchScene& scene : list.scenes) scene.source = plain_path(scene.source);
   return list;
 }
 

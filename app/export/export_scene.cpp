@@ -87,7 +87,11 @@ void place_copies(const fs::path& folder, const ExportedImages& images, const Ex
     placed = here;
     return;
   }
-  fs::copy(*placed, here, fs::copy_options::recursive | fs::copy_options::create_hard_links);
+  std::error_code no_links;  // as of exFAT
+  fs::copy(*placed, here, fs::copy_options::recursive | fs::copy_options::create_hard_links, no_links);
+  if (!no_links) return;
+  fs::remove_all(here);
+  fs::copy(*placed, here, fs::copy_options::recursive);
 }
 
 void export_colmap(const fs::path& folder, const ExportedImages& images, const ExportInput& input,

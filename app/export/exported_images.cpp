@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "io/files/file_place.h"
 #include "io/files/input_file.h"
 #include "io/files/staged_files.h"
 #include "io/files/text.h"
@@ -168,13 +169,14 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
 void ExportedImages::settle_originals(const ExportPlan& plan) {
   std::vector<fs::path> paths;
   for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
-    paths.push_back(fs::absolute(images_.file(i)).lexically_normal());
+    paths.push_back(plain_path(images_.file(i)));
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;
     stamps_.push_back(stamp_of(paths.back()));
     orientations_.push_back(images_.orientation(i));
     heif_.push_back(images_.is_heif(i));
+    turned_tiff_.push_back(orientations_.back() != 1 && images_.is_tiff(i));
   }
   check_apart({}, paths, plan.folders());
   for (const fs::path& path : paths) names_.push_back(path.lexically_relative(originals_).generic_string());
@@ -189,6 +191,7 @@ std::string ExportedImages::why_not_originals() const {
     const std::string readable = readable_name(names_[i]);
     if (readable != names_[i]) return readable + " has a name that readers of exports would change";
     if (!quarter_turns(orientations_[i])) return names_[i] + " is stored mirrored";
+    if (turned_tiff_[i]) return names_[i] + " is a TIFF that EXIF turns, which not all programs do";
     if (heif_[i]) return names_[i] + " is HEIF or AVIF, which few programs read";
   }
   return {};

@@ -56,7 +56,7 @@ class ExportedImages {
   ExportedAs as_;
   std::vector<int> orientations_;                                                   // of image files
   std::vector<std::pair<std::uintmax_t, std::filesystem::file_time_type>> stamps_;  // size and time, likewise
-  std::vector<bool> heif_;                                                          // likewise
+  std::vector<bool> heif_, turned_tiff_;                                            // likewise
   std::vector<std::string> names_;                                                  // of the exported images
   std::vector<int> turns_;  // clockwise quarters from the exported image to the upright one
 };

@@ -36,7 +36,7 @@ using nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
 
 std::string plain(const fs::path& path) {
-  return fs::absolute(path).lexically_normal().string();
+  return plain_path(path).string();
 }
 
 /// What changes with a file's contents.
@@ -272,7 +272,9 @@ Resume::Resume(const RunPlan& plan, const Events& events) : folder_(folder_of(pl
   }
   // Scratch folders of a killed run go; without finished stages, everything.
   const bool keep = has_stages();
-  clear(folder(), [&](const std::string& name) { return keep && !name.starts_with("vggt-recon-"); });
+  clear(folder(), [&](const std::string& name) {
+    return name == kManifest || (keep && !name.starts_with("vggt-recon-"));  // the first is written anew
+  });
   write_manifest(folder(), manifest);
 }
 

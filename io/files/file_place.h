@@ -13,6 +13,23 @@ inline bool is_at(int file, const std::filesystem::path& path) {
          own.st_dev == there.st_dev;
 }
 
+/// A path, absolute, without "." and "..": where a ".." follows a link, it is above what the link leads to,
+/// which lexically_normal() passes over. Other links stay.
+inline std::filesystem::path plain_path(const std::filesystem::path& path) {
+  std::filesystem::path plain;
+  for (const std::filesystem::path& part : std::filesystem::absolute(path)) {
+    if (part == "." || part.empty()) continue;
+    if (part != "..") {
+      plain /= part;
+      continue;
+    }
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(plain, error);
+    plain = (error ? plain : real).parent_path();
+  }
+  return plain;
+}
+
 /// Where a path will lead once the folders that it goes through are made: until then "made/../a" is none.
 inline std::filesystem::path place_of(const std::filesystem::path& path) {
   std::error_code error;

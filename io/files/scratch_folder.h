@@ -5,8 +5,7 @@ namespace vggt {
 
 /// A run's own folder for data that does not fit into memory: vggt-recon-PID-XXXXXX in a folder that is
 /// given. The destructor removes it with all that lies in it (scratch_file.h), whether the run ended well or
-/// not; that of a run which was killed is removed by the next one in the same place. A lock (flock) tells
-/// them apart, and a file in it tells it from a folder of the user's that is named alike.
+/// not; that of a run which was killed is removed by the next one in the same place (folder_mark.h).
 class ScratchFolder {
  public:
   /// Throws std::system_error naming `parent`, which must exist.
@@ -19,7 +18,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;  // the folder, opened and locked
+  int lock_ = -1;  // the folder's mark
 };
 
 }  // namespace vggt

@@ -21,6 +21,7 @@
 
 #include "io/files/atomic_file.h"
 #include "io/files/file_place.h"
+#include "io/files/folder_mark.h"
 #include "io/files/text.h"
 
 namespace vggt {
@@ -45,21 +46,17 @@ std::string six_letters() {
   return letters;
 }
 
-/// Removes the hidden folders of this user in `folder` that no process has locked, and where nothing has been
-/// made or moved for a minute: else the guard of a killed process may still be at work there.
+/// Removes the hidden folders that processes which were killed left in `folder`, where nothing has been made
+/// or moved for a minute: else the guard of such a process may still be at work there.
 void remove_orphans(const fs::path& folder) {
   constexpr time_t kStill = 60;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kHidden) || name.size() != kHidden.size() + kLetters) continue;
-    const int file = ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0) continue;
     struct stat status {};
-    const bool is_ours = ::fstat(file, &status) == 0 && status.st_uid == ::geteuid() &&
-                         ::time(nullptr) - status.st_mtim.tv_sec > kStill;
-    if (is_ours && ::flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
-    ::close(file);
+    if (::lstat(entry.path().c_str(), &status) == 0 && ::time(nullptr) - status.st_mtim.tv_sec > kStill)
+      remove_abandoned(entry.path());
   }
 }
 
@@ -83,8 +80,12 @@ void write_file_list(const fs::path& folder) {
   });
 }
 
-void refuse_folder(const fs::path& path) {
-  if (fs::is_directory(path)) fail(EISDIR, path);
+/// Throws where a folder, a device or a pipe stands at a file's place.
+void refuse_others(const fs::path& path) {
+  const fs::file_status status = fs::status(path);
+  if (fs::is_directory(status)) fail(EISDIR, path);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw std::invalid_argument(path.string() + ": is a device or a pipe, which a file would replace");
 }
 
 /// Throws what check_replaceable() throws of folders, and where a file would lie in one.
@@ -122,7 +123,7 @@ StagedFiles::StagedFiles(const std::vector<fs::path>& paths, const std::vector<f
   check_folders(paths, folders);
   try {
     for (const fs::path& path : paths) {
-      refuse_folder(path);
+      refuse_others(path);
       make_hidden_folder(folder_of(path));
     }
     for (const fs::path& folder : folders) make_hidden_folder(folder_of(folder));
@@ -152,7 +153,6 @@ void StagedFiles::make_hidden_folder(const fs::path& folder) {
   }
 }
 
-/// Where the file system knows no locks nobody removes an orphan, and this one needs none.
 void StagedFiles::lock_new_folder(const fs::path& folder) {
   for (;;) {
     const fs::path name = folder / (kHidden + six_letters());
@@ -163,14 +163,12 @@ void StagedFiles::lock_new_folder(const fs::path& folder) {
       if (error == EEXIST) continue;
       fail(error, folder);
     }
-    const int file = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool taken = file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!taken && fs::exists(name)) {
-      hidden_folders_[folder] = name;
-      if (file >= 0) locks_.push_back(file);
-      return;
-    }
-    if (file >= 0) ::close(file);  // another process took it for an orphan's, before it was locked
+    const int mark = mark_folder(name);
+    if (mark < 0 && errno == ENOENT) continue;
+    // Without a mark nobody removes it, and what keeps it from being made keeps the outputs, too.
+    hidden_folders_[folder] = name;
+    if (mark >= 0) locks_.push_back(mark);
+    return;
   }
 }
 
@@ -222,7 +220,7 @@ void StagedFiles::commit() {
     if (is_folder(path)) {
       check_replaceable(path);
     } else {
-      refuse_folder(path);
+      refuse_others(path);
     }
   }
   enum class Old { stays, none, exchanged, kept };
@@ -274,7 +272,7 @@ void StagedFiles::remove_all() noexcept {
   // Before the folders go: to remove one takes a descriptor, which may be the last.
   for (const int lock : locks_) ::close(lock);
   locks_.clear();
-  for (const auto& [folder, hidden] : hidden_folders_) fs::remove_all(hidden, ignored);
+  for (const auto& [folder, hidden] : hidden_folders_) remove_marked(hidden);
   hidden_folders_.clear();
   guard_.reset();
   if (committed_) return;
@@ -316,7 +314,7 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
 }
 
 void check_writable(const std::vector<fs::path>& paths, const std::vector<fs::path>& folders) {
-  for (const fs::path& path : paths) refuse_folder(path);
+  for (const fs::path& path : paths) refuse_others(path);
   check_folders(paths, folders);
   for (const auto* list : {&paths, &folders}) {
     for (const fs::path& path : *list) {

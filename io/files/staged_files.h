@@ -47,8 +47,8 @@ class StagedFiles {
 
   std::map<std::filesystem::path, std::filesystem::path> hidden_folders_;  // by the folder they stand in
   std::unique_ptr<KillGuard> guard_;                                       // of those that are written to
-  std::vector<int> locks_;                           // of the hidden folders, open while this process lives
-  std::vector<std::filesystem::path> made_folders_;  // outermost first
+  std::vector<int> locks_;  // the marks of the hidden folders, open while this process lives
+  std::vector<std::filesystem::path> made_folders_;                             // outermost first
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> files_;  // staged, final
   std::vector<std::filesystem::path> folders_;  // those among `files_` that are folders, final
   bool committed_ = false;

@@ -46,7 +46,8 @@ class MaskFolder {
     std::vector<std::string> masks;
     for (const std::string& key : {name.string(), name.stem().string()}) {
       const auto found = files_.find(key);
-      const bool of_one_frame = key == name || name.string().find('#') == std::string::npos;
+      // The stem of walk.mp4#12 is that of all frames.
+      const bool of_one_frame = key == name || name.extension().string().find('#') == std::string::npos;
       if (found == files_.end() || !of_one_frame) continue;
       masks.insert(masks.end(), found->second.begin(), found->second.end());
       if (!name.has_extension()) break;  // then both keys are one

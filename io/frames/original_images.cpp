@@ -63,6 +63,13 @@ int OriginalImages::orientation(std::size_t frame) const {
   return naming(path, [&] { return read_image_header(FileMapping(InputFile(path)).bytes()).orientation; });
 }
 
+bool OriginalImages::is_tiff(std::size_t frame) const {
+  const std::filesystem::path path = file(frame);
+  return naming(path, [&] {
+    return read_image_header(FileMapping(InputFile(path)).bytes()).format == ImageFormat::tiff;
+  });
+}
+
 bool OriginalImages::is_heif(std::size_t frame) const {
   const InputFile input(file(frame));
   return vggt::is_heif(FileMapping(input).bytes());

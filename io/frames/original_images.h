@@ -36,6 +36,8 @@ class OriginalImages {
   int orientation(std::size_t frame) const;
   /// Whether the image file of a frame is HEIF or AVIF, which few programs read.
   bool is_heif(std::size_t frame) const;
+  /// Whether the image file of a frame is TIFF, which some programs turn as EXIF says and others do not.
+  bool is_tiff(std::size_t frame) const;
   /// A frame's number in its video or .safetensors file, or among the images.
   int64_t number(std::size_t frame) const;
 

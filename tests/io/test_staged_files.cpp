@@ -1,6 +1,7 @@
 // Output files appear together or not at all.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "io/files/folder_mark.h"
 #include "io/files/staged_files.h"
 
 namespace vggt {
@@ -128,6 +130,7 @@ TEST_F(StagedFilesTest, WithoutCommitNothingChanges) {
 TEST_F(StagedFilesTest, WhatAKilledProcessLeftGoesWithTheNextRun) {
   fs::create_directory(dir_ / ".vggt-recon-Ab1xyZ");  // its guard was killed too
   write(dir_ / ".vggt-recon-Ab1xyZ/a", "half");
+  write(dir_ / ".vggt-recon-Ab1xyZ" / kFolderMark, "");
   StagedFiles early({dir_ / "b"});
   EXPECT_EQ(entries(), 1U);  // the guard may be at work
   fs::last_write_time(dir_ / ".vggt-recon-Ab1xyZ",
@@ -139,6 +142,15 @@ TEST_F(StagedFilesTest, WhatAKilledProcessLeftGoesWithTheNextRun) {
   other.staged(dir_ / "c");
   EXPECT_EQ(entries(), 2U);
   EXPECT_TRUE(fs::exists(place.parent_path()));  // a living one stays
+}
+
+TEST_F(StagedFilesTest, AUsersHiddenFolderStays) {
+  const fs::path own = dir_ / ".vggt-recon-backup";
+  fs::create_directory(own);
+  write(own / "notes", "dear");
+  fs::last_write_time(own, fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  StagedFiles files({dir_ / "b"});
+  EXPECT_EQ(text_of(own / "notes"), "dear");
 }
 
 TEST_F(StagedFilesTest, AProcessThatIsKilledBeforeItWritesLeavesNothing) {
@@ -190,6 +202,18 @@ TEST_F(StagedFilesTest, InputsAreKeptApart) {
   EXPECT_THROW(check_apart({}, {dir_ / "export"}, {dir_ / "export"}), std::invalid_argument);
   EXPECT_NO_THROW(
       check_apart({dir_ / "c"}, {dir_ / "b", "", dir_ / "export"}, {dir_ / "export/sub", dir_ / "exp"}));
+}
+
+TEST_F(StagedFilesTest, ADeviceOrPipeIsNotReplaced) {
+  const fs::path pipe = dir_ / "pipe", link = dir_ / "link";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", link);
+  for (const fs::path& path : {pipe, link, fs::path("/dev/null")}) {
+    EXPECT_THROW(check_writable({path}), std::invalid_argument) << path;
+    EXPECT_THROW(StagedFiles({path}), std::invalid_argument) << path;
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(entries(), 2U);
 }
 
 TEST_F(StagedFilesTest, AFileInAFolderThatIsMadeAnewIsRefused) {
