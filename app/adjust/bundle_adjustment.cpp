@@ -162,7 +162,7 @@ class Adjustment {
 
   std::vector<double> focal_deviations(const std::vector<int>& lenses) {
     linearise(kLastScale);
-    std::vector<double> deviations(lenses.size(), std::numeric_limits<double>::infinity());
+    std::vector<double> deviations(lenses.size(), std::numeric_limits<double>::quiet_NaN());
     if (!reduce(0)) return deviations;
     for (std::size_t i = 0; i < lenses.size(); ++i) {
       const Eigen::Vector4d& mask = lens_masks_[static_cast<std::size_t>(lenses[i])];
@@ -504,11 +504,15 @@ void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& prio
 
 std::vector<double> focal_deviations(Bundle& bundle, const std::vector<int>& lenses, std::size_t most_bytes,
                                      const Events& events) {
-  constexpr double kWeak = 1000;  // of the usual priors: enough to hold the scale, which is free
+  // Priors that tell nothing, of what they hold: the world's place where all poses are free, its scale,
+  // depths of few sightings. Much weaker ones of the first two would leave equations that rounding makes
+  // indefinite.
+  constexpr double kWeak = 30, kWeakDepth = 1000;
   BundlePriors priors;
-  for (double* const prior : {&priors.rotation, &priors.translation, &priors.log_depth, &priors.log_focal,
-                              &priors.log_aspect, &priors.k1, &priors.k2})
+  for (double* const prior :
+       {&priors.rotation, &priors.translation, &priors.log_focal, &priors.log_aspect, &priors.k1, &priors.k2})
     *prior *= kWeak;
+  priors.log_depth *= kWeakDepth;
   return Adjustment(bundle, bundle, priors, most_bytes, events).focal_deviations(lenses);
 }
 

@@ -87,7 +87,7 @@ void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& prio
 
 /// How well the sightings alone, without priors, tell each of these lenses where the bundle stands: the
 /// standard deviation of the logarithm of its focal length, or of its aspect if that is greater, as far as
-/// they are free (0 where neither is); infinite where the equations have no solution. Changes nothing. Throws
+/// they are free (0 where neither is); NaN where the equations cannot be solved. Changes nothing. Throws
 /// as adjust_bundle().
 std::vector<double> focal_deviations(Bundle& bundle, const std::vector<int>& lenses, std::size_t most_bytes,
                                      const Events& events);

@@ -219,9 +219,12 @@ void BundleTrials::try_held_focals(Bundle& found) {
   double farthest = 0;
   for (std::size_t i = 0; i < found.lenses.size(); ++i)
     farthest = std::max(farthest, focal_moved(found.lenses, i));
-  if (!(farthest < kMostFocal && error_of(found, found) < kStillBetter * error &&
-        untold_focals(found).empty()))
-    put(held, found);
+  const std::vector<int> untold = untold_focals(found);
+  const bool is_told = std::ranges::none_of(untold, [&](int lens) {
+    const auto i = static_cast<std::size_t>(lens);
+    return held.lens_free[i].focal != start_.lens_free[i].focal;
+  });
+  if (!(farthest < kMostFocal && error_of(found, found) < kStillBetter * error && is_told)) put(held, found);
 }
 
 /// Lenses whose focal length or aspect is free, but not told by the matches.
@@ -230,7 +233,7 @@ std::vector<int> BundleTrials::untold_focals(Bundle& found) const {
   for (std::size_t i = 0; i < std::min(found.lenses.size(), kMostAsked); ++i)
     lenses.push_back(static_cast<int>(i));
   const std::vector<double> deviations = focal_deviations(found, lenses, bytes_beside(found), events_);
-  std::erase_if(lenses, [&](int lens) { return deviations[static_cast<std::size_t>(lens)] < kTold; });
+  std::erase_if(lenses, [&](int lens) { return !(deviations[static_cast<std::size_t>(lens)] >= kTold); });
   return lenses;
 }
 

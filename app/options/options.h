@@ -155,7 +155,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"mask-white", kScene, "", ""}, o.mask_white);
   visit(I{"depth-edge", kScene, "R", "drop depth edges: 3x3 spread above R x depth", {}, 0, 1e6},
         o.depth_edge);
-  visit(I{"consistent", kScene, "N", "keep points whose depth N other frames confirm", {}, 0, 1e6},
+  visit(I{"consistent", kScene, "N", "keep points whose depth N other frames confirm", {}, 0, 255},
         o.consistent);
   visit(I{"voxel", kScene, "R", "merge points in cubes of side R x median depth", {}, 0, 1e3}, o.voxel);
   visit(I{"outliers", kScene, "off|on|N,S", "drop points far from their N nearest (S sigma)"}, o.outliers);

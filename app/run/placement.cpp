@@ -103,8 +103,8 @@ Placement align_scene(const PlacementPlan& plan, const FrameSet& frames, const s
     if (alignment.fits[i]) fitting.push_back(pairs[i]);
     if (!alignment.fits[i]) wrong.push_back(files[i]);
   }
-  check_aligned(plan, fitting, alignment.truth_from_result);
   Placement placement{align_with_turns(fitting), {}};
+  check_aligned(plan, fitting, placement.similarity);
   placement.summary = "aligned to " + std::to_string(fitting.size()) + " poses of " + plan.align_file;
   constexpr double kBad = 0.2;  // of the spread: of other poses it is 1 or nearly so
   constexpr double kBadTurn = 10;

@@ -176,14 +176,16 @@ Eigen::Affine3d align_with_turns(const std::vector<CameraPair>& cameras) {
                usual = std::min(turned, kUsual) * spread,
                moved = std::max(kLeast * spread, std::sqrt((count * off * off + kUsualCount * usual * usual) /
                                                            (3 * count - 7 + kUsualCount)));
-  const double off_so = rms_distance(centres, turned_by(turn, centres));
-  if (!(turned < kScattered) ||
+  const Eigen::Affine3d so = turned_by(turn, centres);  // which mirrors where its scale is negative
+  const double off_so = rms_distance(centres, so);
+  if (!(turned < kScattered) || !(so.linear().determinant() > 0) ||
       !(off_so < kContradiction * std::max({off, turned * spread, kSlight * spread})))
     return by_centres;
   const Eigen::Matrix3d covariance = offsets(centres.truth) * offsets(centres.result).transpose();
   const double scale = std::cbrt(by_centres.linear().determinant());
-  return turned_by(
+  const Eigen::Affine3d found = turned_by(
       nearest_rotation(scale / (moved * moved) * covariance + count / (2 * turned * turned) * mean), centres);
+  return found.linear().determinant() > 0 ? found : by_centres;
 }
 
 RobustAlignment align_robustly(const std::vector<CameraPair>& cameras) {

@@ -2,6 +2,7 @@
 
 #include <Eigen/Geometry>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <random>
 #include <utility>
@@ -130,6 +131,25 @@ TEST(BundleTrials, AModelThatIsAskedForStays) {
   EXPECT_EQ(model, CameraModel::simple_pinhole);
   EXPECT_FALSE(guesses);
   EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
+}
+
+// As with --refine poses: what holds the world's place then is weak.
+TEST(BundleTrials, AFocalLengthIsToldWhereAllPosesAreFree) {
+  for (const double longer : {0.9, 1.0, 1.1}) {
+    Bundle found = given_bundle({.turn = 0.03, .move = 0.1, .longer = longer});
+    found.free[0] = true;
+    std::vector<Sighting> held_out = hold_out(found.sightings);
+    BundleTrials trials(found, {}, {}, kFrames, {});
+    trials.hold_out(std::move(held_out));
+    trials.adjust(found, {4, 15, 1e-4});
+    const std::vector<double> deviations =
+        focal_deviations(found, {0}, std::numeric_limits<std::size_t>::max(), {});
+    EXPECT_GT(deviations[0], 0) << longer;
+    EXPECT_LT(deviations[0], 0.002) << longer;
+    trials.judge_focals(found);
+    EXPECT_FALSE(trials.holds_focal(found.lens_free)) << longer;
+    EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5) << longer;
+  }
 }
 
 // Of the first passes, whose matches are few and coarse, it left what a network can have missed by.

@@ -294,6 +294,20 @@ TEST(AlignWithTurns, RotationsThatCannotBeTrueDoNotCount) {
   EXPECT_LT(degrees_off(alike, align_with_turns(alike), rotation), 1e-6);
 }
 
+// The usual mistake, R^T·t for -R^T·t, turns the signs of all positions: no reason to mirror the scene.
+TEST(AlignWithTurns, NeverMirrors) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    for (const double flat : {1.0, 0.0}) {
+      std::vector<CameraPair> cameras = seed % 2 ? random_cameras(8, seed) : along_a_path(8, 0.02, 0.1, seed);
+      for (CameraPair& pair : cameras) {
+        const Eigen::Vector3d at = pair.truth.center();
+        pair.truth = camera(rotation_of(pair.truth), -Eigen::Vector3d(at.x(), at.y(), flat * at.z()));
+      }
+      EXPECT_GT(align_with_turns(cameras).linear().determinant(), 0) << seed << ' ' << flat;
+    }
+  }
+}
+
 TEST(Align, CentresInOnePlaceGiveFiniteNumbers) {
   std::vector<CameraPair> cameras = random_cameras(4, 3);
   for (CameraPair& pair : cameras) pair.result.cam_from_world.translation().setZero();
