@@ -110,7 +110,8 @@ class ConfigReader {
     if (!json_.contains(key)) return;
     if (!json_[key].is_number()) fail(key + ": expected a number, got " + json_[key].dump());
     field = json_[key].get<double>();
-    if (!std::isfinite(field) || field <= 0)
+    // It enters fp32 arithmetic.
+    if (!std::isnormal(static_cast<float>(field)) || field <= 0)
       fail(key + ": expected a positive number, got " + json_[key].dump());
   }
 

@@ -52,11 +52,21 @@ struct Choice {
   int64_t scale;  // by which pieces are smaller than they like to be
 };
 
-/// Tokens, or merged rows, of a global block's attention.
-int64_t attended_rows(const MemoryRequest& r, const Sizes& z) {
-  if (!r.merge || r.merge->start > 0) return z.all * z.P;
+/// Rows of a global block that merges tokens; 0 where none does.
+int64_t merged_rows(const MemoryRequest& r, const Sizes& z) {
+  if (!r.merge || r.merge->start >= r.config.depth) return 0;
   const MergeCounts counts = merge_counts(z.all, z.rows, z.columns, r.config.special_tokens(), *r.merge);
-  return counts.most_merged > 0 ? counts.most_rows() : z.all * z.P;
+  return counts.most_merged > 0 ? counts.most_rows() : 0;
+}
+
+/// Whether any global block attends to all tokens.
+bool is_exact_somewhere(const MemoryRequest& r, const Sizes& z) {
+  return merged_rows(r, z) == 0 || r.merge->start > 0;
+}
+
+/// The most tokens, or merged rows, of a global block's attention.
+int64_t attended_rows(const MemoryRequest& r, const Sizes& z) {
+  return is_exact_somewhere(r, z) ? z.all * z.P : merged_rows(r, z);
 }
 
 StreamShape stream_shape(const MemoryRequest& r, const Sizes& z) {
@@ -119,18 +129,33 @@ int64_t attention_bytes(const MemoryRequest& r, const Sizes& z) {
   return (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
 }
 
+/// Page-locked pieces through which files reach a GPU: of each tensor three that are read and one that is
+/// written.
+int64_t staging_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  constexpr int64_t kPieces = 4;
+  if (!r.gpu) return 0;
+  const int64_t tokens = std::max(s.embed_frames, s.pass_frames) * z.P;
+  int64_t bytes = 0;
+  if (s.residual == Place::file) bytes += 2 * tokens * z.C * z.state;  // a layer's first half is another
+  if (s.qkv == Place::file) bytes += 4 * tokens * z.own * z.operand;
+  if (s.maps == Place::file)
+    bytes +=
+        std::max(s.keep_frames, s.dense_frames) * map_bytes(r, z, r.config.depth) / std::max<int64_t>(1, z.S);
+  return kPieces * bytes;
+}
+
 /// Bytes in one of the places outside the device.
 int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   int64_t bytes = 0;
   if (s.residual == place) bytes += 2 * z.S * z.P * z.C * z.state;
   if (s.maps == place) bytes += map_bytes(r, z, r.config.depth);
+  int64_t attention = s.qkv == place && is_exact_somewhere(r, z) ? attention_bytes(r, z) : 0;
   // Merged q, k and v wait on the host, wherever those of an exact block lie.
-  const bool merges = attended_rows(r, z) < z.all * z.P;
-  if (s.qkv == place && !merges) bytes += attention_bytes(r, z);
-  if (s.qkv != Place::device && place == Place::host && merges)
-    bytes += attended_rows(r, z) * 3 * z.own * z.operand;
+  if (s.qkv != Place::device && place == Place::host)
+    attention = std::max(attention, merged_rows(r, z) * 3 * z.own * z.operand);
+  bytes += attention;
   if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
-  if (place == Place::host) bytes += other_ranks_bytes(r, z, s);
+  if (place == Place::host) bytes += other_ranks_bytes(r, z, s) + staging_bytes(r, z, s);
   return bytes;
 }
 

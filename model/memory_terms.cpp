@@ -122,11 +122,15 @@ struct Sequences {
   int64_t tokens() const { return count * length; }
 };
 
-/// What attention makes of q, k and v of some sequences.
+/// What attention makes of q, k and v of some sequences: parts, and where a GPU's kernels have no heads of
+/// that width, wider q, k, v and output.
 MemoryTerm attention_parts(const MemoryRequest& r, const Sequences& x, int64_t operand) {
-  const int64_t head_bytes = x.length * (x.dim / x.heads) * attention_part_bytes(r, operand);
+  const int64_t dim = x.dim / x.heads, wide = r.gpu && dim > 0 && dim <= 128 ? kernel_dim(dim) : dim;
+  const int64_t head_bytes = x.length * wide * attention_part_bytes(r, operand);
   const PartGroup group = r.gpu ? part_group(x.count, x.heads, head_bytes) : PartGroup{x.count, x.heads};
-  return {"parts of q, k, v", group.sequences * group.heads * head_bytes};
+  const bool pads = wide > dim && r.attention != AttentionVariant::sdpa;
+  const int64_t padded = pads ? x.tokens() * x.heads * 4 * wide * operand : 0;
+  return {"parts of q, k, v", group.sequences * group.heads * head_bytes + padded};
 }
 
 /// Bytes of the parts of rows [rows,in] that enter a product of fp32 split into fp16. operand: bytes of an

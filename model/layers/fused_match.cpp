@@ -20,6 +20,7 @@ namespace vggt {
 namespace {
 
 void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
   TORCH_CHECK(error == cudaSuccess, "matching tokens: ", what, ": ", cudaGetErrorString(error));
 }
 

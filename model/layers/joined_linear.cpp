@@ -46,6 +46,7 @@ void joined_linear_out(at::Tensor& y, const JoinedRows& x, const at::Tensor& wei
                         static_cast<int>(weight.size(0)),
                         weight.scalar_type() == at::kBFloat16};
   const cudaError_t error = joined_gemm_sm90(gemm, c10::cuda::getCurrentCUDAStream().stream());
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
   TORCH_CHECK(error == cudaSuccess, "linear: joined products: ", cudaGetErrorString(error));
 }
 

@@ -19,6 +19,7 @@ namespace vggt {
 namespace {
 
 void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
   TORCH_CHECK(error == cudaSuccess, "convolution: ", what, ": ", cudaGetErrorString(error));
 }
 

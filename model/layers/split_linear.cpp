@@ -39,6 +39,7 @@ namespace {
 constexpr int64_t kPieceRows = 256;  // pieces are of a multiple of these, but for the last one
 
 void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
   TORCH_CHECK(error == cudaSuccess, "linear: ", what, ": ", cudaGetErrorString(error));
 }
 

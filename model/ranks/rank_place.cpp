@@ -1,5 +1,6 @@
 #include "model/ranks/rank_place.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <limits>
@@ -40,13 +41,19 @@ RankPlace ranks_and_local(const Get& get, const char* rank, const char* ranks, c
   return place;
 }
 
-/// The first name of a list such as "gpu[03-07,9],big1".
+/// The first name of a list such as "gpu[03-07,9],big1" or "rack[0-1]_blade[2,4]".
 std::string first_node(std::string_view list) {
-  const size_t end = list.find_first_of(",[");
-  std::string name(list.substr(0, end));
-  if (end == std::string_view::npos || list[end] == ',') return name;
-  const std::string_view inside = list.substr(end + 1);
-  return name + std::string(inside.substr(0, inside.find_first_of(",-]")));
+  std::string name;
+  while (!list.empty() && list.front() != ',') {
+    const size_t end = std::min(list.find_first_of(",["), list.size());
+    name += list.substr(0, end);
+    list.remove_prefix(end);
+    if (list.empty() || list.front() == ',') break;
+    const std::string_view inside = list.substr(1);
+    name += inside.substr(0, inside.find_first_of(",-]"));
+    list.remove_prefix(std::min(list.find(']'), list.size() - 1) + 1);
+  }
+  return name;
 }
 
 /// A port that the steps of other jobs on the node do not have.

@@ -201,6 +201,26 @@ TEST(MemoryPlan, MergingChangesGlobalBlocksAlone) {
   EXPECT_NEAR(static_cast<double>(counts.most_rows()) / static_cast<double>(counts.tokens), 0.349, 5e-4);
 }
 
+// Exact blocks before merged ones: q, k and v of the first lie in files, the merged rows' on the host.
+TEST(MemoryPlan, MergedRowsWaitOnTheHostWhateverBlockMergingStartsWith) {
+  MemoryRequest r = request(Precision::bf16, 400);
+  r.gpu.reset();
+  r.budget.scratch = "scratch";
+  const auto plan_from = [&](int64_t start) {
+    r.merge = MergeOptions{.start = start};
+    r.budget.host = MemoryBudget::kUnlimited;
+    r.budget.host = plan_memory(r).peak_bytes() / 3;
+    const MemoryPlan plan = plan_memory(r);
+    EXPECT_EQ(plan.schedule.qkv, Place::file) << start;
+    return plan;
+  };
+  const MemoryPlan all = plan_from(0), late = plan_from(1), none = plan_from(24);
+  EXPECT_GT(all.host_bytes, 800'000'000);
+  EXPECT_EQ(late.host_bytes, all.host_bytes);
+  EXPECT_EQ(none.host_bytes, 0);
+  EXPECT_GT(late.scratch_bytes, all.scratch_bytes);
+}
+
 TEST(MemoryPlan, HeadsInBf16HoldHalfAsMuch) {
   MemoryRequest r = request(Precision::bf16, 400, {true, true, true, true});
   r.query_points = 100;

@@ -65,6 +65,8 @@ TEST(RankPlace, IsReadFromSlurm) {
   EXPECT_NE(place->port, place_in(with(kSlurm, "SLURM_STEP_ID", "3"))->port);
   EXPECT_EQ(place_in(with(kSlurm, "SLURM_STEP_NODELIST", "big1,gpu[1-2]"))->host, "big1");
   EXPECT_EQ(place_in(with(kSlurm, "SLURM_STEP_NODELIST", "alone"))->host, "alone");
+  EXPECT_EQ(place_in(with(kSlurm, "SLURM_STEP_NODELIST", "rack[0-1]_blade[2,4],x"))->host, "rack0_blade2");
+  EXPECT_EQ(place_in(with(kSlurm, "SLURM_STEP_NODELIST", "rack[3"))->host, "rack3");
   const auto given = place_in(with(with(kSlurm, "MASTER_ADDR", "10.0.0.1"), "MASTER_PORT", "1234"));
   EXPECT_EQ(given->host, "10.0.0.1");
   EXPECT_EQ(given->port, 1234);
