@@ -129,10 +129,10 @@ int64_t attention_bytes(const MemoryRequest& r, const Sizes& z) {
   return (z.all * 4 * z.own + (r.ranks > 1 ? z.S * z.C : 0)) * z.P * z.operand;
 }
 
-/// Page-locked pieces through which files reach a GPU: of each tensor three that are read and one that is
-/// written.
+/// Page-locked pieces through which files reach a GPU, of each tensor three that are read and one that is
+/// written: what is more than a process has of such memory anyway.
 int64_t staging_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  constexpr int64_t kPieces = 4;
+  constexpr int64_t kPieces = 4, kAnyway = 64 << 20;
   if (!r.gpu) return 0;
   const int64_t tokens = std::max(s.embed_frames, s.pass_frames) * z.P;
   int64_t bytes = 0;
@@ -141,7 +141,7 @@ int64_t staging_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s)
   if (s.maps == Place::file)
     bytes +=
         std::max(s.keep_frames, s.dense_frames) * map_bytes(r, z, r.config.depth) / std::max<int64_t>(1, z.S);
-  return kPieces * bytes;
+  return std::max<int64_t>(0, kPieces * bytes - kAnyway);
 }
 
 /// Bytes in one of the places outside the device.
