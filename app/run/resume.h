@@ -17,7 +17,8 @@ class Resume {
  public:
   /// Takes the folder. Throws std::invalid_argument: another process has the folder; its finished stages are
   /// of another program, of other weights, frames or options of the network (it says which); what bears the
-  /// folder's name is no folder of this user, or holds something else. std::system_error: the folder cannot be made. Stopped.
+  /// folder's name is no folder of this user, or holds something else. std::system_error: the folder cannot
+  /// be made. Stopped.
   Resume(const RunPlan& plan, const Events& events);
   Resume(const Resume&) = delete;
   Resume& operator=(const Resume&) = delete;

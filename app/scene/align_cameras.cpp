@@ -161,7 +161,10 @@ Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
 Eigen::Affine3d align_with_turns(const std::vector<CameraPair>& cameras) {
   constexpr std::size_t kFewest = 3;
   constexpr double kScattered = 0.3, kUsual = 0.05, kLeast = 1e-6;  // radians; of the centres' spread
-  constexpr double kUsualCount = 2, kContradiction = 3, kSlight = 0.02;
+  constexpr double kUsualCount = 2;                                 // observations that `usual` stands for
+  // How much farther off the rotations alone may leave the centres, and so far always: of the spread, as of a
+  // path that the network bent.
+  constexpr double kContradiction = 3, kSlight = 0.02;
   const Eigen::Affine3d by_centres = align(cameras);
   if (cameras.size() < kFewest || !(by_centres.linear().determinant() > 0)) return by_centres;
   const Centres centres = centres_of(cameras);
