@@ -136,8 +136,10 @@ SceneList scenes_of_list(const fs::path& path, const fs::path& results) {
     const fs::path source(trimmed(named ? text.substr(tab + 1) : text));
     const std::string name =
         named ? std::string(trimmed(text.substr(0, tab))) : name_of(fs::absolute(folder / source));
-    if (same(folder / source, results)) refuse_frames_in(results);
-    list.scenes.push_back({safe_scene_name(name), folder / source});
+    const fs::path path_of = folder / source;
+    if (same(path_of, results)) refuse_frames_in(results);
+    const fs::path frames = fs::is_directory(path_of) ? frames_in(path_of) : fs::path();
+    list.scenes.push_back({safe_scene_name(name), frames.empty() ? path_of : frames});
   }
   if (list.scenes.empty()) throw std::invalid_argument(path.string() + ": lists no scenes");
   return list;

@@ -14,11 +14,11 @@ inline bool is_at(int file, const std::filesystem::path& path) {
 }
 
 /// A path, absolute, without "." and "..": where a ".." follows a link, it is above what the link leads to,
-/// which lexically_normal() passes over. Other links stay.
+/// which lexically_normal() passes over. Other links stay, and a slash at the end.
 inline std::filesystem::path plain_path(const std::filesystem::path& path) {
   std::filesystem::path plain;
   for (const std::filesystem::path& part : std::filesystem::absolute(path)) {
-    if (part == "." || part.empty()) continue;
+    if (part == ".") continue;
     if (part != "..") {
       plain /= part;
       continue;

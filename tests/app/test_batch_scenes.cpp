@@ -83,6 +83,14 @@ TEST_F(BatchScenes, OfAList) {
   Scenes found = scenes_in("lists/all.txt");
   EXPECT_TRUE(found.erase("c") == 1);  // what does not exist is the scene's own fault, in its turn
   EXPECT_EQ(found, expected);
+
+  touch("d/images/1.jpg");  // as a sub-folder of a folder of scenes may keep them
+  touch("lists/d.txt", "../d\n");
+  EXPECT_EQ(scenes_in("lists/d.txt"), (Scenes{{"d", "d/images"}}));
+  touch("far/away/x/1.jpg");
+  fs::create_directory_symlink(dir_ / "far/away", dir_ / "lists/link");
+  touch("lists/up.txt", "link/../y\n");
+  EXPECT_EQ(scenes_in("lists/up.txt"), (Scenes{{"y", "far/y"}}));
 }
 
 TEST_F(BatchScenes, WhatIsNoBatchIsRefused) {
