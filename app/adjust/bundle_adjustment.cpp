@@ -160,16 +160,16 @@ class Adjustment {
     }
   }
 
-  std::vector<double> focal_deviations(const std::vector<int>& lenses) {
+  std::vector<double> focal_deviations(std::size_t most_lenses) {
     linearise(kLastScale);
-    std::vector<double> deviations(lenses.size(), std::numeric_limits<double>::quiet_NaN());
+    std::vector<double> deviations(std::min(bundle_.lenses.size(), most_lenses),
+                                   std::numeric_limits<double>::quiet_NaN());
     if (!reduce(0)) return deviations;
-    for (std::size_t i = 0; i < lenses.size(); ++i) {
-      const Eigen::Vector4d& mask = lens_masks_[static_cast<std::size_t>(lenses[i])];
+    for (std::size_t i = 0; i < deviations.size(); ++i) {
       deviations[i] = 0;
       for (const int number : {0, 1}) {  // focal length, aspect
-        if (mask[number] == 0) continue;
-        const int place = TiledMatrix::kBlock * (first_lens_ + lenses[i]) + number;
+        if (lens_masks_[i][number] == 0) continue;
+        const int place = TiledMatrix::kBlock * (first_lens_ + static_cast<int>(i)) + number;
         const Eigen::VectorXd column =
             parts_[0].hessian.solve(Eigen::VectorXd::Unit(parts_[0].hessian.rows(), place));
         deviations[i] = std::max(deviations[i], std::sqrt(column[place]));
@@ -502,7 +502,7 @@ void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& prio
   if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
 }
 
-std::vector<double> focal_deviations(Bundle& bundle, const std::vector<int>& lenses, std::size_t most_bytes,
+std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
                                      const Events& events) {
   // Priors that tell nothing, of what they hold: the world's place where all poses are free, its scale,
   // depths of few sightings. Much weaker ones of the first two would leave equations that rounding makes
@@ -513,7 +513,7 @@ std::vector<double> focal_deviations(Bundle& bundle, const std::vector<int>& len
        {&priors.rotation, &priors.translation, &priors.log_focal, &priors.log_aspect, &priors.k1, &priors.k2})
     *prior *= kWeak;
   priors.log_depth *= kWeakDepth;
-  return Adjustment(bundle, bundle, priors, most_bytes, events).focal_deviations(lenses);
+  return Adjustment(bundle, bundle, priors, most_bytes, events).focal_deviations(most_lenses);
 }
 
 int64_t equation_bytes(int64_t frames, bool at_least) {

@@ -85,11 +85,11 @@ struct BundleSchedule {
 void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                    const BundleSchedule& schedule, const Events& events);
 
-/// How well the sightings alone, without priors, tell each of these lenses where the bundle stands: the
-/// standard deviation of the logarithm of its focal length, or of its aspect if that is greater, as far as
-/// they are free (0 where neither is); NaN where the equations cannot be solved. Changes nothing. Throws
-/// as adjust_bundle().
-std::vector<double> focal_deviations(Bundle& bundle, const std::vector<int>& lenses, std::size_t most_bytes,
+/// How well the sightings alone, without priors, tell each of the first lenses, at most so many, where the
+/// bundle stands: the standard deviation of the logarithm of its focal length, or of its aspect if that is
+/// greater, as far as they are free (0 where neither is); NaN where the equations cannot be solved. Changes
+/// nothing. Throws as adjust_bundle().
+std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
                                      const Events& events);
 
 /// What the equations of so many frames take that all see the same; at_least: where memory is short.

@@ -175,11 +175,9 @@ void BundleTrials::try_lenses(Bundle& found) {
 void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
   Adjusted held = adjusted_of(found);
   solve(found, schedule);
-  double farthest = 0;
+  const double farthest = farthest_focal(found.lenses);
   for (std::size_t i = 0; i < held.lenses.size(); ++i) {
-    const double moved = focal_moved(found.lenses, i);
-    farthest = std::max(farthest, moved);
-    if (moved < kFarFocal) continue;
+    if (focal_moved(found.lenses, i) < kFarFocal) continue;
     held.lenses[i] = start_.lenses[i];
     held.lens_free[i].focal = false;
   }
@@ -194,10 +192,9 @@ void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
 void BundleTrials::judge_focals(Bundle& found) {
   if (frames_ < 3 || options_.intrinsics != Known::no) return;
   if (holds_focal(found.lens_free)) try_held_focals(found);
-  const std::vector<int> untold = untold_focals(found);
+  const std::vector<std::size_t> untold = untold_focals(found);
   if (untold.empty()) return;
-  for (const int lens : untold) {
-    const auto i = static_cast<std::size_t>(lens);
+  for (const std::size_t i : untold) {
     found.lenses[i] = start_.lenses[i];
     found.lens_free[i] = start_.lens_free[i];
     found.lens_free[i].focal = found.lens_free[i].aspect = false;
@@ -216,24 +213,21 @@ void BundleTrials::try_held_focals(Bundle& found) {
     found.lens_free[i].focal = start_.lens_free[i].focal;
   solve(found, kTrial);
   solve(found, kFully);
-  double farthest = 0;
-  for (std::size_t i = 0; i < found.lenses.size(); ++i)
-    farthest = std::max(farthest, focal_moved(found.lenses, i));
-  const std::vector<int> untold = untold_focals(found);
-  const bool is_told = std::ranges::none_of(untold, [&](int lens) {
-    const auto i = static_cast<std::size_t>(lens);
+  const bool is_told = std::ranges::none_of(untold_focals(found), [&](std::size_t i) {
     return held.lens_free[i].focal != start_.lens_free[i].focal;
   });
-  if (!(farthest < kMostFocal && error_of(found, found) < kStillBetter * error && is_told)) put(held, found);
+  if (!(farthest_focal(found.lenses) < kMostFocal && error_of(found, found) < kStillBetter * error &&
+        is_told))
+    put(held, found);
 }
 
 /// Lenses whose focal length or aspect is free, but not told by the matches.
-std::vector<int> BundleTrials::untold_focals(Bundle& found) const {
-  std::vector<int> lenses;
-  for (std::size_t i = 0; i < std::min(found.lenses.size(), kMostAsked); ++i)
-    lenses.push_back(static_cast<int>(i));
-  const std::vector<double> deviations = focal_deviations(found, lenses, bytes_beside(found), events_);
-  std::erase_if(lenses, [&](int lens) { return !(deviations[static_cast<std::size_t>(lens)] >= kTold); });
+std::vector<std::size_t> BundleTrials::untold_focals(Bundle& found) const {
+  const std::vector<double> deviations = focal_deviations(found, kMostAsked, bytes_beside(found), events_);
+  std::vector<std::size_t> lenses;
+  for (std::size_t i = 0; i < deviations.size(); ++i) {
+    if (deviations[i] >= kTold) lenses.push_back(i);
+  }
   return lenses;
 }
 
@@ -257,6 +251,12 @@ double BundleTrials::focal_moved(const std::vector<Lens>& lenses, std::size_t le
   return std::abs(std::log(lenses[lens].focal.x() / start_.lenses[lens].focal.x()));
 }
 
+double BundleTrials::farthest_focal(const std::vector<Lens>& lenses) const {
+  double farthest = 0;
+  for (std::size_t i = 0; i < lenses.size(); ++i) farthest = std::max(farthest, focal_moved(lenses, i));
+  return farthest;
+}
+
 bool BundleTrials::holds_focal(const std::vector<LensFreedom>& lens_free) const {
   for (std::size_t i = 0; i < lens_free.size(); ++i) {
     if (lens_free[i].focal != start_.lens_free[i].focal) return true;
@@ -267,10 +267,7 @@ bool BundleTrials::holds_focal(const std::vector<LensFreedom>& lens_free) const 
 /// Whether a focal length has moved so far that something else may be wrong, or was held as it moved too
 /// far.
 bool BundleTrials::doubts_focal(const Adjusted& adjusted) const {
-  for (std::size_t i = 0; i < adjusted.lenses.size(); ++i) {
-    if (focal_moved(adjusted.lenses, i) > kDoubtfulFocal) return true;
-  }
-  return holds_focal(adjusted.lens_free);
+  return farthest_focal(adjusted.lenses) > kDoubtfulFocal || holds_focal(adjusted.lens_free);
 }
 
 }  // namespace vggt

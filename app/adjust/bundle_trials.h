@@ -64,11 +64,12 @@ class BundleTrials {
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
   void try_held_focals(Bundle& found);
-  std::vector<int> untold_focals(Bundle& found) const;
+  std::vector<std::size_t> untold_focals(Bundle& found) const;
   void solve(Bundle& found, BundleSchedule schedule) const;
   std::size_t bytes_beside(const Bundle& found) const;
   std::vector<double> errors_of(const Bundle& found) const;
   double focal_moved(const std::vector<Lens>& lenses, std::size_t lens) const;
+  double farthest_focal(const std::vector<Lens>& lenses) const;
   bool doubts_focal(const Adjusted& adjusted) const;
 
   Bundle start_;

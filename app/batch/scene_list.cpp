@@ -133,13 +133,11 @@ SceneList scenes_of_list(const fs::path& path, const fs::path& results) {
     if (text.empty() || text.starts_with('#')) continue;
     const std::size_t tab = text.find('\t');
     const bool named = tab != text.npos;
-    const fs::path source(trimmed(named ? text.substr(tab + 1) : text));
-    const std::string name =
-        named ? std::string(trimmed(text.substr(0, tab))) : name_of(fs::absolute(folder / source));
-    const fs::path path_of = folder / source;
-    if (same(path_of, results)) refuse_frames_in(results);
-    const fs::path frames = fs::is_directory(path_of) ? frames_in(path_of) : fs::path();
-    list.scenes.push_back({safe_scene_name(name), frames.empty() ? path_of : frames});
+    const fs::path source = folder / trimmed(named ? text.substr(tab + 1) : text);
+    const std::string name = named ? std::string(trimmed(text.substr(0, tab))) : name_of(source);
+    if (same(source, results)) refuse_frames_in(results);
+    const fs::path frames = fs::is_directory(source) ? frames_in(source) : fs::path();
+    list.scenes.push_back({safe_scene_name(name), frames.empty() ? source : frames});
   }
   if (list.scenes.empty()) throw std::invalid_argument(path.string() + ": lists no scenes");
   return list;

@@ -174,9 +174,10 @@ void ExportedImages::settle_originals(const ExportPlan& plan) {
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;
     stamps_.push_back(stamp_of(paths.back()));
-    orientations_.push_back(images_.orientation(i));
-    heif_.push_back(images_.is_heif(i));
-    turned_tiff_.push_back(orientations_.back() != 1 && images_.is_tiff(i));
+    const ImageHeader header = images_.header(i);
+    orientations_.push_back(header.orientation);
+    heif_.push_back(header.format == ImageFormat::heif);
+    turned_tiff_.push_back(header.format == ImageFormat::tiff && header.orientation != 1);
   }
   check_apart({}, paths, plan.folders());
   for (const fs::path& path : paths) names_.push_back(path.lexically_relative(originals_).generic_string());

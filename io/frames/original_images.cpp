@@ -8,7 +8,6 @@
 
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
-#include "io/frames/heif_image.h"
 #include "io/frames/image_files.h"
 #include "io/frames/image_header.h"
 #include "io/frames/preprocess.h"
@@ -58,21 +57,9 @@ std::filesystem::path OriginalImages::file(std::size_t frame) const {
   return (kind_ == SourceKind::folder ? source_ : source_.parent_path()) / frames_.frames.at(frame).file;
 }
 
-int OriginalImages::orientation(std::size_t frame) const {
+ImageHeader OriginalImages::header(std::size_t frame) const {
   const std::filesystem::path path = file(frame);
-  return naming(path, [&] { return read_image_header(FileMapping(InputFile(path)).bytes()).orientation; });
-}
-
-bool OriginalImages::is_tiff(std::size_t frame) const {
-  const std::filesystem::path path = file(frame);
-  return naming(path, [&] {
-    return read_image_header(FileMapping(InputFile(path)).bytes()).format == ImageFormat::tiff;
-  });
-}
-
-bool OriginalImages::is_heif(std::size_t frame) const {
-  const InputFile input(file(frame));
-  return vggt::is_heif(FileMapping(input).bytes());
+  return naming(path, [&] { return read_image_header(FileMapping(InputFile(path)).bytes()); });
 }
 
 int64_t OriginalImages::number(std::size_t frame) const {

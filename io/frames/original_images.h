@@ -8,6 +8,7 @@
 
 #include "io/frames/frame_sources.h"
 #include "io/frames/frames.h"
+#include "io/frames/image_header.h"
 
 namespace vggt {
 
@@ -32,12 +33,8 @@ class OriginalImages {
   bool are_video() const { return kind_ == SourceKind::video; }
   /// The image file of a frame.
   std::filesystem::path file(std::size_t frame) const;
-  /// How the image file of a frame is stored: EXIF's 1 (upright) to 8.
-  int orientation(std::size_t frame) const;
-  /// Whether the image file of a frame is HEIF or AVIF, which few programs read.
-  bool is_heif(std::size_t frame) const;
-  /// Whether the image file of a frame is TIFF, which some programs turn as EXIF says and others do not.
-  bool is_tiff(std::size_t frame) const;
+  /// The header of the image file of a frame.
+  ImageHeader header(std::size_t frame) const;
   /// A frame's number in its video or .safetensors file, or among the images.
   int64_t number(std::size_t frame) const;
 

@@ -143,7 +143,7 @@ TEST(BundleTrials, AFocalLengthIsToldWhereAllPosesAreFree) {
     trials.hold_out(std::move(held_out));
     trials.adjust(found, {4, 15, 1e-4});
     const std::vector<double> deviations =
-        focal_deviations(found, {0}, std::numeric_limits<std::size_t>::max(), {});
+        focal_deviations(found, 1, std::numeric_limits<std::size_t>::max(), {});
     EXPECT_GT(deviations[0], 0) << longer;
     EXPECT_LT(deviations[0], 0.002) << longer;
     trials.judge_focals(found);

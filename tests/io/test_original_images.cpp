@@ -36,7 +36,7 @@ TEST(OriginalImages, FilesAreUpright) {
   EXPECT_TRUE(images.are_files());
   for (const auto& [frame, orientation] : {std::pair(0U, 6), {1U, 8}, {2U, 1}}) {
     EXPECT_EQ(images.file(frame), folder / ("o" + std::to_string(orientation) + ".jpg"));
-    EXPECT_EQ(images.orientation(frame), orientation);
+    EXPECT_EQ(images.header(frame).orientation, orientation);
     const RgbImage image = images.read_file(frame);
     EXPECT_EQ(image.width, 90);
     EXPECT_EQ(image.height, 120);
