@@ -23,6 +23,7 @@ using nlohmann::json;
 
 constexpr const char* kManifest = "checkpoint.json";
 constexpr int kFormat = 1;
+constexpr uint64_t kMostManifestBytes = 1 << 20;
 constexpr int64_t kPieceBytes = int64_t{32} << 20;
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
@@ -59,11 +60,19 @@ bool Checkpoint::is_in(const fs::path& folder) {
   return fs::exists(folder / kManifest, ignored);
 }
 
+int64_t Checkpoint::layers_in(const fs::path& folder) try {
+  const fs::path path = folder / kManifest;
+  if (!fs::is_regular_file(path)) return 0;
+  const std::string text = read_text_file(path, kMostManifestBytes, "a checkpoint's manifest");
+  return nests_deeply(text) ? 0 : json::parse(text).at("layers").get<int64_t>();
+} catch (const std::exception&) {  // reading it says why
+  return 0;
+}
+
 void Checkpoint::read_manifest() {
-  constexpr uint64_t kMostBytes = 1 << 20;
   const fs::path path = folder_ / kManifest;
   if (!fs::is_regular_file(path)) refuse(path, "not a file");
-  const std::string text = read_text_file(path, kMostBytes, "a checkpoint's manifest");
+  const std::string text = read_text_file(path, kMostManifestBytes, "a checkpoint's manifest");
   if (nests_deeply(text)) refuse(path, "damaged");
   try {
     json manifest = json::parse(text);

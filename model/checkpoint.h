@@ -21,6 +21,8 @@ class Checkpoint {
 
   /// Whether a folder has finished layers.
   static bool is_in(const std::filesystem::path& folder);
+  /// How many it has finished, by a checkpoint.json that may be of any run; 0 where it does not tell.
+  static int64_t layers_in(const std::filesystem::path& folder);
 
   /// Layers that are finished; 0 without a checkpoint.
   int64_t layers() const { return layers_; }

@@ -166,6 +166,17 @@ std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const Me
   return stages;
 }
 
+void leave_out_layers(int64_t finished, const MemoryRequest& request, std::vector<StageSeconds>& stages) {
+  const int64_t layers = *kept_layers(request.config, request.heads).rbegin() + 1;
+  finished = std::clamp<int64_t>(finished, 0, layers);
+  for (StageSeconds& stage : stages) {
+    double left = 1;
+    if (stage.stage == "aggregator") left -= static_cast<double>(finished) / static_cast<double>(layers);
+    if (stage.stage == "patch_embed" && finished > 0) left = 0;
+    for (double* seconds : {&stage.compute, &stage.copy, &stage.seconds}) *seconds *= left;
+  }
+}
+
 double total_seconds(const std::vector<StageSeconds>& stages) {
   double seconds = 0;
   for (const StageSeconds& stage : stages) seconds += stage.seconds;

@@ -21,6 +21,9 @@ struct StageSeconds {
 std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const MemoryPlan& plan,
                                           const Rates& rates);
 
+/// Leaves out what the first layers of the trunk take, so many that a checkpoint has of them.
+void leave_out_layers(int64_t finished, const MemoryRequest& request, std::vector<StageSeconds>& stages);
+
 double total_seconds(const std::vector<StageSeconds>& stages);
 
 }  // namespace vggt

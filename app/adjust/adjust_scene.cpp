@@ -128,16 +128,17 @@ class SceneAdjustment {
                   pass(found, again(kFinest), {1, 15}, false);
     if (!has_matches)
       return {not_adjusted("too few matches between frames",
-                           cameras_of(trials_.start(), cameras_, trials_.model()))};
+                           cameras_of(trials_.given(), cameras_, trials_.model()))};
     trials_.adjust(found, kFully);
     trials_.judge_focals(found);
     const double given = trials_.error_of(bundle_as_given(cameras_), found),
                  adjusted = trials_.error_of(found, found);
     if (!(adjusted <= given)) {
-      const bool simple = trials_.error_of(trials_.start(), found) <= given;
+      const Bundle start = trials_.given();
+      const bool simple = trials_.error_of(start, found) <= given;
       return {not_adjusted("held-out matches are off by " + brief(adjusted) +
                                " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
-                           simple ? cameras_of(trials_.start(), cameras_, trials_.model()) : cameras_)};
+                           simple ? cameras_of(start, cameras_, trials_.model()) : cameras_)};
     }
     return adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));

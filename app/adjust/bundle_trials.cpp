@@ -1,8 +1,10 @@
 #include "app/adjust/bundle_trials.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -20,9 +22,11 @@ constexpr double kStillBetter = 0.9;  // of an error that clearly falls
 // Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
 // far at all, and how far where the matches clearly say so.
 constexpr double kDoubtfulFocal = 0.15, kFarFocal = 0.7, kMostFocal = 1.4;
-constexpr double kLeastMove = 1;        // pixels of the original, of a corner
-constexpr double kTold = 0.05;          // standard deviation of a logarithm
-constexpr std::size_t kMostAsked = 64;  // lenses, each of which takes a solution of the equations
+constexpr double kFarthestFound = 1;             // likewise, of one that is looked for
+constexpr std::size_t kEnoughToSearch = 20'000;  // matches
+constexpr double kLeastMove = 1;                 // pixels of the original, of a corner
+constexpr double kTold = 0.05;                   // standard deviation of a logarithm
+constexpr std::size_t kMostAsked = 64;           // lenses, each of which takes a solution of the equations
 
 /// What `auto` frees of a lens, if the cost of held-out matches clearly falls with it and below kLensPays of
 /// what it was. On 96 rendered scenes (8 small frames), whose lenses have square pixels and no distortion, it
@@ -51,11 +55,21 @@ double most_moved_corner(const Bundle& bundle) {
   return most;
 }
 
+/// So many of them at most, evenly.
+std::vector<Sighting> every(const std::vector<Sighting>& sightings, std::size_t most) {
+  const std::size_t step = (sightings.size() + most - 1) / most;
+  std::vector<Sighting> some;
+  for (std::size_t i = 0; i < sightings.size(); i += std::max<std::size_t>(1, step))
+    some.push_back(sightings[i]);
+  return some;
+}
+
 }  // namespace
 
 BundleTrials::BundleTrials(Bundle start, const BundlePriors& priors, const AdjustOptions& options,
                            double frames, const Events& events)
     : start_(std::move(start)),
+      network_(start_.lenses),
       priors_(priors),
       options_(options),
       frames_(frames),
@@ -64,6 +78,12 @@ BundleTrials::BundleTrials(Bundle start, const BundlePriors& priors, const Adjus
 
 bool BundleTrials::believes_depth() const {
   return priors_.log_depth < kFreeDepth;
+}
+
+Bundle BundleTrials::given() const {
+  Bundle given = start_;
+  given.lenses = network_;
+  return given;
 }
 
 BundleTrials::Adjusted BundleTrials::adjusted_of(const Bundle& bundle) {
@@ -87,8 +107,13 @@ double BundleTrials::error_of(const Bundle& cameras, const Bundle& found) const 
 }
 
 void BundleTrials::free_what_pays(Bundle& found) {
+  const auto free_lenses = [&] {
+    if (!options_.model && options_.intrinsics == Known::no) try_lenses(found);
+  };
   try_free_depth(found);
-  if (!options_.model && options_.intrinsics == Known::no) try_lenses(found);
+  const bool is_doubted = doubts_focal(adjusted_of(found));
+  free_lenses();
+  if ((is_doubted || doubts_focal(adjusted_of(found))) && finds_another_focal(found)) free_lenses();
 }
 
 /// Drops the prior of the network's depth, if without it the matches that are held out are explained
@@ -172,6 +197,67 @@ void BundleTrials::try_lenses(Bundle& found) {
   if (model_ == kRadial.model && believes_depth()) try_free_depth(found);
 }
 
+/// Looks for a focal length that explains the held-out matches clearly better, from several that are far from
+/// each other: where the network's is wrong by much, as of a plane seen from above, the adjustment ends near
+/// where it began. Each is held while poses and depths follow, which are scaled: what moves by so many pixels
+/// is as much nearer as the focal length is shorter. What is found takes the given one's place; if matches do
+/// not tell it, but are explained better by the given one than by what there is, that one is held.
+bool BundleTrials::finds_another_focal(Bundle& found) {
+  constexpr std::array kFactors = {1.0, 0.4, 0.55, 0.75, 1.35, 1.8};
+  if (frames_ < 3 || held_out_.size() < kFewestHeldOut || options_.intrinsics != Known::no ||
+      options_.poses != Known::no)
+    return false;
+  const Adjusted before = adjusted_of(found);
+  const std::vector<double> errors = errors_of(found);
+  const double prior = std::exchange(priors_.log_depth, kFreeDepth);
+  const auto pays = [&] {
+    const CostChange change = cost_change(errors_of(found), errors);
+    return change.share < kLensPays && change.standard_errors > kClearly;
+  };
+  // A few matches of a scene tell its focal length from those far off.
+  const std::vector<Sighting> all = std::exchange(found.sightings, every(found.sightings, kEnoughToSearch));
+  Adjusted best, held;
+  bool held_pays = false;
+  double least = std::numeric_limits<double>::infinity();
+  for (const double factor : kFactors) {
+    put(before, found);
+    for (std::size_t i = 0; i < found.lenses.size(); ++i) {
+      found.lenses[i] = start_.lenses[i];
+      found.lenses[i].focal *= factor;
+      found.lens_free[i] = start_.lens_free[i];
+      found.lens_free[i].focal = false;
+    }
+    const double nearer = std::log(found.lenses.front().focal.x() / before.lenses.front().focal.x());
+    for (Anchor& anchor : found.anchors) anchor.log_depth += nearer;
+    solve(found, kTrial);
+    const double share = cost_change(errors_of(found), errors).share;
+    if (factor == 1) {
+      held = adjusted_of(found);
+      held_pays = pays();
+    }
+    if (share >= least) continue;
+    least = share;
+    best = adjusted_of(found);
+  }
+  put(best, found);
+  found.sightings = all;
+  found.lens_free = start_.lens_free;
+  if (least < 1) {
+    solve(found, kTrial);
+    solve(found, kFully);
+  }
+  const bool is_told = farthest_focal(found.lenses) < kFarthestFound && untold_focals(found).empty();
+  if (pays() && (is_told || held_pays)) {
+    if (!is_told) put(held, found);
+    for (std::size_t i = 0; i < found.lenses.size(); ++i) start_.lenses[i].focal = found.lenses[i].focal;
+    model_ = model_of(options_);
+    return is_told;
+  }
+  priors_.log_depth = prior;
+  put(before, found);
+  return false;
+}
+
 void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
   Adjusted held = adjusted_of(found);
   solve(found, schedule);
@@ -195,7 +281,7 @@ void BundleTrials::judge_focals(Bundle& found) {
   const std::vector<std::size_t> untold = untold_focals(found);
   if (untold.empty()) return;
   for (const std::size_t i : untold) {
-    found.lenses[i] = start_.lenses[i];
+    found.lenses[i] = start_.lenses[i] = network_[i];
     found.lens_free[i] = start_.lens_free[i];
     found.lens_free[i].focal = found.lens_free[i].aspect = false;
   }

@@ -20,8 +20,10 @@ class BundleTrials {
   BundleTrials(Bundle start, const BundlePriors& priors, const AdjustOptions& options, double frames,
                const Events& events);
 
-  /// The bundle as it was given.
+  /// The bundle as it was given, but for focal lengths that took the given ones' place.
   const Bundle& start() const { return start_; }
+  /// A copy with those, too.
+  Bundle given() const;
   /// Of all lenses; nothing: each camera has its own.
   std::optional<CameraModel> model() const { return model_; }
   /// Whether depths are held near the network's.
@@ -40,7 +42,8 @@ class BundleTrials {
   void adjust(Bundle& found, const BundleSchedule& schedule) const;
 
   /// Drops the prior of the network's depth, and where the options leave the lenses to the matches frees
-  /// distortion or aspect, each if it pays. Throws as adjust().
+  /// distortion or aspect, each if it pays. Where a focal length is doubted, looks for another one that
+  /// takes the given one's place. Throws as adjust().
   void free_what_pays(Bundle& found);
 
   /// Of three and more frames, after the last matches, where the options leave the lenses to these: frees a
@@ -63,6 +66,7 @@ class BundleTrials {
 
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
+  bool finds_another_focal(Bundle& found);
   void try_held_focals(Bundle& found);
   std::vector<std::size_t> untold_focals(Bundle& found) const;
   void solve(Bundle& found, BundleSchedule schedule) const;
@@ -73,6 +77,7 @@ class BundleTrials {
   bool doubts_focal(const Adjusted& adjusted) const;
 
   Bundle start_;
+  const std::vector<Lens> network_;  // as they were given
   BundlePriors priors_;
   const AdjustOptions options_;
   const double frames_;

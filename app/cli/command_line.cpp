@@ -216,6 +216,7 @@ const std::map<std::string, std::string> kMergeBenchHelp = {
     {"merge-metric", "numbers that tokens are compared by; 0: all channels [0]"},
     {"merge-refresh", "blocks that one matching serves [1]"},
     {"device", "auto, cpu or cuda:N [auto]"},
+    {"gpu-memory", ""},
     {"threads", "of the CPU [all]"},
 };
 

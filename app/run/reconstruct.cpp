@@ -413,7 +413,6 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunP
 }
 
 std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
-  const OutputPaths& paths = plan.outputs.paths;
   const ModelOptions& model = plan.model.options;
   check_writable(plan.outputs.files(), plan.outputs.folders());
   if (plan.checkpoint_seconds) check_resume(plan, events);
@@ -445,12 +444,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,
                                               memory.pinned_bytes));
-  std::vector<std::filesystem::path> outputs = plan.outputs.files();
-  for (const auto& folder : plan.outputs.folders()) outputs.push_back(folder);
-  for (const auto& path : outputs) {
-    const bool without_cloud = path == paths.cloud && plan.scene.source == CloudSource::none;
-    if (!without_cloud) lines.push_back("output:    " + path.string());
-  }
+  for (const auto& path : written_files(plan)) lines.push_back("output:    " + path.string());
   for (const std::string& row : plan_rows(plans, process)) lines.push_back(row);
   return lines;
 }

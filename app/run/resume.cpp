@@ -282,6 +282,10 @@ bool Resume::has_stages() const {
   return Checkpoint::is_in(folder());
 }
 
+int64_t Resume::finished_layers() const {
+  return Checkpoint::layers_in(folder());
+}
+
 bool Resume::merges(bool chosen) {
   json manifest = read_manifest(folder());
   if (has_stages() && manifest.contains("merges")) return manifest["merges"] == true;

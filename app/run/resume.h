@@ -26,6 +26,8 @@ class Resume {
   const std::filesystem::path& folder() const { return folder_.path; }
   /// Whether the folder has finished stages.
   bool has_stages() const;
+  /// Of the network's layers, how many are finished.
+  int64_t finished_layers() const;
   /// Whether the run merges tokens: as the run whose stages it goes on from, else as `chosen`.
   bool merges(bool chosen);
   /// The outputs are written: nothing is kept.

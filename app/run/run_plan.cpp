@@ -175,16 +175,30 @@ std::vector<std::filesystem::path> OutputPlan::files() const {
   return files;
 }
 
+std::vector<std::filesystem::path> written_files(const RunPlan& plan) {
+  const OutputPaths& paths = plan.outputs.paths;
+  std::vector<std::filesystem::path> written = plan.outputs.files();
+  for (const auto& folder : plan.outputs.folders()) written.push_back(folder);
+  std::erase_if(written, [&](const std::filesystem::path& path) {
+    if (path == paths.cloud) return plan.scene.source == CloudSource::none;
+    return (path == paths.cameras || path == paths.trajectory) && !plan.model.options.heads.camera;
+  });
+  return written;
+}
+
 std::vector<std::filesystem::path> earlier_files(const RunPlan& plan) {
   const OutputPaths& paths = plan.outputs.paths;
   if (!paths.base) return {};
   Options all = plan.given;
   all.exports = {"colmap", "nerfstudio", "depth", "confidence", "kitti", "glb"};
   const ExportPlan exports = plan_exports(all, *paths.base, !paths.names_cloud);
-  std::vector<std::filesystem::path> found = exports.files(), mine = plan.outputs.files();
+  const std::vector<std::filesystem::path> mine = written_files(plan);
+  std::vector<std::filesystem::path> found = exports.files();
   for (const auto& folder : exports.folders()) found.push_back(folder);
-  for (const auto& folder : plan.outputs.folders()) mine.push_back(folder);
   found.push_back(paths.base->string() + ".html");
+  for (const auto* path : {&paths.cloud, &paths.cameras, &paths.trajectory}) {
+    if (*path) found.push_back(**path);
+  }
   std::erase_if(found, [&](const std::filesystem::path& path) {
     std::error_code ignored;
     return std::ranges::count(mine, path) > 0 || !std::filesystem::exists(path, ignored);

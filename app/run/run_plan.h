@@ -84,7 +84,11 @@ struct RunPlan {
   bool keep_maps = false, keep_points = false;  // for Reconstruction::arrays
 };
 
-/// Exports and pages beside the result that this run does not write: an earlier one left them there.
+/// Files and folders that the run writes.
+std::vector<std::filesystem::path> written_files(const RunPlan& plan);
+
+/// What stands beside the result, bears a result's name, and is not written by this run: an earlier one left
+/// it there.
 std::vector<std::filesystem::path> earlier_files(const RunPlan& plan);
 
 /// How tokens merge where they do.

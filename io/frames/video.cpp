@@ -135,16 +135,17 @@ std::size_t VideoReader::frame_bytes() const {
 }
 
 std::size_t VideoReader::decoder_bytes() const {
-  // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each core, and those that
-  // others are predicted from, as many as levels of H.264 and HEVC allow for large frames; OpenCV holds one
-  // in BGR.
-  constexpr std::size_t kMostThreads = 16, kOthers = 7;
+  // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each core, those that others
+  // are predicted from, four where the container does not tell, and three more; OpenCV holds one in BGR.
+  constexpr std::size_t kMostThreads = 16, kUsualReferences = 4, kMore = 3;
   constexpr double kBgr = 3, kSamples = 1.5;  // of a pixel
   const auto format = static_cast<uint32_t>(cvRound(capture_.get(cv::CAP_PROP_CODEC_PIXEL_FORMAT)));
   const uint32_t bits = format >> 24;  // of names such as "Y3", 11, 10; else a letter
   const double sample_bytes = bits > 8 && bits <= 16 ? 2 : 1;
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
-  const double of_pixel = kBgr + kSamples * sample_bytes * static_cast<double>(threads + kOthers);
+  const std::size_t references =
+      container_.reference_frames ? static_cast<std::size_t>(*container_.reference_frames) : kUsualReferences;
+  const double of_pixel = kBgr + kSamples * sample_bytes * static_cast<double>(threads + references + kMore);
   return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "io/files/input_file.h"
+#include "io/frames/h264_parameters.h"
 
 namespace vggt {
 namespace {
@@ -112,6 +114,35 @@ void read_track(const Bytes& file, const Box& header, uint64_t scale, VideoConta
     container.seconds = static_cast<double>(units) / static_cast<double>(scale);
 }
 
+/// The boxes on a way down from the boxes of one level, as far as they are there.
+std::optional<Box> find_below(const Bytes& file, std::vector<Box> boxes,
+                              std::initializer_list<std::string_view> way) {
+  std::optional<Box> at;
+  for (const std::string_view type : way) {
+    if (at) boxes = boxes_in(file, at->begin, at->end);
+    const Box* found = find(boxes, type);
+    if (!found) return std::nullopt;
+    at = *found;
+  }
+  return at;
+}
+
+/// Of the first sequence parameter set of a track in H.264; nothing of others.
+std::optional<int> reference_frames(const Bytes& file, const std::vector<Box>& track) {
+  constexpr uint64_t kBeforeEntries = 8, kBeforeBoxes = 78, kBeforeSets = 8;
+  const auto descriptions = find_below(file, track, {"mdia", "minf", "stbl", "stsd"});
+  if (!descriptions) return std::nullopt;
+  const auto entries = boxes_in(file, descriptions->begin + kBeforeEntries, descriptions->end);
+  const Box* entry = find(entries, "avc1");
+  if (!entry) return std::nullopt;
+  const auto inner = boxes_in(file, entry->begin + kBeforeBoxes, entry->end);
+  const Box* configuration = find(inner, "avcC");
+  if (!configuration) return std::nullopt;
+  const auto length = file.at(configuration->begin + kBeforeSets - 2, 2);
+  const auto set = length ? file.at(configuration->begin + kBeforeSets, big_endian(*length)) : std::nullopt;
+  return set ? h264_reference_frames(*set) : std::nullopt;
+}
+
 VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
   VideoContainer container;
   container.is_cut_off = boxes.back().end > file.size();
@@ -130,6 +161,7 @@ VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
     const Box* header = find(track, "tkhd");
     if (!header || !shows_pictures(file, track)) continue;
     read_track(file, *header, scale, container);
+    container.reference_frames = reference_frames(file, track);
     break;
   }
   return container;

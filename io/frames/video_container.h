@@ -14,6 +14,7 @@ struct VideoContainer {
   /// Of that track: a, b, c, d of its display matrix, (x, y) -> (a·x + c·y, b·x + d·y), each -1, 0 or 1;
   /// nothing if it is none of the eight that turn and mirror by quarters.
   std::optional<std::array<int, 4>> matrix;
+  std::optional<int> reference_frames;  // of that track: decoded frames that others are predicted from
 };
 
 /// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska; of others, unreadable and damaged files what is above.

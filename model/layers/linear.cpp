@@ -31,7 +31,7 @@ Linear::Linear(Binder& bind, const std::string& name, int64_t in, int64_t out)
       weight(bind.operand(name + ".weight", {out, in})),
       tf32(bind.kind().tf32_products),
       few_rows(bind.kind().few_rows) {
-  split();
+  split(bind.known_finite(name + ".weight"));
 }
 
 Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, const ComputeKind& kind)
@@ -39,7 +39,7 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, const ComputeKi
   split();
 }
 
-void Linear::split() {
+void Linear::split([[maybe_unused]] bool known_finite) {
 #ifdef VGGT_CUDA
   if (!weight.defined() || !weight.is_cuda()) return;
   const bool is_aligned = reinterpret_cast<uintptr_t>(bias.const_data_ptr()) % 8 == 0;
@@ -47,7 +47,7 @@ void Linear::split() {
   if (!split_pays({weight.size(1), weight.size(0), fp32, tf32, few_rows, is_aligned,
                    cuda_device(weight.device()).wgmma}))
     return;
-  const SplitWeight made = split_weight(weight);
+  const SplitWeight made = split_weight(weight, known_finite);
   if (!made.finite) return;
   parts = made;
   weight = at::Tensor();

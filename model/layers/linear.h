@@ -58,7 +58,8 @@ struct Linear {
   void write_of_gelu_(at::Tensor& y, at::Tensor& x) const;
 
  private:
-  void split();
+  /// known_finite: the weight is, else the GPU is asked, which waits for it.
+  void split(bool known_finite = false);
   // Without parts, x of the weights' type.
   at::Tensor product_of(const at::Tensor& x) const;
   void write_product(at::Tensor& y, const at::Tensor& rows) const;

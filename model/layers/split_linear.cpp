@@ -107,15 +107,16 @@ SplitMatrix matrix_of(const SplitRows& x) {
   return split_matrix(static_cast<int>(x.rows), static_cast<int>(x.columns), x.memory.mutable_data_ptr());
 }
 
-SplitWeight split_weight(const at::Tensor& weight) {
+SplitWeight split_weight(const at::Tensor& weight, bool known_finite) {
   const c10::cuda::CUDAGuard guard(weight.device());
   const at::Tensor rows = as_rows(weight);
   const int64_t out = rows.size(0), in = rows.size(1);
-  SplitWeight split{room_for_split(out, in, weight).memory, false, in, out, 0, out};
+  SplitWeight split{room_for_split(out, in, weight).memory, known_finite, in, out, 0, out};
   const SplitMatrix matrix = matrix_of(split);
   check(split_rows({rows.const_data_ptr<float>(), rows.stride(0)}, matrix,
                    c10::cuda::getCurrentCUDAStream().stream()),
         "splitting a weight");
+  if (known_finite) return split;
   const at::Tensor exponents = at::from_blob(matrix.exponents, {out}, weight.options().dtype(at::kInt));
   split.finite = exponents.max().item<int>() < kNotFinite;
   return split;
@@ -169,7 +170,7 @@ at::Tensor linear_split(const at::Tensor& x, const SplitWeight& weight, const at
   return y;
 }
 #else
-SplitWeight split_weight(const at::Tensor&) {
+SplitWeight split_weight(const at::Tensor&, bool) {
   TORCH_CHECK(false, "linear: this build has no CUDA");
 }
 void linear_split_out(at::Tensor&, const at::Tensor&, const SplitWeight&, const at::Tensor&, bool) {

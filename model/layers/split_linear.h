@@ -25,7 +25,8 @@ struct SplitWeight {
   int64_t in = 0, out = 0;
   int64_t first = 0, stored = 0;  // it is rows [first, first + out) of the rows in memory
 };
-SplitWeight split_weight(const at::Tensor& weight);  // [out,in], fp32 on a GPU
+/// weight [out,in], fp32 on a GPU. Waits for the GPU, unless the weight is known to be finite.
+SplitWeight split_weight(const at::Tensor& weight, bool known_finite = false);
 /// So many rows of a weight, of the same memory: first even.
 SplitWeight rows_of(const SplitWeight& weight, int64_t first, int64_t count);
 

@@ -15,6 +15,8 @@ namespace vggt {
 struct TensorSource {
   TensorShapes shapes;
   std::function<at::Tensor(const std::string& name, at::ScalarType type, at::Device device)> load;
+  /// Whether a tensor is known to have no infinity and no NaN; may be empty: of none.
+  std::function<bool(const std::string& name)> known_finite = {};
 };
 
 /// How a part of the model computes.
@@ -41,6 +43,11 @@ class Binder {
   /// A tensor of norms, tokens, LayerScale.
   at::Tensor state(const std::string& name, std::vector<int64_t> shape) {
     return take(name, std::move(shape), kind_.state);
+  }
+
+  /// As TensorSource's, of a tensor that was taken.
+  bool known_finite(const std::string& name) const {
+    return source_ && source_->known_finite && source_->known_finite(name);
   }
 
   /// Takes note of a tensor that checkpoints hold and inference does not need.

@@ -1,5 +1,10 @@
 #include "model/state/held_part.h"
 
+#include <ATen/Parallel.h>
+
+#include <atomic>
+#include <cmath>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +18,19 @@ constexpr int64_t kAlignment = 256;  // as LibTorch's own allocations on a GPU
 // loaded.
 constexpr int64_t kLarge = int64_t{1} << 20;
 
+/// fp32, contiguous, in the host's memory.
+bool all_finite(const at::Tensor& tensor) {
+  constexpr int64_t kGrain = 1 << 16;
+  const float* values = tensor.const_data_ptr<float>();
+  std::atomic<bool> finite = true;
+  at::parallel_for(0, tensor.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    bool here = true;
+    for (int64_t i = begin; i < end; ++i) here &= std::isfinite(values[i]);
+    if (!here) finite = false;
+  });
+  return finite;
+}
+
 int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -22,12 +40,15 @@ int64_t aligned(int64_t bytes) {
 HostWeights::HostWeights(Binder& bind, const std::function<void(Binder&)>& make)
     : tensors_(std::make_shared<std::map<std::string, at::Tensor>>()) {
   TensorSource collecting;
+  // Or a GPU would have to be asked each time that they are copied.
+  const auto finite = std::make_shared<std::set<std::string>>();
   const bool pinned = bind.device().is_cuda();
   int64_t small_bytes = 0;
   collecting.load = [&](const std::string& name, at::ScalarType type, at::Device) {
     at::Tensor tensor = bind.source()->load(name, type, at::kCPU).contiguous();
     const auto bytes = static_cast<int64_t>(tensor.nbytes());
     bytes_ += aligned(bytes);
+    if (pinned && type == at::kFloat && all_finite(tensor)) finite->insert(name);
     if (bytes > kLarge) {
       tensor = host_tensor(tensor.sizes(), tensor.scalar_type(), pinned).copy_(tensor);
     } else {
@@ -52,6 +73,7 @@ HostWeights::HostWeights(Binder& bind, const std::function<void(Binder&)>& make)
     return tensors->at(name).to(at::TensorOptions().device(device).dtype(type), /*non_blocking=*/true,
                                 /*copy=*/device.is_cpu());
   };
+  source_.known_finite = [finite](const std::string& name) { return finite->contains(name); };
 }
 
 }  // namespace vggt

@@ -50,6 +50,18 @@ TEST_F(CliTest, AnotherResultIsNotReplacedUnasked) {
   EXPECT_EQ(reconstruct("frames --out frames-scene/ --quiet").code, 0);
 }
 
+TEST_F(CliTest, ACloudOfAnEarlierRunIsNamed) {
+  ASSERT_EQ(reconstruct("frames --max-frames 2 --quiet").code, 0);
+  const Outcome cameras = reconstruct("frames --max-frames 1 --heads camera");
+  EXPECT_EQ(cameras.code, 0) << cameras.err;
+  EXPECT_NE(cameras.err.find("of an earlier run, not of this one: "), std::string::npos) << cameras.err;
+  EXPECT_NE(cameras.err.find("frames-scene/scene.ply"), std::string::npos) << cameras.err;
+  EXPECT_EQ(cameras.err.find("scene.cameras.json"), std::string::npos) << cameras.err;
+  const Outcome points = reconstruct("frames --max-frames 1 --heads points --out frames-scene/");
+  EXPECT_NE(points.err.find("scene.cameras.json"), std::string::npos) << points.out << points.err;
+  EXPECT_EQ(points.err.find("scene.ply,"), std::string::npos) << points.err;
+}
+
 TEST_F(CliTest, FramesAloneGoWithOptions) {
   ASSERT_EQ(reconstruct("frames --out other/s.ply --max-frames 1").code, 0);
   EXPECT_TRUE(fs::exists(path("other/s.ply")));

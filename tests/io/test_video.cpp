@@ -6,12 +6,14 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <opencv2/videoio.hpp>
 #include <random>
 #include <string_view>
 #include <thread>
 
 #include "io/frames/frames.h"
+#include "io/frames/h264_parameters.h"
 #include "io/frames/video_container.h"
 #include "tests/support/media.h"
 
@@ -365,6 +367,34 @@ TEST(VideoContainer, AnyBytesAreRead) {
                      std::string("\x1a\x45\xdf\xa3\x01\xff\xff\xff\xff\xff\xff\xff").substr(0, size));
     EXPECT_FALSE(read_video_container(folder / "a.mkv").is_cut_off);
   }
+}
+
+std::string from_hex(const std::string& digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes.push_back(static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+// Of x264: Constrained Baseline, High, High 4:2:2 in 10 bits, High 4:4:4, and High with scaling lists.
+TEST(VideoFile, ReferenceFramesOfH264) {
+  const std::map<std::string, int> sets = {
+      {"6742c00bda0507ec0440000003004000000503c50aa8", 1},
+      {"67640015ac5624141fb011000003000100000300140f162d8980", 8},
+      {"677a0016b6c72044141fb011000003000100000300140f162d8460", 16},
+      {"67f4000c919b30283f6022000003000200000300281e285334", 5},
+      {"6764000cacd9c141fb011000000300100000030140f14299e0", 6},
+  };
+  for (const auto& [digits, frames] : sets) {
+    const std::string set = from_hex(digits);
+    EXPECT_EQ(h264_reference_frames(set), frames) << digits;
+    for (std::size_t size = 0; size < 5; ++size)
+      EXPECT_EQ(h264_reference_frames(set.substr(0, size)), std::nullopt) << digits;
+    EXPECT_EQ(h264_reference_frames("\x68" + set.substr(1)), std::nullopt);
+  }
+  EXPECT_EQ(h264_reference_frames(from_hex("6742c00b") + std::string(4096, '\0')), std::nullopt);
+  EXPECT_EQ(read_video_container(kVideos / "reordered.mp4").reference_frames, 4);
+  EXPECT_EQ(read_video_container(kVideos / "hevc.mp4").reference_frames, std::nullopt);
 }
 
 // FFmpeg would open what a playlist names.

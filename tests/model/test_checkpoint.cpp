@@ -198,11 +198,13 @@ TEST_P(Checkpoints, InsideTheTrunkTheyWaitForTheirTime) {
   run(keeping(3600), "aggregator", 3);
   EXPECT_TRUE(names_in(state()).empty());
   EXPECT_FALSE(Checkpoint::is_in(state()));
+  EXPECT_EQ(Checkpoint::layers_in(state()), 0);
 }
 
 TEST_P(Checkpoints, DamageIsRefused) {
   run(keeping(), "aggregator", 3);
   ASSERT_TRUE(Checkpoint::is_in(state()));
+  EXPECT_EQ(Checkpoint::layers_in(state()), 3);
   const fs::path copy = folder_ / "copy";
   fs::copy(state(), copy);
   for (const std::string& name : names_in(copy)) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <tuple>
 
 #include "model/cost_plan.h"
 #include "model/measure_copies.h"
@@ -195,6 +196,19 @@ TEST(CostPlan, CopiesRunBesideBlocksAndBeforeTheCameraHead) {
   EXPECT_NEAR(stages[2].seconds, 1 + 5, kClose);
   rates.block_least = 20;  // where computing takes longer, a part of the copies' time shows
   EXPECT_NEAR(predict_seconds(request(), plan, rates)[1].seconds, 80 + 0.7 * 25, kClose);
+}
+
+TEST(CostPlan, FinishedLayersTakeNoTime) {
+  const std::vector<StageSeconds> whole = {
+      {"patch_embed", 3, 1, 4}, {"aggregator", 8, 2, 10}, {"camera_head", 5, 0, 5}};
+  for (const auto& [finished, embed, trunk] :
+       {std::tuple(0, 4., 10.), {1, 0., 5.}, {2, 0., 0.}, {9, 0., 0.}, {-1, 4., 10.}}) {
+    std::vector<StageSeconds> left = whole;
+    leave_out_layers(finished, request(), left);
+    EXPECT_NEAR(seconds_of(left, "patch_embed"), embed, kClose) << finished;
+    EXPECT_NEAR(seconds_of(left, "aggregator"), trunk, kClose) << finished;
+    EXPECT_EQ(seconds_of(left, "camera_head"), 5) << finished;
+  }
 }
 
 TEST(CostPlan, NumbersThatPassSixtyThreeBitsStayPositive) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "model/layers/joined_linear.h"
 #include "model/layers/linear.h"
 #include "model/layers/split_gemm.h"
+#include "model/state/held_part.h"
 
 namespace {
 
@@ -118,6 +121,24 @@ TEST_F(LinearCuda, WhatIsNotFiniteStaysInItsRow) {
     for (int64_t row : {0, 2, 4, 129, 131, 598}) EXPECT_TRUE(at::equal(y[row], same[row])) << row;
   }
   EXPECT_FALSE(split_weight(normal(8, 8) / 0).finite);
+}
+
+TEST_F(LinearCuda, AWeightFromTheHostIsAskedOnce) {
+  const at::Tensor x = normal(600, 512), w = normal(256, 512), b = normal(1, 256)[0];
+  std::map<std::string, at::Tensor> tensors = {
+      {"a.weight", w.cpu()}, {"a.bias", b.cpu()}, {"b.weight", w.cpu()}, {"b.bias", b.cpu()}};
+  tensors["b.weight"][3][100] = INFINITY;
+  TensorSource source;
+  source.load = [&](const std::string& name, at::ScalarType type, at::Device device) {
+    return tensors.at(name).to(device, type);
+  };
+  Binder bind(&source, {at::kFloat, at::kFloat}, at::Device(at::kCUDA, 0), /*on_host=*/true);
+  const HeldPart<Linear> a(bind, [](Binder& of) { return Linear(of, "a", 512, 256); });
+  const HeldPart<Linear> with_one(bind, [](Binder& of) { return Linear(of, "b", 512, 256); });
+  EXPECT_TRUE(at::equal((*a.open())(x), linear_split(x, split_weight(w), b)));
+  EXPECT_TRUE(at::equal((*a.open())(x), linear_split(x, split_weight(w, /*known_finite=*/true), b)));
+  EXPECT_TRUE(a.open()->splits());
+  EXPECT_FALSE(with_one.open()->splits());  // its values stay
 }
 
 TEST_F(LinearCuda, OfPartsAlone) {
