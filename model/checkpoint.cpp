@@ -64,7 +64,9 @@ int64_t Checkpoint::layers_in(const fs::path& folder) try {
   const fs::path path = folder / kManifest;
   if (!fs::is_regular_file(path)) return 0;
   const std::string text = read_text_file(path, kMostManifestBytes, "a checkpoint's manifest");
-  return nests_deeply(text) ? 0 : json::parse(text).at("layers").get<int64_t>();
+  if (nests_deeply(text)) return 0;
+  const json layers = json::parse(text).at("layers");
+  return layers.is_number_integer() ? layers.get<int64_t>() : 0;
 } catch (const std::exception&) {  // reading it says why
   return 0;
 }

@@ -277,11 +277,14 @@ class SceneAdjustment {
     std::vector<std::pair<int, int>> matched = matched_pairs(found);
     std::vector<double> before;
     for (const Anchor& anchor : trials_.start().anchors) before.push_back(anchor.log_depth);
+    std::vector<double> nearer;
+    for (std::size_t i = 0; i < cameras_.size(); ++i) nearer.push_back(trials_.log_nearer(i));
     if (options_.poses == Known::no)
       result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
     result.guesses_focal = trials_.holds_focal(found.lens_free);
     result.tracks = found_tracks(input_, found);
-    auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, lean_, events_);
+    auto corrected =
+        std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {
       if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }

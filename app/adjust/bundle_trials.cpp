@@ -22,11 +22,13 @@ constexpr double kStillBetter = 0.9;  // of an error that clearly falls
 // Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
 // far at all, and how far where the matches clearly say so.
 constexpr double kDoubtfulFocal = 0.15, kFarFocal = 0.7, kMostFocal = 1.4;
-constexpr double kFarthestFound = 1;             // likewise, of one that is looked for
+constexpr double kFarthestFound = 1.25;          // likewise, of one that is looked for
 constexpr std::size_t kEnoughToSearch = 20'000;  // matches
 constexpr double kLeastMove = 1;                 // pixels of the original, of a corner
-constexpr double kTold = 0.05;                   // standard deviation of a logarithm
-constexpr std::size_t kMostAsked = 64;           // lenses, each of which takes a solution of the equations
+// Standard deviations of a logarithm: of what the matches tell, those of a pass that is not the last too; and
+// how many of them off the network's they tell in any case.
+constexpr double kTold = 0.05, kNearlyTold = 0.1, kSurely = 5;
+constexpr std::size_t kMostAsked = 64;  // lenses, each of which takes a solution of the equations
 
 /// What `auto` frees of a lens, if the cost of held-out matches clearly falls with it and below kLensPays of
 /// what it was. On 96 rendered scenes (8 small frames), whose lenses have square pixels and no distortion, it
@@ -55,12 +57,15 @@ double most_moved_corner(const Bundle& bundle) {
   return most;
 }
 
-/// So many of them at most, evenly.
-std::vector<Sighting> every(const std::vector<Sighting>& sightings, std::size_t most) {
-  const std::size_t step = (sightings.size() + most - 1) / most;
+/// All sightings of evenly chosen anchors, about so many. Sightings are in the order of their anchors.
+std::vector<Sighting> some_tracks(const std::vector<Sighting>& sightings, std::size_t wanted) {
+  const std::size_t step = sightings.size() / wanted + 1;
   std::vector<Sighting> some;
-  for (std::size_t i = 0; i < sightings.size(); i += std::max<std::size_t>(1, step))
-    some.push_back(sightings[i]);
+  std::size_t anchors = 0;
+  for (std::size_t i = 0; i < sightings.size(); ++i) {
+    anchors += i > 0 && sightings[i].anchor != sightings[i - 1].anchor ? 1 : 0;
+    if (anchors % step == 0) some.push_back(sightings[i]);
+  }
   return some;
 }
 
@@ -200,62 +205,100 @@ void BundleTrials::try_lenses(Bundle& found) {
 /// Looks for a focal length that explains the held-out matches clearly better, from several that are far from
 /// each other: where the network's is wrong by much, as of a plane seen from above, the adjustment ends near
 /// where it began. Each is held while poses and depths follow, which are scaled: what moves by so many pixels
-/// is as much nearer as the focal length is shorter. What is found takes the given one's place; if matches do
-/// not tell it, but are explained better by the given one than by what there is, that one is held.
+/// is as much nearer as the focal length is shorter. What is found takes the given one's place. If matches do
+/// not tell it, or it runs off, and they are explained clearly better by the given one than by what there is,
+/// that one is held.
 bool BundleTrials::finds_another_focal(Bundle& found) {
-  constexpr std::array kFactors = {1.0, 0.4, 0.55, 0.75, 1.35, 1.8};
+  constexpr std::array kFactors = {1.0, 0.3, 0.4, 0.55, 0.75, 1.35, 1.8};
   if (frames_ < 3 || held_out_.size() < kFewestHeldOut || options_.intrinsics != Known::no ||
       options_.poses != Known::no)
     return false;
   const Adjusted before = adjusted_of(found);
+  const std::vector<Lens> given = start_.lenses;
   const std::vector<double> errors = errors_of(found);
   const double prior = std::exchange(priors_.log_depth, kFreeDepth);
+  const auto share = [&] { return cost_change(errors_of(found), errors).share; };
   const auto pays = [&] {
     const CostChange change = cost_change(errors_of(found), errors);
     return change.share < kLensPays && change.standard_errors > kClearly;
   };
+  const std::size_t room = bytes_beside(found);
   // A few matches of a scene tell its focal length from those far off.
-  const std::vector<Sighting> all = std::exchange(found.sightings, every(found.sightings, kEnoughToSearch));
+  const std::vector<Sighting> all =
+      std::exchange(found.sightings, some_tracks(found.sightings, kEnoughToSearch));
   Adjusted best, held;
   bool held_pays = false;
   double least = std::numeric_limits<double>::infinity();
+  const Adjusted network = adjusted_of(start_);
   for (const double factor : kFactors) {
-    put(before, found);
-    for (std::size_t i = 0; i < found.lenses.size(); ++i) {
-      found.lenses[i] = start_.lenses[i];
-      found.lenses[i].focal *= factor;
-      found.lens_free[i] = start_.lens_free[i];
-      found.lens_free[i].focal = false;
+    for (const Adjusted* from : {&before, &network}) {
+      put(*from, found);
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        found.lenses[i] = given[i];
+        found.lenses[i].focal *= factor;
+        found.lens_free[i] = start_.lens_free[i];
+        found.lens_free[i].focal = false;
+      }
+      for (Anchor& anchor : found.anchors) {
+        const auto lens = static_cast<std::size_t>(found.lens_of[static_cast<std::size_t>(anchor.frame)]);
+        anchor.log_depth += std::log(found.lenses[lens].focal.x() / from->lenses[lens].focal.x());
+      }
+      BundleSchedule schedule = from == &before ? kTrial : kHeldTrial;
+      schedule.most_bytes = room;
+      adjust_bundle(found, start_, priors_, schedule, events_);
+      if (factor == 1 && share() < least) {
+        held = adjusted_of(found);
+        held_pays = pays();
+      }
+      if (share() >= least) continue;
+      least = share();
+      best = adjusted_of(found);
     }
-    const double nearer = std::log(found.lenses.front().focal.x() / before.lenses.front().focal.x());
-    for (Anchor& anchor : found.anchors) anchor.log_depth += nearer;
-    solve(found, kTrial);
-    const double share = cost_change(errors_of(found), errors).share;
-    if (factor == 1) {
-      held = adjusted_of(found);
-      held_pays = pays();
-    }
-    if (share >= least) continue;
-    least = share;
-    best = adjusted_of(found);
   }
   put(best, found);
   found.sightings = all;
   found.lens_free = start_.lens_free;
   if (least < 1) {
+    for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = best.lenses[i].focal;
     solve(found, kTrial);
     solve(found, kFully);
   }
-  const bool is_told = farthest_focal(found.lenses) < kFarthestFound && untold_focals(found).empty();
-  if (pays() && (is_told || held_pays)) {
-    if (!is_told) put(held, found);
-    for (std::size_t i = 0; i < found.lenses.size(); ++i) start_.lenses[i].focal = found.lenses[i].focal;
+  if (pays() && is_another_focal(found, before)) {
+    for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = found.lenses[i].focal;
     model_ = model_of(options_);
-    return is_told;
+    return true;
   }
-  priors_.log_depth = prior;
-  put(before, found);
+  start_.lenses = given;
+  const bool runs_off = farthest_focal(found.lenses) > kFarthestFound,
+             is_untold = pays() && held_pays && (runs_off || untold_focals(found).size() == given.size());
+  if (!is_untold) {
+    priors_.log_depth = prior;
+    put(before, found);
+    return false;
+  }
+  model_ = model_of(options_);
+  put(held, found);
+  solve(found, kTrial);  // with all matches
   return false;
+}
+
+/// Whether the focal lengths of all lenses are told, not too far from the network's, and some far from
+/// another solution's.
+bool BundleTrials::is_another_focal(Bundle& found, const Adjusted& other) const {
+  bool is_far = false;
+  for (std::size_t i = 0; i < found.lenses.size(); ++i) {
+    const double focal = found.lenses[i].focal.x();
+    is_far |= std::abs(std::log(focal / other.lenses[i].focal.x())) > kDoubtfulFocal;
+    if (std::abs(std::log(focal / network_[i].focal.x())) > kFarthestFound) return false;
+  }
+  if (!is_far || found.lenses.size() > kMostAsked) return false;
+  return std::ranges::all_of(focal_deviations(found, kMostAsked, bytes_beside(found), events_),
+                             [](double deviation) { return deviation < kNearlyTold; });  // NaN is none
+}
+
+double BundleTrials::log_nearer(std::size_t frame) const {
+  const auto lens = static_cast<std::size_t>(start_.lens_of[frame]);
+  return std::log(start_.lenses[lens].focal.x() / network_[lens].focal.x());
 }
 
 void BundleTrials::adjust(Bundle& found, const BundleSchedule& schedule) const {
@@ -280,6 +323,11 @@ void BundleTrials::judge_focals(Bundle& found) {
   if (holds_focal(found.lens_free)) try_held_focals(found);
   const std::vector<std::size_t> untold = untold_focals(found);
   if (untold.empty()) return;
+  for (Anchor& anchor : found.anchors) {  // back to where the network's focal length shows them
+    const auto frame = static_cast<std::size_t>(anchor.frame);
+    if (std::ranges::count(untold, static_cast<std::size_t>(found.lens_of[frame])) > 0)
+      anchor.log_depth -= log_nearer(frame);
+  }
   for (const std::size_t i : untold) {
     found.lenses[i] = start_.lenses[i] = network_[i];
     found.lens_free[i] = start_.lens_free[i];
@@ -307,12 +355,13 @@ void BundleTrials::try_held_focals(Bundle& found) {
     put(held, found);
 }
 
-/// Lenses whose focal length or aspect is free, but not told by the matches.
+/// Lenses whose focal length or aspect is free, but not told by the matches, nor that the network's is wrong.
 std::vector<std::size_t> BundleTrials::untold_focals(Bundle& found) const {
   const std::vector<double> deviations = focal_deviations(found, kMostAsked, bytes_beside(found), events_);
   std::vector<std::size_t> lenses;
   for (std::size_t i = 0; i < deviations.size(); ++i) {
-    if (deviations[i] >= kTold) lenses.push_back(i);
+    const double moved = std::abs(std::log(found.lenses[i].focal.x() / network_[i].focal.x()));
+    if (deviations[i] >= kTold && moved < kSurely * deviations[i]) lenses.push_back(i);
   }
   return lenses;
 }

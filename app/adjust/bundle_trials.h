@@ -29,6 +29,10 @@ class BundleTrials {
   /// Whether depths are held near the network's.
   bool believes_depth() const;
 
+  /// Of a frame whose focal length took the given one's place: the logarithm of how much nearer all is than
+  /// with the given one; 0 of others.
+  double log_nearer(std::size_t frame) const;
+
   /// From now on the matches that are held out are these.
   void hold_out(std::vector<Sighting> sightings) { held_out_ = std::move(sightings); }
   /// Of the matches that are held out, with these cameras and the anchors found: the median distance from
@@ -67,6 +71,7 @@ class BundleTrials {
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
   bool finds_another_focal(Bundle& found);
+  bool is_another_focal(Bundle& found, const Adjusted& other) const;
   void try_held_focals(Bundle& found);
   std::vector<std::size_t> untold_focals(Bundle& found) const;
   void solve(Bundle& found, BundleSchedule schedule) const;

@@ -38,14 +38,15 @@ cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
   return field;
 }
 
-/// The correction of the logarithms of a frame's depth, [H,W]. `anchors`: the frame's first one and the end.
+/// The correction of the logarithms of a frame's depth, [H,W], beside what all of them change by. `anchors`:
+/// the frame's first one and the end.
 cv::Mat correction(const MatchInput& input, const Bundle& bundle, std::pair<std::size_t, std::size_t> anchors,
-                   const std::vector<double>& before, const std::vector<double>& information) {
+                   const std::vector<double>& before, double all, const std::vector<double>& information) {
   const int rows = (input.height + kStep - 1) / kStep, columns = (input.width + kStep - 1) / kStep;
   cv::Mat changes(rows, columns, CV_32F, cv::Scalar(0)), weights(rows, columns, CV_32F, cv::Scalar(0));
   for (std::size_t i = anchors.first; i < anchors.second; ++i) {
     const Anchor& anchor = bundle.anchors[i];
-    const double moved = anchor.log_depth - before[i], weight = trust(information[i]);
+    const double moved = anchor.log_depth - before[i] - all, weight = trust(information[i]);
     if (!(std::abs(moved) < kFarthest)) continue;
     const PixelMap& map = input.frames[static_cast<std::size_t>(anchor.frame)].map;
     const int row = static_cast<int>(std::lround(map.network_y(anchor.pixel.y()))) / kStep,
@@ -219,18 +220,21 @@ std::span<const float> floats(const PieceStore& store, std::size_t frame, std::v
 }  // namespace
 
 CorrectedDepth::CorrectedDepth(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
-                               const std::vector<double>& before, bool lean, const Events& events)
+                               const std::vector<double>& before, const std::vector<double>& nearer,
+                               bool lean, const Events& events)
     : input_(input), bent_(input.space, "bent_depth") {
   const std::vector<double> information = depth_information(bundle);
   for_frames(input.frames.size(), lean, events, [&](std::size_t f) {
     const auto own = std::ranges::equal_range(bundle.anchors, static_cast<int>(f), {}, &Anchor::frame);
     const auto first = static_cast<std::size_t>(own.begin() - bundle.anchors.begin());
-    const cv::Mat field = correction(input, bundle, {first, first + own.size()}, before, information);
+    const cv::Mat field =
+        correction(input, bundle, {first, first + own.size()}, before, nearer[f], information);
     DenseMaps::Buffer buffer;
     const std::span<const float> given = depth.values(static_cast<int>(f), buffer);
     std::vector<float> values(given.begin(), given.end());
     const float* change = field.ptr<float>();
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= std::exp(change[i]);
+    const auto all = static_cast<float>(nearer[f]);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= std::exp(change[i] + all);
     bent_.put(f, std::as_bytes(std::span(values)));
   });
 }

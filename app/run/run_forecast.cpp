@@ -68,7 +68,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   if (resume) leave_out_layers(resume->finished_layers(), request, forecast.network.seconds);
   if (rates && measures) learn_adjustment(plan, forecast.works, events);
   forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
-  forecast.compares_network = loads && rates_are_known;
+  forecast.compares_network = loads && rates_are_known && !resume;
   // Measuring the rates may have taken the most.
   if (rates && !rates_are_known) forecast.process.host = std::max(forecast.process.host, peak_host_bytes());
   return forecast;

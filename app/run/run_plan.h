@@ -87,8 +87,8 @@ struct RunPlan {
 /// Files and folders that the run writes.
 std::vector<std::filesystem::path> written_files(const RunPlan& plan);
 
-/// What stands beside the result, bears a result's name, and is not written by this run: an earlier one left
-/// it there.
+/// Clouds, cameras, exports and pages that stand beside the result and are not written by this run: an earlier
+/// one left them there.
 std::vector<std::filesystem::path> earlier_files(const RunPlan& plan);
 
 /// How tokens merge where they do.

@@ -136,8 +136,8 @@ std::size_t VideoReader::frame_bytes() const {
 
 std::size_t VideoReader::decoder_bytes() const {
   // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each core, those that others
-  // are predicted from, four where the container does not tell, and three more; OpenCV holds one in BGR.
-  constexpr std::size_t kMostThreads = 16, kUsualReferences = 4, kMore = 3;
+  // are predicted from, three where the container does not tell, and four more; OpenCV holds one in BGR.
+  constexpr std::size_t kMostThreads = 16, kUsualReferences = 3, kMore = 4;
   constexpr double kBgr = 3, kSamples = 1.5;  // of a pixel
   const auto format = static_cast<uint32_t>(cvRound(capture_.get(cv::CAP_PROP_CODEC_PIXEL_FORMAT)));
   const uint32_t bits = format >> 24;  // of names such as "Y3", 11, 10; else a letter

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/adjust/adjust_scene.h"
+#include "app/adjust/depth_correction.h"
 #include "tests/support/adjusted_scene.h"
 
 namespace {
@@ -42,6 +43,33 @@ TEST(AdjustScene, FindsAFocalLengthThatTheNetworkMissesByFar) {
     const Adjusted result = adjust(scene, scene.cameras);
     ASSERT_TRUE(result.changed) << result.summary;
     for (const Camera& camera : result.cameras) EXPECT_NEAR(camera.k(0, 0), 200, 3) << factor;
+  }
+}
+
+/// Of a frame whose focal length was found far from the network's.
+TEST(CorrectedDepth, MapsFollowWhatAllOfTheirFrameChangesBy) {
+  const Scene scene;
+  const MatchInput input = scene.input();
+  DenseMaps maps(input.space, "depth");
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) maps.put_values(static_cast<int>(f), scene.depth[f]);
+  Bundle bundle;
+  for (const Camera& camera : scene.cameras) {
+    bundle.poses.push_back(camera.cam_from_world);
+    bundle.free.push_back(true);
+    bundle.lens_of.push_back(0);
+  }
+  bundle.lenses.push_back({{200, 200}, {kWidth / 2.0, kHeight / 2.0}});
+  bundle.lens_free.emplace_back();
+  std::vector<double> nearer(scene.cameras.size(), 0);
+  nearer[1] = std::log(0.4);
+  const CorrectedDepth corrected(input, maps, bundle, {}, nearer, /*lean=*/false, {});
+  corrected.write(scene.cameras, {}, /*lean=*/false, {}, maps);
+  DenseMaps::Buffer buffer;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) {
+    const float factor = f == 1 ? 0.4F : 1;
+    const std::span<const float> values = maps.values(static_cast<int>(f), buffer);
+    for (std::size_t i = 0; i < kPixels; ++i)
+      ASSERT_NEAR(values[i], factor * scene.depth[f][i], 1e-5 * scene.depth[f][i]) << f;
   }
 }
 

@@ -81,6 +81,7 @@ struct Outcome {
   Bundle found;
   std::optional<CameraModel> model;
   bool guesses = false;  // a focal length
+  double nearer = 0;     // of the first frame
 };
 
 Outcome freed(Bundle given, const AdjustOptions& options = {}) {
@@ -96,6 +97,7 @@ Outcome freed(Bundle given, const AdjustOptions& options = {}) {
   trials.judge_focals(found);
   outcome.model = trials.model();
   outcome.guesses = trials.holds_focal(found.lens_free);
+  outcome.nearer = trials.log_nearer(0);
   return outcome;
 }
 
@@ -164,17 +166,18 @@ Bundle ground_from_above(double tilt_deg, double longer) {
 // The adjustment alone ends near where it begins, beside a distortion that is none.
 TEST(BundleTrials, FindsAFocalLengthThatIsFarFromTheGivenOne) {
   for (const double longer : {2.1, 1.6, 0.6}) {
-    const auto [found, model, guesses] = freed(ground_from_above(5, longer));
+    const auto [found, model, guesses, nearer] = freed(ground_from_above(5, longer));
     EXPECT_EQ(model, CameraModel::simple_pinhole) << longer;
     EXPECT_FALSE(guesses) << longer;
     EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 0.03 * kFocal) << longer;
+    if (longer > 2) EXPECT_NEAR(nearer, -std::log(longer), 0.05);  // of the others the adjustment itself
   }
 }
 
 // Without any tilt no focal length is told, however long it seems to be.
 TEST(BundleTrials, TheGroundFromStraightAboveTellsNoFocalLength) {
   for (const double longer : {2.1, 0.6}) {
-    const auto [found, model, guesses] = freed(ground_from_above(0, longer));
+    const auto [found, model, guesses, nearer] = freed(ground_from_above(0, longer));
     EXPECT_TRUE(guesses) << longer;
     EXPECT_EQ(found.lenses[0].focal, Eigen::Vector2d::Constant(longer * kFocal));
   }
@@ -185,7 +188,7 @@ TEST(BundleTrials, TheGroundFromStraightAboveTellsNoFocalLength) {
 TEST(BundleTrials, FindsTheFocalLengthBesideAStrongDistortion) {
   for (const Pan& pan :
        {Pan{-0.2, 0.03, 0.03, 1.35}, Pan{-0.3, 0.03, 0.01, 1.15}, Pan{-0.3, 0.015, 0.03, 1.35}}) {
-    const auto [found, model, guesses] = freed(pan);
+    const auto [found, model, guesses, nearer] = freed(pan);
     EXPECT_EQ(model, CameraModel::simple_radial);
     EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5) << pan.k1 << " " << pan.longer;
     EXPECT_NEAR(found.lenses[0].distortion[0], pan.k1, 0.01);
@@ -197,7 +200,7 @@ TEST(BundleTrials, FindsTheFocalLengthBesideAStrongDistortion) {
 TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
   for (const double longer : {0.8, 1.0, 1.35}) {
     for (const double depth_error : {0.0, 0.15}) {
-      const auto [found, model, guesses] = freed({.longer = longer, .depth_error = depth_error});
+      const auto [found, model, guesses, nearer] = freed({.longer = longer, .depth_error = depth_error});
       EXPECT_EQ(model, CameraModel::simple_pinhole) << longer;
       EXPECT_FALSE(guesses) << longer;
       EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
@@ -209,7 +212,7 @@ TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
 TEST(BundleTrials, AModelThatIsAskedForStays) {
   AdjustOptions options;
   options.model = CameraModel::simple_pinhole;
-  const auto [found, model, guesses] = freed({.k1 = -0.2, .turn = 0.03, .move = 0.03}, options);
+  const auto [found, model, guesses, nearer] = freed({.k1 = -0.2, .turn = 0.03, .move = 0.03}, options);
   EXPECT_EQ(model, CameraModel::simple_pinhole);
   EXPECT_FALSE(guesses);
   EXPECT_TRUE(found.lenses[0].distortion.isZero(0));
@@ -253,7 +256,7 @@ TEST(BundleTrials, AFocalLengthThatWasHeldIsFreedWhereTheLastMatchesTellIt) {
 TEST(BundleTrials, AFocalLengthThatTheMatchesDoNotTellStays) {
   for (const double longer : {0.8, 1.35}) {
     const Pan pan{.turn = 0, .longer = longer, .flat = true};
-    const auto [found, model, guesses] = freed(pan);
+    const auto [found, model, guesses, nearer] = freed(pan);
     EXPECT_TRUE(guesses) << longer;
     EXPECT_EQ(model, CameraModel::simple_pinhole);
     EXPECT_EQ(found.lenses[0].focal, Eigen::Vector2d::Constant(longer * kFocal));
