@@ -57,6 +57,10 @@ double most_moved_corner(const Bundle& bundle) {
   return most;
 }
 
+bool pays(const CostChange& cost, double share) {
+  return cost.share < share && cost.standard_errors > kClearly;
+}
+
 /// All sightings of evenly chosen anchors, about so many. Sightings are in the order of their anchors.
 std::vector<Sighting> some_tracks(const std::vector<Sighting>& sightings, std::size_t wanted) {
   const std::size_t step = sightings.size() / wanted + 1;
@@ -182,9 +186,6 @@ void BundleTrials::try_lenses(Bundle& found) {
     const std::vector<double> errors = adjust_with(trial.free, log_depth);
     const CostChange change = cost_change(errors, plain), alone = cost_change(errors, beside);
     const bool moves = most_moved_corner(found) >= kLeastMove;
-    const auto pays = [](const CostChange& cost, double share) {
-      return cost.share < share && cost.standard_errors > kClearly;
-    };
     if (pays(change, least_share) && pays(alone, kLensPays) && moves) {
       least_share = change.share;
       chosen = adjusted_of(found);
@@ -217,11 +218,7 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
   const std::vector<Lens> given = start_.lenses;
   const std::vector<double> errors = errors_of(found);
   const double prior = std::exchange(priors_.log_depth, kFreeDepth);
-  const auto share = [&] { return cost_change(errors_of(found), errors).share; };
-  const auto pays = [&] {
-    const CostChange change = cost_change(errors_of(found), errors);
-    return change.share < kLensPays && change.standard_errors > kClearly;
-  };
+  const auto change = [&] { return cost_change(errors_of(found), errors); };
   const std::size_t room = bytes_beside(found);
   // A few matches of a scene tell its focal length from those far off.
   const std::vector<Sighting> all =
@@ -246,13 +243,13 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
       BundleSchedule schedule = from == &before ? kTrial : kHeldTrial;
       schedule.most_bytes = room;
       adjust_bundle(found, start_, priors_, schedule, events_);
-      if (factor == 1 && share() < least) {
-        held = adjusted_of(found);
-        held_pays = pays();
-      }
-      if (share() >= least) continue;
-      least = share();
+      const CostChange cost = change();
+      if (cost.share >= least) continue;
+      least = cost.share;
       best = adjusted_of(found);
+      if (factor != 1) continue;
+      held = best;
+      held_pays = pays(cost, kLensPays);
     }
   }
   put(best, found);
@@ -263,14 +260,15 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
     solve(found, kTrial);
     solve(found, kFully);
   }
-  if (pays() && is_another_focal(found, before)) {
+  const bool found_pays = pays(change(), kLensPays);
+  if (found_pays && is_another_focal(found, before)) {
     for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = found.lenses[i].focal;
     model_ = model_of(options_);
     return true;
   }
   start_.lenses = given;
   const bool runs_off = farthest_focal(found.lenses) > kFarthestFound,
-             is_untold = pays() && held_pays && (runs_off || untold_focals(found).size() == given.size());
+             is_untold = found_pays && held_pays && (runs_off || untold_focals(found).size() == given.size());
   if (!is_untold) {
     priors_.log_depth = prior;
     put(before, found);

@@ -76,11 +76,21 @@ const Box* find(const std::vector<Box>& boxes, std::string_view type) {
   return found == boxes.end() ? nullptr : &*found;
 }
 
+/// The last box on a way down from the boxes of one level; nothing where one is missing.
+std::optional<Box> find_below(const Bytes& file, std::vector<Box> boxes,
+                              std::initializer_list<std::string_view> way) {
+  std::optional<Box> at;
+  for (const std::string_view type : way) {
+    if (at) boxes = boxes_in(file, at->begin, at->end);
+    const Box* found = find(boxes, type);
+    if (!found) return std::nullopt;
+    at = *found;
+  }
+  return at;
+}
+
 bool shows_pictures(const Bytes& file, const std::vector<Box>& track) {
-  const Box* media = find(track, "mdia");
-  if (!media) return false;
-  const auto inner = boxes_in(file, media->begin, media->end);
-  const Box* handler = find(inner, "hdlr");
+  const auto handler = find_below(file, track, {"mdia", "hdlr"});
   return handler && file.at(handler->begin + 8, 4) == "vide";
 }
 
@@ -112,19 +122,6 @@ void read_track(const Bytes& file, const Box& header, uint64_t scale, VideoConta
                                                                   : std::numeric_limits<uint32_t>::max();
   if (scale > 0 && units > 0 && units != unknown)
     container.seconds = static_cast<double>(units) / static_cast<double>(scale);
-}
-
-/// The boxes on a way down from the boxes of one level, as far as they are there.
-std::optional<Box> find_below(const Bytes& file, std::vector<Box> boxes,
-                              std::initializer_list<std::string_view> way) {
-  std::optional<Box> at;
-  for (const std::string_view type : way) {
-    if (at) boxes = boxes_in(file, at->begin, at->end);
-    const Box* found = find(boxes, type);
-    if (!found) return std::nullopt;
-    at = *found;
-  }
-  return at;
 }
 
 /// Of the first sequence parameter set of a track in H.264; nothing of others.
