@@ -179,7 +179,8 @@ class Waiting {
   milliseconds go_on() {
     constexpr milliseconds kAwake = 4 * kBeat;
     const Clock::time_point now = Clock::now();
-    waited_ += std::min(kAwake, std::chrono::duration_cast<milliseconds>(now - last_));
+    const auto passed = std::chrono::duration_cast<milliseconds>(now - last_);
+    waited_ += passed < kAwake ? passed : kBeat;
     last_ = now;
     return waited_;
   }
