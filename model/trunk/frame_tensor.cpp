@@ -43,13 +43,10 @@ class CopyStreams {
   }
   /// What the computation is asked next waits for the buffer's contents.
   void wait_for(std::size_t buffer) { taken_[buffer].block(now()); }
-  /// Copies a piece out after the computation so far. buffer: the one that it lies in, or none. Waits until
-  /// few others outside the buffers are under way, whose memory is not free before they end.
+  /// Copies a piece out after the computation so far. buffer: the one that it lies in, or none. Waits for the
+  /// last one outside the buffers, whose memory is not free before it has left.
   void write(std::optional<std::size_t> buffer, const at::Tensor& to, const at::Tensor& from) {
-    if (!buffer) {
-      oldest_ = (oldest_ + 1) % kBuffers;
-      outside_[oldest_].synchronize();
-    }
+    if (!buffer) last_outside_.synchronize();
     done_.record(now());
     done_.block(out_);
     const c10::cuda::CUDAStreamGuard guard(out_);
@@ -58,7 +55,7 @@ class CopyStreams {
       given_[*buffer].record(out_);
     } else {
       from.record_stream(out_.unwrap());
-      outside_[oldest_].record(out_);
+      last_outside_.record(out_);
     }
     last_given_.record(out_);
   }
@@ -71,10 +68,8 @@ class CopyStreams {
   c10::cuda::CUDAStream now() const { return c10::cuda::getCurrentCUDAStream(in_.device_index()); }
 
   c10::cuda::CUDAStream in_, out_;
-  c10::cuda::CUDAEvent done_, last_given_;
+  c10::cuda::CUDAEvent done_, last_given_, last_outside_;
   std::array<c10::cuda::CUDAEvent, kBuffers> taken_, given_;
-  std::array<c10::cuda::CUDAEvent, kBuffers> outside_;  // pieces in no buffer, written out in turn
-  std::size_t oldest_ = 0;
   bool pass_begins_ = false;
 };
 #endif
