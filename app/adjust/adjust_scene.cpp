@@ -16,10 +16,12 @@
 #include "app/adjust/frame_pose.h"
 #include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
+#include "app/adjust/known_poses.h"
 #include "app/adjust/sighting_error.h"
 #include "app/adjust/sighting_links.h"
 #include "app/adjust/within_memory.h"
 #include "app/scene/median.h"
+#include "app/scene/world_move.h"
 
 namespace vggt {
 namespace {
@@ -99,6 +101,7 @@ AdjustedScene not_adjusted(const std::string& why, std::vector<Camera> cameras) 
 /// A scene whose depth is not yet written.
 struct Found {
   AdjustedScene scene;
+  std::size_t matches = 0;
   std::vector<std::pair<int, int>> pairs = {};       // that matches link
   std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
 };
@@ -291,7 +294,7 @@ class SceneAdjustment {
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " +
                      lens_text(found, result.cameras) + held_out;
-    return {std::move(result), std::move(matched), std::move(corrected)};
+    return {std::move(result), found.sightings.size(), std::move(matched), std::move(corrected)};
   }
 
   /// Frames that hang on few sightings, or most of whose sightings were far off: a wrong pose that the others
@@ -329,6 +332,61 @@ class SceneAdjustment {
   int last_every_ = 1;  // of every how many anchors the last pass looked for one
 };
 
+/// Adjustments of one scene, each within memory.
+class SceneFit {
+ public:
+  SceneFit(const MatchInput& input, DenseMaps& depth, const Events& events)
+      : input_(input), depth_(depth), events_(events) {}
+
+  Found find(const std::vector<Camera>& cameras, const AdjustOptions& options) {
+    Found found;
+    within_memory(input_, events_, lean_, [&](bool is_lean) {
+      found = SceneAdjustment(input_, depth_, cameras, options, is_lean, events_).run();
+    });
+    return found;
+  }
+
+  void write_depth(const Found& found) {
+    if (!found.depth) return;
+    within_memory(input_, events_, lean_, [&](bool is_lean) {
+      found.depth->write(found.scene.cameras, found.pairs, is_lean, events_, depth_);
+    });
+  }
+
+  /// Where few matches are found from given poses, the network's depth may be far from right in their world,
+  /// as its own poses were wrong. Then the scene is adjusted without them; what comes out, if it agrees with
+  /// them, takes the network's place, and `found` becomes what is found from there.
+  void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
+    constexpr std::size_t kFewOfFrame = 50, kClearlyMore = 2;
+    if (found.matches >= kFewOfFrame * given.size()) return;
+    const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
+    if (!guessed) return;
+    AdjustOptions without = options;
+    without.poses = Known::no;
+    const Found own = find(*guessed, without);
+    if (own.matches < std::max(kFewOfFrame * given.size(), kClearlyMore * found.matches)) return;
+    const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
+    if (!beside) return;
+    if (!beside->agrees()) {
+      events_.warn("the given poses do not fit the images: cameras adjusted to " +
+                   std::to_string(own.matches) + " matches are " + brief(beside->turn_deg) +
+                   " degrees (median) away from them, and " + brief(100 * beside->distance) +
+                   " % of their spread; are they of these frames, and as their format says?");
+      return;
+    }
+    write_depth(own);
+    scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
+    found = find(with_lenses_of(own.scene.cameras, given), options);
+    found.scene.changed = true;  // lenses and depth in any case
+  }
+
+ private:
+  const MatchInput& input_;
+  DenseMaps& depth_;
+  const Events& events_;
+  std::optional<OneThread> lean_;
+};
+
 }  // namespace
 
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
@@ -337,12 +395,11 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
     return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model_of(options)));
   };
   if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
-  std::optional<OneThread> lean;
+  SceneFit fit(input, depth, events);
   Found found;
   try {
-    within_memory(input, events, lean, [&](bool is_lean) {
-      found = SceneAdjustment(input, depth, cameras, options, is_lean, events).run();
-    });
+    found = fit.find(cameras, options);
+    if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
     events.warn(
@@ -353,11 +410,7 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
-  if (found.depth) {
-    within_memory(input, events, lean, [&](bool is_lean) {
-      found.depth->write(found.scene.cameras, found.pairs, is_lean, events, depth);
-    });
-  }
+  fit.write_depth(found);
   return std::move(found.scene);
 }
 

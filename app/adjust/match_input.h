@@ -1,7 +1,9 @@
 #pragma once
+#include <Eigen/Geometry>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +24,8 @@ struct MatchFrame {
   /// Where another one is given: the focal length that pose and depth belong to, in pixels of the original;
   /// 0: that of the camera.
   double guessed_focal = 0;
+  /// Where another one is given: the pose that the network saw, in a world of the depth maps' scale.
+  std::optional<Eigen::Isometry3d> guessed_pose = {};
 };
 
 /// Frames as they are matched. Functions may be called from several threads.

@@ -11,6 +11,8 @@
 #include "app/scene/known_cameras.h"
 #include "app/scene/world_move.h"
 #include "io/files/numbers.h"
+#include "io/files/text.h"
+#include "io/files/text_file.h"
 #include "io/scene/lens_numbers.h"
 #include "io/scene/pose_files.h"
 
@@ -38,6 +40,26 @@ std::optional<std::vector<double>> numbers_of(const std::string& text) {
   }
   if (numbers.size() == 4 && begin > text.size()) return numbers;
   refuse("intrinsics", "expected the four numbers fx,fy,cx,cy or a file, got '" + text + "'");
+}
+
+/// Those of a file that holds four numbers and nothing else, apart by commas, blanks or lines.
+std::optional<std::vector<double>> numbers_in(const std::string& path) {
+  constexpr uintmax_t kMostBytes = 1000;
+  std::error_code ignored;  // reading it says what is wrong
+  if (!std::filesystem::is_regular_file(path, ignored) ||
+      std::filesystem::file_size(path, ignored) > kMostBytes)
+    return std::nullopt;
+  std::string text = read_text_file(path, kMostBytes, "intrinsics");
+  std::ranges::replace(text, ',', ' ');
+  std::ranges::replace(text, '\n', ' ');
+  std::vector<double> numbers;
+  std::string_view rest = text;
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+    const auto number = parse_number<double>(word);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers.size() == 4 ? std::optional(numbers) : std::nullopt;
 }
 
 /// Four numbers as a camera without a name. Principal points are given as COLMAP's and OpenCV's users do,
@@ -171,7 +193,8 @@ double take_poses(const GivenCameras& given, const FrameSet& frames, std::vector
 GivenCameras plan_given(const Options& options) {
   GivenCameras given{options.intrinsics, options.poses, {}, {}};
   if (!options.intrinsics.empty()) {
-    const auto numbers = numbers_of(options.intrinsics);
+    auto numbers = numbers_of(options.intrinsics);
+    if (!numbers) numbers = numbers_in(options.intrinsics);
     if (numbers) {
       given.intrinsics.push_back(camera_of(*numbers));
     } else {

@@ -129,8 +129,13 @@ void SceneSink::read_cameras() {
     for (const Camera& camera : cameras_)
       guessed_focals_.push_back(camera.valid ? mean_focal(lens_of(camera)) : 0);
   }
+  const std::vector<Camera> network = cameras_;
   depth_scale_ = take_given(adjust_.given, frames_, cameras_);
   if (!adjust_.given.poses_name.empty()) warn_of_rounding("poses", farthest(cameras_), depth_scale_, events_);
+  for (std::size_t i = 0; i < network.size() && !adjust_.given.poses_name.empty(); ++i) {
+    guessed_poses_.push_back(network[i].cam_from_world);
+    guessed_poses_.back().translation() *= depth_scale_;
+  }
   if (!adjust_.given.intrinsics_name.empty() || !adjust_.given.poses_name.empty()) store();
   if (builder_) builder_->set_cameras(cameras_);
 }
@@ -175,6 +180,7 @@ std::string SceneSink::adjust(int64_t room) {
   options.most_bytes = static_cast<std::size_t>(room);
   MatchInput input = match_input(frames_, space_);
   for (std::size_t i = 0; i < guessed_focals_.size(); ++i) input.frames[i].guessed_focal = guessed_focals_[i];
+  for (std::size_t i = 0; i < guessed_poses_.size(); ++i) input.frames[i].guessed_pose = guessed_poses_[i];
   AdjustedScene adjusted = adjust_scene(input, *adjusted_depth_, cameras_, options, events_);
   cameras_ = std::move(adjusted.cameras);
   is_adjusted_ = adjusted.changed;

@@ -79,7 +79,8 @@ class SceneSink {
   CameraPrediction predicted_;  // fp32; of the adjusted cameras after an adjustment
   std::vector<Camera> cameras_;
   std::vector<double> guessed_focals_;  // the network's, in pixels of the originals, where others are given
-  double depth_scale_ = 1;              // from the network's world to that of known poses
+  std::vector<Eigen::Isometry3d> guessed_poses_;  // likewise, where others are given, of depth_scale_
+  double depth_scale_ = 1;                        // from the network's world to that of known poses
   bool is_adjusted_ = false;
   std::vector<Track> tracks_;
   std::vector<int> weak_frames_;

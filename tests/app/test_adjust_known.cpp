@@ -73,4 +73,62 @@ TEST(AdjustKnown, TheUnitOfKnownPosesMakesNoDifference) {
   }
 }
 
+/// The scene as a network sees it whose world is an eighth of the given one, and what it says of the poses.
+struct SmallWorld {
+  SmallWorld() {
+    for (std::vector<float>& depth : scene.depth) {
+      for (float& value : depth) value /= 8;
+    }
+    input = scene.input();
+    const std::vector<Camera> network = beside(truth.cameras);
+    for (std::size_t f = 0; f < truth.cameras.size(); ++f) {
+      input.frames[f].guessed_pose = network[f].cam_from_world;
+      input.frames[f].guessed_pose->translation() /= 8;
+    }
+    known.intrinsics = known.poses = Known::exactly;
+    events.on_message = [this](Message kind, const std::string& text) {
+      if (kind == Message::warning) warnings += text;
+    };
+  }
+
+  Scene truth, scene = bent_scene();
+  MatchInput input;
+  AdjustOptions known;
+  Events events;
+  std::string warnings;
+};
+
+/// Where the network's own poses are wrong, nothing says how its depth is to be scaled into the given world.
+TEST(AdjustKnown, DepthThatIsFarOffInTheGivenWorldIsFoundFromTheNetworksPoses) {
+  SmallWorld world;
+  MatchInput unknown = world.input;
+  unknown.frames[2].guessed_pose.reset();
+  EXPECT_FALSE(adjust(world.scene, unknown, world.truth.cameras, world.known).changed);
+  const Adjusted result = adjust(world.scene, world.input, world.truth.cameras, world.known, world.events);
+  ASSERT_TRUE(result.changed) << result.summary;
+  EXPECT_EQ(world.warnings, "");
+  for (std::size_t f = 0; f < world.truth.cameras.size(); ++f)
+    EXPECT_EQ(result.cameras[f].cam_from_world.matrix(), world.truth.cameras[f].cam_from_world.matrix());
+  EXPECT_GT(result.tracks.size(), 100U);
+  double ratio = 0;
+  for (std::size_t i = 0; i < kPixels; ++i)
+    ratio += result.depth[1][i] / world.truth.depth[1][i] / static_cast<double>(kPixels);
+  EXPECT_NEAR(ratio, 1, 0.02);
+  EXPECT_LT(depth_error(result.depth, world.truth.depth),
+            0.5 * depth_error(world.scene.depth, world.truth.depth));
+}
+
+TEST(AdjustKnown, PosesThatContradictTheImagesAreToldOf) {
+  SmallWorld world;
+  std::vector<Camera> wrong = world.truth.cameras;
+  for (Camera& camera : wrong) camera.cam_from_world = camera.cam_from_world.inverse();
+  std::swap(wrong[0].cam_from_world, wrong[3].cam_from_world);
+  const Adjusted result = adjust(world.scene, world.input, wrong, world.known, world.events);
+  EXPECT_FALSE(result.changed) << result.summary;
+  EXPECT_NE(world.warnings.find("the given poses do not fit the images: cameras adjusted to "),
+            std::string::npos)
+      << world.warnings;
+  EXPECT_EQ(result.depth, world.scene.depth);
+}
+
 }  // namespace

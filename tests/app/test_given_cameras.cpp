@@ -111,6 +111,23 @@ TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
   EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::nearly);
 }
 
+TEST(GivenCameras, AFileMayHoldTheFourNumbers) {
+  const auto written = [](const char* name, const char* text) {
+    std::ofstream(place_of(name)) << text;
+    Options options;
+    options.intrinsics = place_of(name).string();
+    return options;
+  };
+  for (const char* text : {"500,510,320,240\n", "500 510\t320 240", "500\r\n510\r\n320\r\n240\r\n"}) {
+    const GivenCameras given = plan_given(written("numbers.txt", text));
+    ASSERT_EQ(given.intrinsics.size(), 1U) << text;
+    const Eigen::Matrix3d& k = given.intrinsics.front().camera.k;
+    EXPECT_EQ(Eigen::Vector4d(k(0, 0), k(1, 1), k(0, 2), k(1, 2)), Eigen::Vector4d(500, 510, 319.5, 239.5));
+  }
+  for (const char* text : {"500,510,320", "500,510,320,240,0", "500,510,320,x", "-500,510,320,240"})
+    EXPECT_NE(refusal([&] { plan_given(written("other.txt", text)); }), "") << text;
+}
+
 // transforms.json as of NeRF has a field of view for all sizes; others leave the height out.
 TEST(GivenCameras, AFieldOfViewIsForTheFramesWidth) {
   const FrameSet set = three_frames();

@@ -98,7 +98,8 @@ struct Adjusted : AdjustedScene {
 inline Adjusted adjust(const Scene& scene, const MatchInput& input, const std::vector<Camera>& cameras,
                        const AdjustOptions& options = {}, const Events& events = {}) {
   DenseMaps maps(input.space, "depth");
-  for (std::size_t f = 0; f < scene.depth.size(); ++f) maps.put_values(static_cast<int>(f), scene.depth[f]);
+  const std::vector<float> sure(kPixels, 1);
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) maps.put(static_cast<int>(f), scene.depth[f], sure);
   Adjusted result{adjust_scene(input, maps, cameras, options, events), {}};
   DenseMaps::Buffer buffer;
   for (std::size_t f = 0; f < scene.depth.size(); ++f) {

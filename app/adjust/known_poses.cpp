@@ -1,0 +1,53 @@
+#include "app/adjust/known_poses.h"
+
+#include <cmath>
+
+#include "app/scene/align_cameras.h"
+#include "app/scene/world_move.h"
+
+namespace vggt {
+
+std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, std::vector<Camera> given) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].valid) continue;
+    if (!input.frames[i].guessed_pose) return std::nullopt;
+    given[i].cam_from_world = *input.frames[i].guessed_pose;
+  }
+  return given;
+}
+
+bool BesideGiven::agrees() const {
+  constexpr double kMostTurn = 5, kMostDistance = 0.1;
+  return turn_deg < kMostTurn && distance < kMostDistance;
+}
+
+std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
+                                        const std::vector<Camera>& given) {
+  std::vector<CameraPair> pairs;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i].valid && adjusted[i].valid) pairs.push_back({adjusted[i], given[i]});
+  }
+  if (pairs.size() < 3) return std::nullopt;
+  const Eigen::Affine3d given_from_adjusted = align_with_turns(pairs);
+  const Centres centres = centres_of(pairs);
+  const Eigen::Matrix3Xd offsets = centres.truth.colwise() - Eigen::Vector3d(centres.truth.rowwise().mean());
+  const double spread = offsets.norm() / std::sqrt(static_cast<double>(pairs.size()));
+  BesideGiven beside;
+  beside.scale = scale_of(given_from_adjusted);
+  beside.turn_deg = median_turn(pairs, given_from_adjusted) * 180 / M_PI;
+  beside.distance = rms_distance(centres, given_from_adjusted) / spread;
+  if (!(beside.scale > 0 && std::isfinite(beside.scale) && std::isfinite(beside.distance)))
+    return std::nullopt;
+  return beside;
+}
+
+std::vector<Camera> with_lenses_of(const std::vector<Camera>& adjusted, std::vector<Camera> given) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Eigen::Isometry3d pose = given[i].cam_from_world;
+    given[i] = adjusted[i];
+    given[i].cam_from_world = pose;
+  }
+  return given;
+}
+
+}  // namespace vggt

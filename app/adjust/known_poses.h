@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "app/adjust/match_input.h"
+#include "io/scene/camera.h"
+
+namespace vggt {
+
+/// The given cameras with the poses that the network saw (MatchFrame::guessed_pose); nothing where one of a
+/// valid camera is not known.
+std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, std::vector<Camera> given);
+
+/// How cameras that were adjusted without the given poses lie to these.
+struct BesideGiven {
+  double scale = 1;     // from their world to the given one
+  double turn_deg = 0;  // how far rotations are off after the similarity, the median
+  double distance = 0;  // how far centres are off, the root mean square, by how far the given ones spread
+  bool agrees() const;
+};
+
+/// Nothing where no similarity tells that: fewer than three valid cameras, or all of them in one place.
+std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
+                                        const std::vector<Camera>& given);
+
+/// The given cameras with the lenses of the adjusted ones.
+std::vector<Camera> with_lenses_of(const std::vector<Camera>& adjusted, std::vector<Camera> given);
+
+}  // namespace vggt
