@@ -122,7 +122,9 @@ void BundleTrials::free_what_pays(Bundle& found) {
   try_free_depth(found);
   const bool is_doubted = doubts_focal(adjusted_of(found));
   free_lenses();
-  if ((is_doubted || doubts_focal(adjusted_of(found))) && finds_another_focal(found)) free_lenses();
+  if ((is_doubted || doubts_focal(adjusted_of(found))) && finds_another_focal(found) &&
+      model_ != kRadial.model)
+    free_lenses();
 }
 
 /// Drops the prior of the network's depth, if without it the matches that are held out are explained
@@ -205,36 +207,68 @@ void BundleTrials::try_lenses(Bundle& found) {
 
 /// Looks for a focal length that explains the held-out matches clearly better, from several that are far from
 /// each other: where the network's is wrong by much, as of a plane seen from above, the adjustment ends near
-/// where it began. Each is held while poses and depths follow, which are scaled: what moves by so many pixels
-/// is as much nearer as the focal length is shorter. What is found takes the given one's place. If matches do
-/// not tell it, or it runs off, and they are explained clearly better by the given one than by what there is,
-/// that one is held.
+/// where it began. What is found takes the given one's place. If matches do not tell it, or it runs off, and
+/// they are explained clearly better by the given one than by what there is, that one is held.
 bool BundleTrials::finds_another_focal(Bundle& found) {
-  constexpr std::array kFactors = {1.0, 0.3, 0.4, 0.55, 0.75, 1.35, 1.8};
   if (frames_ < 3 || held_out_.size() < kFewestHeldOut || options_.intrinsics != Known::no ||
       options_.poses != Known::no)
     return false;
   const Adjusted before = adjusted_of(found);
+  const std::optional<CameraModel> model = model_;
   const std::vector<Lens> given = start_.lenses;
   const std::vector<double> errors = errors_of(found);
   const double prior = std::exchange(priors_.log_depth, kFreeDepth);
   const auto change = [&] { return cost_change(errors_of(found), errors); };
+  const auto stays = [&] {
+    model_ = model;
+    priors_.log_depth = prior;
+    put(before, found);
+    return false;
+  };
+  const TriedFocals tried = try_focals(found, errors);
+  if (tried.share >= 1) return stays();
+  const auto take_focals_of = [&](const std::vector<Lens>& lenses) {
+    for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = lenses[i].focal;
+  };
+  put(tried.best, found);
+  take_focals_of(tried.best.lenses);
+  free_focals(found, true);
+  const bool found_pays = pays(change(), kLensPays);
+  if (found_pays && is_another_focal(found, before)) {
+    take_focals_of(found.lenses);
+    return true;
+  }
+  start_.lenses = given;
+  const bool runs_off = farthest_focal(found.lenses) > kFarthestFound,
+             is_untold = found_pays && (runs_off || untold_focals(found).size() == given.size());
+  if (is_untold) {
+    put(tried.given, found);
+    free_focals(found, false);
+    if (pays(change(), kLensPays)) return false;
+  }
+  return stays();
+}
+
+/// Each of several focal lengths is held while poses and depths follow, and k1 where the options leave the
+/// lenses to the matches. Depths are scaled: what moves by so many pixels is as much nearer as the focal
+/// length is shorter. Beside the poses found the network's are tried, from which wrong lenses have not led.
+BundleTrials::TriedFocals BundleTrials::try_focals(Bundle& found, const std::vector<double>& errors) {
+  constexpr std::array kFactors = {1.0, 0.3, 0.4, 0.55, 0.75, 1.35, 1.8};
+  const Adjusted before = adjusted_of(found), network = adjusted_of(start_);
   const std::size_t room = bytes_beside(found);
   // A few matches of a scene tell its focal length from those far off.
   const std::vector<Sighting> all =
       std::exchange(found.sightings, some_tracks(found.sightings, kEnoughToSearch));
-  Adjusted best, held;
-  bool held_pays = false;
-  double least = std::numeric_limits<double>::infinity();
-  const Adjusted network = adjusted_of(start_);
+  TriedFocals tried;
   for (const double factor : kFactors) {
     for (const Adjusted* from : {&before, &network}) {
       put(*from, found);
-      for (std::size_t i = 0; i < given.size(); ++i) {
-        found.lenses[i] = given[i];
+      for (std::size_t i = 0; i < start_.lenses.size(); ++i) {
+        found.lenses[i] = start_.lenses[i];
         found.lenses[i].focal *= factor;
         found.lens_free[i] = start_.lens_free[i];
         found.lens_free[i].focal = false;
+        found.lens_free[i].k1 |= !options_.model;
       }
       for (Anchor& anchor : found.anchors) {
         const auto lens = static_cast<std::size_t>(found.lens_of[static_cast<std::size_t>(anchor.frame)]);
@@ -243,47 +277,46 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
       BundleSchedule schedule = from == &before ? kTrial : kHeldTrial;
       schedule.most_bytes = room;
       adjust_bundle(found, start_, priors_, schedule, events_);
-      const CostChange cost = change();
-      if (cost.share >= least) continue;
-      least = cost.share;
-      best = adjusted_of(found);
-      if (factor != 1) continue;
-      held = best;
-      held_pays = pays(cost, kLensPays);
+      const CostChange cost = cost_change(errors_of(found), errors);
+      if (cost.share >= tried.share) continue;
+      tried.share = cost.share;
+      tried.best = adjusted_of(found);
+      if (factor == 1) tried.given = tried.best;
     }
   }
-  put(best, found);
   found.sightings = all;
-  found.lens_free = start_.lens_free;
-  if (least < 1) {
-    for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = best.lenses[i].focal;
+  return tried;
+}
+
+/// Goes on from a focal length that was tried, with all matches; focal: whether it is free. Keeps k1 where
+/// the options leave the lenses to the matches and it pays.
+void BundleTrials::free_focals(Bundle& found, bool focal) {
+  for (std::size_t i = 0; i < found.lens_free.size(); ++i)
+    found.lens_free[i].focal = focal && start_.lens_free[i].focal;
+  const auto go_on = [&] {
     solve(found, kTrial);
-    solve(found, kFully);
-  }
-  const bool found_pays = pays(change(), kLensPays);
-  if (found_pays && is_another_focal(found, before)) {
-    for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = found.lenses[i].focal;
-    model_ = model_of(options_);
-    return true;
-  }
-  start_.lenses = given;
-  const bool runs_off = farthest_focal(found.lenses) > kFarthestFound,
-             is_untold = found_pays && held_pays && (runs_off || untold_focals(found).size() == given.size());
-  if (!is_untold) {
-    priors_.log_depth = prior;
-    put(before, found);
-    return false;
-  }
+    if (focal) solve(found, kFully);
+  };
+  go_on();
   model_ = model_of(options_);
-  put(held, found);
-  solve(found, kTrial);  // with all matches
-  return false;
+  if (options_.model) return;
+  const Adjusted bent = adjusted_of(found);
+  const std::vector<double> errors = errors_of(found);
+  const bool moves = most_moved_corner(found) >= kLeastMove;
+  for (std::size_t i = 0; i < found.lenses.size(); ++i) {
+    found.lenses[i].distortion.setZero();
+    found.lens_free[i].k1 = false;
+  }
+  go_on();
+  if (!moves || !pays(cost_change(errors, errors_of(found)), kLensPays)) return;
+  put(bent, found);
+  model_ = kRadial.model;
 }
 
 /// Whether the focal lengths of all lenses are told, not too far from the network's, and some far from
-/// another solution's.
+/// another solution's, or one of them is distorted.
 bool BundleTrials::is_another_focal(Bundle& found, const Adjusted& other) const {
-  bool is_far = false;
+  bool is_far = model_ == kRadial.model;
   for (std::size_t i = 0; i < found.lenses.size(); ++i) {
     const double focal = found.lenses[i].focal.x();
     is_far |= std::abs(std::log(focal / other.lenses[i].focal.x())) > kDoubtfulFocal;
@@ -327,11 +360,14 @@ void BundleTrials::judge_focals(Bundle& found) {
       anchor.log_depth -= log_nearer(frame);
   }
   for (const std::size_t i : untold) {
+    // What k1 does to pixels stays.
+    const double k1 =
+        found.lenses[i].distortion[0] * std::pow(network_[i].focal.x() / found.lenses[i].focal.x(), 2);
     found.lenses[i] = start_.lenses[i] = network_[i];
-    found.lens_free[i] = start_.lens_free[i];
+    if (found.lens_free[i].k1) found.lenses[i].distortion[0] = k1;
     found.lens_free[i].focal = found.lens_free[i].aspect = false;
   }
-  if (untold.size() == found.lenses.size()) model_ = model_of(options_);
+  if (untold.size() == found.lenses.size() && model_ == kAspect.model) model_ = model_of(options_);
   adjust(found, kHeldTrial);
   adjust(found, kFully);
 }

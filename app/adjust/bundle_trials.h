@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -70,7 +71,14 @@ class BundleTrials {
 
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
+  /// The best of several focal lengths, the best with the given one, and the share of the cost that is left.
+  struct TriedFocals {
+    Adjusted best, given;
+    double share = std::numeric_limits<double>::infinity();
+  };
   bool finds_another_focal(Bundle& found);
+  TriedFocals try_focals(Bundle& found, const std::vector<double>& errors);
+  void free_focals(Bundle& found, bool focal);
   bool is_another_focal(Bundle& found, const Adjusted& other) const;
   void try_held_focals(Bundle& found);
   std::vector<std::size_t> untold_focals(Bundle& found) const;

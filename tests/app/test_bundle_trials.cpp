@@ -107,15 +107,15 @@ Outcome freed(const Pan& pan, const AdjustOptions& options = {}) {
 
 /// The ground from ten units above, in two rows of five frames that look down, tilted by so much and a little
 /// more or less. As a network gives it that knows no such photographs: the focal length `longer` times what
-/// it is, the distances too, poses off by several degrees.
-Bundle ground_from_above(double tilt_deg, double longer) {
+/// it is, the distances too, no distortion, poses off by several degrees.
+Bundle ground_from_above(double tilt_deg, double longer, double k1 = 0) {
   constexpr int kRow = 5;
   constexpr double kHeight = 10, kRadians = M_PI / 180;
   std::mt19937 random(7);
   std::uniform_real_distribution<double> unit(-1, 1);
   std::normal_distribution<double> normal;
   Bundle truth;
-  truth.lenses.push_back({{kFocal, kFocal}, {319.5, 239.5}});
+  truth.lenses.push_back({{kFocal, kFocal}, {319.5, 239.5}, {k1, 0}});
   truth.lens_free.emplace_back();
   for (int i = 0; i < 2 * kRow; ++i) {
     const double tilt = kRadians * tilt_deg * (1 + 0.3 * std::sin(1.7 * i)),
@@ -133,6 +133,7 @@ Bundle ground_from_above(double tilt_deg, double longer) {
   }
   Bundle given = truth;
   given.lenses[0].focal *= longer;
+  given.lenses[0].distortion.setZero();
   for (int i = 0; i < 2 * kRow; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const Eigen::Vector3d off(unit(random), unit(random), unit(random));
@@ -142,8 +143,7 @@ Bundle ground_from_above(double tilt_deg, double longer) {
     const Eigen::Isometry3d world_from_cam = truth.poses[at].inverse();
     for (int k = 0; k < kAnchorsOfFrame; ++k) {
       const Eigen::Vector2d pixel(319.5 + 310 * unit(random), 239.5 + 230 * unit(random));
-      const Eigen::Vector3d ray =
-          world_from_cam.linear() * ((pixel - truth.lenses[0].centre) / kFocal).homogeneous();
+      const Eigen::Vector3d ray = world_from_cam.linear() * seen_at(truth.lenses[0], pixel).homogeneous();
       const double depth = kHeight / ray.z();
       const Eigen::Vector3d point = world_from_cam.translation() + depth * ray;
       const int anchor = static_cast<int>(given.anchors.size());
@@ -173,6 +173,33 @@ TEST(BundleTrials, FindsAFocalLengthThatIsFarFromTheGivenOne) {
     if (longer > 2) {  // the others the adjustment itself finds
       EXPECT_NEAR(nearer, -std::log(longer), 0.05);
     }
+  }
+}
+
+// Of a lens as drones have it. Without its distortion no focal length explains the matches.
+TEST(BundleTrials, FindsAFocalLengthThatIsFarOffBesideADistortion) {
+  for (const double k1 : {-0.1, 0.1}) {
+    for (const double longer : {2.1, 1.6}) {
+      const auto [found, model, guesses, nearer] = freed(ground_from_above(5, longer, k1));
+      EXPECT_EQ(model, CameraModel::simple_radial) << longer << ' ' << k1;
+      EXPECT_FALSE(guesses) << longer << ' ' << k1;
+      EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 0.03 * kFocal) << longer << ' ' << k1;
+      EXPECT_NEAR(found.lenses[0].distortion[0], k1, 0.02) << longer << ' ' << k1;
+      if (longer > 2) {  // else the adjustment itself may find it
+        EXPECT_NEAR(nearer, -std::log(longer), 0.05) << k1;
+      }
+    }
+  }
+}
+
+// What a distortion does to pixels the matches tell all the same.
+TEST(BundleTrials, TheGroundFromStraightAboveTellsTheDistortion) {
+  for (const double longer : {2.1, 1.6}) {
+    const auto [found, model, guesses, nearer] = freed(ground_from_above(0, longer, -0.1));
+    EXPECT_TRUE(guesses) << longer;
+    EXPECT_EQ(model, CameraModel::simple_radial) << longer;
+    EXPECT_EQ(found.lenses[0].focal, Eigen::Vector2d::Constant(longer * kFocal));
+    EXPECT_NEAR(found.lenses[0].distortion[0] / (longer * longer), -0.1, 0.02) << longer;
   }
 }
 
