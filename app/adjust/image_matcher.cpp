@@ -13,7 +13,7 @@ namespace vggt {
 namespace {
 
 constexpr double kAnchors = 800, kAnchorsOfMany = 320;            // of a frame: one a cell
-constexpr std::size_t kMany = 64;                                 // frames
+constexpr int64_t kMany = 64;                                     // frames
 constexpr int kLeastCell = 8;                                     // pixels
 constexpr int kBorder = 6, kVisibleMargin = 4, kMatchMargin = 2;  // network pixels from the border
 constexpr int kFewestVisible = 15;  // anchors that a pair must share to be tried
@@ -63,15 +63,15 @@ int level_of(const std::vector<ImageLevel>& levels, double side) {
   return best;
 }
 
-bool are_many(int64_t frames) {
-  return frames > static_cast<int64_t>(kMany);
-}
-
 double usual_anchors(int64_t frames) {
   return are_many(frames) ? kAnchorsOfMany : kAnchors;
 }
 
 }  // namespace
+
+bool are_many(int64_t frames) {
+  return frames > kMany;
+}
 
 int64_t most_looked_for(int64_t frames) {
   const auto partners = static_cast<int64_t>(are_many(frames) ? kPartnersOfMany : kPartners);
@@ -200,7 +200,7 @@ bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int i
 std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const std::vector<bool>& weak,
                                                      const Events& events) const {
   const int count = static_cast<int>(usable_.size());
-  const bool many = usable_.size() > kMany;
+  const bool many = are_many(std::ssize(usable_));
   const std::size_t usual = many ? kPartnersOfMany : kPartners;
   const double share = usable_.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
   std::vector<std::vector<std::pair<int, int>>> of_frame(usable_.size());
@@ -313,9 +313,10 @@ Matches ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<in
                             const Events& events) const {
   Matches all;
   Loaded loaded;
-  const int count = static_cast<int>(pairs.size()), at_once = lean_                    ? 1
-                                                              : usable_.size() > kMany ? kPairsOfManyAtOnce
-                                                                                       : kPairsAtOnce;
+  const int count = static_cast<int>(pairs.size()), at_once = lean_ ? 1
+                                                              : are_many(std::ssize(usable_))
+                                                                  ? kPairsOfManyAtOnce
+                                                                  : kPairsAtOnce;
   for (int first = 0; first < count; first += at_once) {
     events.check_stop();
     events.progress("adjustment", "pairs", first, count);

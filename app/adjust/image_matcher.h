@@ -33,6 +33,9 @@ struct Matches {
   std::size_t looked_for = 0;       // anchors in frames that should see them
 };
 
+/// Whether there are so many frames that each gets fewer anchors and partners.
+bool are_many(int64_t frames);
+
 /// In how many frames anchors of so many are looked for at most, in a pass that looks for all of them.
 int64_t most_looked_for(int64_t frames);
 

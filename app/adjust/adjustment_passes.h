@@ -1,0 +1,29 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/adjust/adjust_scene.h"
+#include "app/adjust/depth_correction.h"
+
+namespace vggt {
+
+/// An adjusted scene whose depth is not yet written.
+struct Found {
+  AdjustedScene scene;
+  std::size_t matches = 0;
+  std::vector<std::pair<int, int>> pairs = {};       // that matches link
+  std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
+};
+
+/// A scene that stays as it is, and why.
+Found not_adjusted(const std::string& why, std::vector<Camera> cameras);
+
+/// Matches and adjusts in passes (adjust_scene.h), from these cameras on. lean: with one pair of frames at
+/// once in memory; the result is the same. Throws TooManyEquations, std::bad_alloc, Stopped.
+Found adjust_in_passes(const MatchInput& input, const DenseMaps& depth, const std::vector<Camera>& cameras,
+                       const AdjustOptions& options, bool lean, const Events& events);
+
+}  // namespace vggt
