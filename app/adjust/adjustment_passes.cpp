@@ -260,7 +260,7 @@ class SceneAdjustment {
     auto corrected =
         std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {
-      if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
+      if (doubtful_[i] && options_.poses != Known::exactly) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " +

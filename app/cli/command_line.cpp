@@ -229,10 +229,12 @@ struct MergeBench {
 void add_merge_bench(CLI::App& bench, MergeBench& merge) {
   merge.app = bench.add_subcommand("merge", "Compare merged attention with exact attention on frames");
   const Options defaults;
+  HelpLines help;
   visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
+    const std::string usual = help(info);
     const auto found = kMergeBenchHelp.find(info.name);
     if (found == kMergeBenchHelp.end()) return;
-    add_option(*merge.app, merge.raw, info, field, found->second.empty() ? info.help : found->second);
+    add_option(*merge.app, merge.raw, info, field, found->second.empty() ? usual : found->second);
   });
   merge.app->add_option("--repeat", merge.command.repeat, "runs of each, the fastest counts [2]")
       ->check(CLI::Range(1, 1000));
@@ -254,8 +256,9 @@ void add_plan(CLI::App& app, Plan& plan) {
   plan.app->add_option("--frame-size", plan.command.frame_size, "their size as the network sees it: WxH");
   plan.app->add_option("--json", plan.command.json, "also write the plan to this file");
   const Options defaults;
+  HelpLines help;
   visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
-    add_option(*plan.app, plan.raw, info, field, info.help);
+    add_option(*plan.app, plan.raw, info, field, help(info));
     const std::string group = info.group;
     if (group != "Frames" && group != "Model") plan.raw.unlisted.push_back(plan.raw.given.at(info.name));
   });

@@ -1,8 +1,11 @@
 #include "app/cli/weights_commands.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "app/run/head_choice.h"
@@ -69,6 +72,9 @@ void verify_weights(const std::string& path, Console& console) {
 
 void convert_weights(const WeightsCommand& command, Console& console) {
   const Checkpoint checkpoint = open_checkpoint(command.input);
+  std::error_code ignored;  // of an output that is not there
+  if (std::filesystem::equivalent(command.input, command.output, ignored))
+    throw std::invalid_argument(command.output + ": would replace the weights that are converted");
   const auto type = command.type.empty() ? std::nullopt : std::optional(weight_type(command.type));
   // The architecture goes with the tensors, also where it was read off them.
   convert(checkpoint.file, command.output, type, config_to_json(checkpoint.config, checkpoint.heads),

@@ -59,14 +59,18 @@ std::vector<DepthMap> one(DepthMap map) {
 }
 
 /// The length of one step of the PNGs in a folder: what is given, else what the maps.json of our export says.
+/// Throws std::invalid_argument where that says that they are not depth.
 double step_of(const fs::path& folder, std::optional<double> given) {
   constexpr double kMillimetre = 0.001;
   constexpr uint64_t kMostBytes = uint64_t{1} << 28;
   const fs::path path = folder / "maps.json";
-  if (given || !fs::is_regular_file(path)) return given.value_or(kMillimetre);
+  if (!fs::is_regular_file(path)) return given.value_or(kMillimetre);
   const std::string text = read_text_file(path, kMostBytes, "a list of maps");
-  if (nests_deeply(text)) return kMillimetre;
+  if (nests_deeply(text)) return given.value_or(kMillimetre);
   const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (list.is_object() && list.contains("values") && list["values"] == "confidence")
+    throw std::invalid_argument(folder.string() + ": holds confidence, by its maps.json, not depth");
+  if (given) return *given;
   const bool is_ours =
       list.is_object() && list.contains("maps") && list.contains("unit") && list["unit"].is_number();
   const double unit = is_ours ? list["unit"].get<double>() : 0;

@@ -195,8 +195,11 @@ void export_maps(const fs::path& folder, MapKind kind, const ExportPlan& plan, c
         {"frame", of.file}, {"map", names[frame]}, {"width", map.width}, {"height", map.height}};
   });
   std::erase_if(entries, [](const json& entry) { return entry.is_null(); });
-  const json all = {
-      {"unit", unit}, {"none", 0}, {"size", plan.network_size ? "network" : "image"}, {"maps", entries}};
+  const json all = {{"values", kind == MapKind::depth ? "depth" : "confidence"},
+                    {"unit", unit},
+                    {"none", 0},
+                    {"size", plan.network_size ? "network" : "image"},
+                    {"maps", entries}};
   const std::string text = all.dump(1, ' ', false, json::error_handler_t::replace);
   write_atomically(folder / "maps.json", [&](std::ostream& out) { out << text << '\n'; });
 }

@@ -70,6 +70,19 @@ struct OptionInfo {
   double min = std::numeric_limits<double>::lowest(), max = std::numeric_limits<double>::max();
 };
 
+/// The help of the options one after the other: of one that shares the line of another, where that stands.
+class HelpLines {
+ public:
+  std::string operator()(const OptionInfo& option) {
+    if (*option.help == '\0') return "see --" + line_of_;
+    line_of_ = option.name;
+    return option.help;
+  }
+
+ private:
+  std::string line_of_;
+};
+
 /// Calls visit(OptionInfo, field) for every option, in the order of help and --print-config.
 template <class SomeOptions, class Visit>
 void visit_options(SomeOptions& o, Visit&& visit) {

@@ -59,6 +59,7 @@ FrameSet read_frames(const FrameOptions& options, const Events& events) {
     events.progress("frames", "frames", done, total);
   });
   for (const std::string& warning : frames.warnings) events.warn(warning);
+  for (const std::string& note : frames.notes) events.warn(note);
   return frames;
 }
 

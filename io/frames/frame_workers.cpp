@@ -27,6 +27,7 @@ FrameResult run_task(const FrameTask& task, const FrameOptions& options, std::si
     result.frame.gray_height = gray.height;
     result.frame.camera = image.camera;
     result.frame.quarter_turns = image.quarter_turns;
+    result.frame.is_clipped = is_clipped(image);
     result.frame.source_bytes = image.source_bytes;
     result.width = fitted.width;
     result.height = fitted.height;

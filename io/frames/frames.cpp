@@ -281,6 +281,18 @@ std::vector<std::string> others(std::vector<std::string> names, const std::vecto
   return names;
 }
 
+// What is to be said of grey images with values above 255; empty where there are none.
+std::string clipping_of(const std::vector<Frame>& frames) {
+  const auto first = std::ranges::find_if(frames, &Frame::is_clipped);
+  if (first == frames.end()) return {};
+  const auto others = std::count_if(first + 1, frames.end(), [](const Frame& f) { return f.is_clipped; });
+  const std::string names =
+      first->file +
+      (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
+  return names + (others > 0 ? " are" : " is") +
+         " grey with values above 255, which are white here, as Pillow makes them: convert to 8 bits";
+}
+
 FrameSet with_notes(const FrameOptions& options, FrameSet set, std::vector<std::string> names,
                     const std::string& defect) {
   for (const Frame& frame : set.frames) {  // an image's time is its number
@@ -288,6 +300,7 @@ FrameSet with_notes(const FrameOptions& options, FrameSet set, std::vector<std::
   }
   set.not_taken = others(std::move(names), set.frames);
   if (!defect.empty()) set.warnings.push_back(defect);
+  if (const std::string clipping = clipping_of(set.frames); !clipping.empty()) set.notes.push_back(clipping);
   return set;
 }
 

@@ -61,6 +61,7 @@ struct Frame {
   int quarter_turns = 0;
   std::string camera;  // maker, model and focal length as EXIF tells them; empty: it does not
   int gray_width = 0, gray_height = 0;  // pixels of the gray copy; 0: there is none
+  bool is_clipped = false;              // its image is grey with values above 255, which are white here
   std::size_t source_bytes = 0;         // that it takes to make it of its image; of videos with sizes alone
 };
 
@@ -77,6 +78,7 @@ struct FrameSet {
   int width = 0, height = 0;           // network pixels, multiples of patch_size
   std::vector<Frame> frames;           // at least one
   std::vector<std::string> warnings;   // of skipped files and of a video that ends early, one line each
+  std::vector<std::string> notes;      // of frames that may not look as they should, one line each
   ReadRgb read_rgb;                    // empty without FrameOptions::pixels
   ReadMask read_mask;                  // empty: there are no masks
   std::vector<std::string> not_taken;  // frames that the folder or list has beside these

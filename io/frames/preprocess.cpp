@@ -126,6 +126,13 @@ void rgb_row(const DecodedImage& image, int y, uint8_t* rgb) {
   }
 }
 
+bool is_clipped(const DecodedImage& image) {
+  if (image.pixels.channels() != 1 || image.pixels.depth() == CV_8U) return false;
+  double most = 0;
+  cv::minMaxLoc(image.pixels, nullptr, &most);
+  return most > 255;
+}
+
 FittedImage fit_size(int width, int height, Fit fit, int network_width, int patch_size) {
   FittedImage result = resized(width, height, fit, network_width, patch_size).frame;
   if (fit == Fit::pad) pad_to_square(result, network_width);

@@ -25,6 +25,9 @@ struct DecodedImage {
 /// pixels.
 void rgb_row(const DecodedImage& image, int y, uint8_t* rgb);
 
+/// Whether it is a grey image with values above 255, which become white.
+bool is_clipped(const DecodedImage& image);
+
 /// An image that was resized and cropped or padded.
 struct FittedImage {
   int width = 0, height = 0;

@@ -62,7 +62,7 @@ json to_json(const FrameCamera& frame) {
   return result;
 }
 
-/// The upper rows of a 4×4 matrix.
+/// A 4×4 matrix, or its upper rows.
 Eigen::Matrix4d pose_matrix(const json& rows) {
   Eigen::Matrix4d matrix = Eigen::Matrix4d::Identity();
   if (!rows.is_array() || (rows.size() != 3 && rows.size() != 4)) fail("a matrix is not 3×4 or 4×4");
@@ -73,6 +73,9 @@ Eigen::Matrix4d pose_matrix(const json& rows) {
       matrix(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = rows[r][c].get<double>();
     }
   }
+  constexpr double kRounding = 1e-6;
+  if (!((matrix.row(3) - Eigen::RowVector4d(0, 0, 0, 1)).norm() < kRounding))
+    fail("the last row of a 4×4 matrix is not 0, 0, 0, 1");
   return matrix;
 }
 

@@ -123,7 +123,9 @@ DepthMap parse_pfm(std::span<const std::byte> bytes) {
   check_sides(height, width);
   map.width = static_cast<int>(width);
   map.height = static_cast<int>(height);
-  const bool big_endian = !words[3].starts_with('-');  // the sign of the scale tells
+  const auto scale = parse_finite<double>(words[3]);
+  if (!scale || *scale == 0) fail("its scale is neither above nor below 0");
+  const bool big_endian = *scale > 0;
   const auto row = static_cast<std::size_t>(width);
   const auto data = reader.take(row * static_cast<std::size_t>(height) * sizeof(float));
   map.values.resize(row * static_cast<std::size_t>(height));

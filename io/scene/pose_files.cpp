@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/files/input_file.h"
+#include "io/files/numbers.h"
 #include "io/files/text.h"
 #include "io/scene/cameras_json.h"
 #include "io/scene/colmap_text.h"
@@ -46,9 +47,16 @@ bool looks_like_colmap_cameras(std::string_view text) {
   return words.size() > 4 && words[1].front() >= 'A' && words[1].front() <= 'Z';
 }
 
+/// Whether they are KITTI's: lines of the twelve numbers of a 3×4 matrix.
+bool looks_like_kitti(std::string_view text) {
+  const std::vector<std::string_view> words = first_words(text);
+  const auto is_number = [](std::string_view word) { return parse_number<double>(word).has_value(); };
+  return words.size() == 12 && std::ranges::all_of(words, is_number);
+}
+
 fs::path file_in(const fs::path& folder) {
   if (const auto file = pose_file_in(folder)) return *file;
-  if (fs::exists(folder / "images.bin"))
+  if (fs::exists(folder / "images.bin") || fs::exists(folder / "sparse" / "0" / "images.bin"))
     throw std::invalid_argument(folder.string() +
                                 ": COLMAP's binary files; colmap model_converter writes text");
   throw std::invalid_argument(folder.string() +
@@ -63,6 +71,10 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
   if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
   if (head.find('\0') != std::string::npos)
     throw std::invalid_argument(path.string() + ": neither TUM nor images.txt nor transforms.json");
+  if (looks_like_kitti(head))
+    throw std::invalid_argument(path.string() +
+                                ": KITTI's poses, which name no frames; give TUM, images.txt or "
+                                "transforms.json");
   switch (kind_of_poses(head)) {
     case PoseFile::json:
       return read_cameras_json(path, lenses);

@@ -138,6 +138,9 @@ TEST_F(CliTest, DepthOfOurExportIsInTheUnitOfItsList) {
     write(dir_ / "ours/maps.json", other);
     EXPECT_NEAR(scale("ours --truth plain"), 1, 1e-6) << other;
   }
+  write(dir_ / "ours/maps.json", R"({"values": "confidence", "unit": 0.01, "none": 0, "maps": []})");
+  for (const char* arguments : {"ours", "ours/a.png", "ours --depth-unit 0.01"})
+    expect_refusal(run(std::string("eval --truth plain --result ") + arguments), "holds confidence");
 }
 
 TEST_F(CliTest, TheOrderOfLinesDoesNotMatter) {

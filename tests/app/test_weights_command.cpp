@@ -26,6 +26,8 @@ TEST_F(CliTest, WeightsAreMadeInspectedConvertedAndUsed) {
   ASSERT_EQ(run("weights random --config '" + config + "' other.safetensors --seed 4").code, 0);
   EXPECT_FALSE(text_of(path("other.safetensors")) == text_of(path("r.safetensors")));
   expect_refusal(run("weights convert r.ts x.onnx"), "x.onnx");
+  expect_refusal(run("weights convert r.ts ./r.ts --type bf16"),
+                 "would replace the weights that are converted");
   expect_refusal(run("weights inspect stdout"), "stdout");
   write(dir_ / "c.json", "{\"depth\": -3}");
   expect_refusal(run("weights random --config c.json x.ts"), "c.json: ");

@@ -41,8 +41,9 @@ TEST(DepthFiles, PfmIsStoredFromBelow) {
   EXPECT_THAT(read_depth_pfm(folder / "d.pfm").values, ElementsAre(3, 4, 1, 0));
   test::write_text(folder / "big.pfm", std::string("Pf\n1 1\n1\n") + std::string("\x3f\x80\0\0", 4));
   EXPECT_THAT(read_depth_pfm(folder / "big.pfm").values, ElementsAre(1));
-  for (const char* text : {"Pf\n", "Pf\n2 2\n-1\nabc", "Pf\n-2 2\n-1\n", "Pf\n99999 99999\n-1\n",
-                           "Pf\n60000 60000\n-1\n", "PF\n1 1\n-1\n"}) {
+  for (const char* text :
+       {"Pf\n", "Pf\n2 2\n-1\nabc", "Pf\n-2 2\n-1\n", "Pf\n99999 99999\n-1\n", "Pf\n60000 60000\n-1\n",
+        "PF\n1 1\n-1\n", "Pf\n1 1\n0\nabcd", "Pf\n1 1\nnan\nabcd"}) {
     test::write_text(folder / "bad.pfm", text);
     EXPECT_THAT(refusal([&] { read_depth_pfm(folder / "bad.pfm"); }), HasSubstr("bad.pfm: ")) << text;
   }

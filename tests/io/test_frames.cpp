@@ -49,6 +49,24 @@ TEST(NaturalOrder, DigitsAreNumbers) {
   EXPECT_TRUE(natural_less("99999999999999999999998", "99999999999999999999999"));
 }
 
+// As Pillow, which the reference reads images with.
+TEST(LoadFrames, GreyOf16BitsIsClippedAndToldOf) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"a.png", "b.png", "c.png"}) {
+    const double level = name[0] == 'a' ? 200 : 40'000;
+    write_bytes(folder / name, encoded(".png", cv::Mat(30, 40, CV_16UC1, cv::Scalar(level))));
+  }
+  const FrameSet set = load_frames(small_options(folder.path()));
+  EXPECT_THAT(set.warnings, IsEmpty());
+  ASSERT_THAT(set.notes, SizeIs(1));
+  EXPECT_THAT(set.notes[0], HasSubstr("b.png and 1 other are grey with values above 255"));
+  EXPECT_EQ(set.rgb(0).front(), 200);
+  EXPECT_EQ(set.rgb(1).front(), 255);
+  FrameOptions dark = small_options(folder.path());
+  dark.max_frames = 1;
+  EXPECT_THAT(load_frames(dark).notes, IsEmpty());
+}
+
 TEST(ChooseEvenly, FirstAndLastAndEvenSteps) {
   EXPECT_THAT(choose_evenly(5, std::nullopt), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(choose_evenly(5, 9), ElementsAre(0, 1, 2, 3, 4));

@@ -71,6 +71,9 @@ TEST(ColmapImages, RefusesWithPathAndLine) {
 TEST(PoseFiles, ColmapsCamerasAloneAreNamed) {
   const test::TemporaryFolder folder;
   test::write_text(folder / "cameras.txt", "# Camera list\n1 PINHOLE 200 100 90 90 100 50\n");
+  test::write_text(folder / "kitti.txt", "1 0 0 0.5 0 1 0 0 0 0 1 2\n1 0 0 1.5 0 1 0 0 0 0 1 3\n");
+  EXPECT_THAT(refusal([&] { read_pose_file(folder / "kitti.txt"); }),
+              HasSubstr("kitti.txt: KITTI's poses, which name no frames"));
   EXPECT_THAT(refusal([&] { read_pose_file(folder / "cameras.txt", LensReading::whole); }),
               HasSubstr("cameras.txt: COLMAP's cameras, which name no images; give images.txt"));
 }
@@ -272,6 +275,7 @@ TEST(PoseJson, RefusesWithThePlace) {
               HasSubstr("`file_path` is missing or of another type"));
   EXPECT_THAT(refused(R"({"frames": [{"file_path": "a"}]})"), HasSubstr("transform_matrix"));
   EXPECT_THAT(refused(frame("[]")), HasSubstr("not 3×4"));
+  EXPECT_THAT(refused(frame("[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,7]]")), HasSubstr("last row"));
   EXPECT_THAT(refused(frame("[[1,0,0,0],[0,1,0,0],[0,0,null,0]]")), HasSubstr("no number"));
   EXPECT_THAT(refused(frame("[[1,0,0,0],[0,1,0,0],[0,0,NaN,0]]")), HasSubstr("not valid JSON"));
   EXPECT_THAT(refused(frame("[[1,0,0,0],[0,1,0,0],[0,0,-1,0]]")),
