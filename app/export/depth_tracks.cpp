@@ -10,9 +10,8 @@
 namespace vggt {
 namespace {
 
-constexpr double kPoints = 200'000;  // of all frames' grids together
-constexpr int kFinestStep = 4;       // network pixels of a grid
-constexpr int kPartners = 8;         // frames that are asked about each frame's points
+constexpr int kFinestStep = 4;  // network pixels of a grid
+constexpr int kPartners = 8;    // frames that are asked about each frame's points
 constexpr std::size_t kFewestFrames = 3;
 constexpr int kEnoughObservations = 500;   // of a frame: with them COLMAP's bundle adjustment leaves it there
 constexpr double kMostDisagreement = 0.2;  // of tracks beside others, in the network's pixels
@@ -33,7 +32,7 @@ class DepthTracks {
       height_ = camera.height;
     }
     const double pixels = static_cast<double>(cameras_.size()) * width_ * height_;
-    step_ = std::max(kFinestStep, static_cast<int>(std::ceil(std::sqrt(pixels / kPoints))));
+    step_ = std::max(kFinestStep, static_cast<int>(std::ceil(std::sqrt(pixels / kMostTracks))));
   }
 
   std::vector<Track> run() const {
@@ -86,7 +85,7 @@ class DepthTracks {
     Eigen::Vector2d pixel;  // of the network's image
     float depth;
     Eigen::Vector3d sum;  // of where the frames' depths put the point
-    std::vector<Observation> observations;
+    std::vector<Observation> observations = {};
   };
 
   Eigen::Vector3d point(std::size_t frame, const Eigen::Vector2d& pixel, float depth) const {
@@ -94,7 +93,8 @@ class DepthTracks {
     return camera.cam_from_world.inverse() * (static_cast<double>(depth) * camera.ray(pixel));
   }
 
-  std::vector<Candidate> grid(std::size_t frame) const {
+  /// To be observed by so many partners.
+  std::vector<Candidate> grid(std::size_t frame, std::size_t partners) const {
     const Maps maps(input_, frame, height_, width_);
     std::vector<Candidate> candidates;
     for (int y = maps.view.begin_y + step_ / 2; y < maps.view.end_y; y += step_) {
@@ -102,10 +102,9 @@ class DepthTracks {
         const float depth = maps.depth_at(static_cast<float>(x), static_cast<float>(y));
         if (!(depth > 0 && std::isfinite(depth))) continue;
         const Eigen::Vector2d pixel(x, y);
-        candidates.push_back({pixel,
-                              depth,
-                              point(frame, pixel, depth),
-                              {{static_cast<int>(frame), original_pixel(cameras_[frame], pixel)}}});
+        Candidate& candidate = candidates.emplace_back(pixel, depth, point(frame, pixel, depth));
+        candidate.observations.reserve(1 + partners);
+        candidate.observations.push_back({static_cast<int>(frame), original_pixel(cameras_[frame], pixel)});
       }
     }
     return candidates;
@@ -128,7 +127,7 @@ class DepthTracks {
   }
 
   std::vector<Track> of_frame(std::size_t frame, const std::vector<int>& partners) const {
-    std::vector<Candidate> candidates = grid(frame);
+    std::vector<Candidate> candidates = grid(frame, partners.size());
     for (const int partner : partners) observe(frame, static_cast<std::size_t>(partner), candidates);
     const auto plane = static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_);
     std::vector<uint8_t> rgb(3 * plane);
@@ -143,6 +142,7 @@ class DepthTracks {
                       static_cast<std::size_t>(candidate.pixel.x());
       track.rgb = {rgb[at], rgb[plane + at], rgb[2 * plane + at]};
       track.observations = std::move(candidate.observations);
+      track.observations.shrink_to_fit();
       std::ranges::sort(track.observations, {}, &Observation::frame);
       track.error_px = error_of(track);
     }
@@ -173,6 +173,12 @@ double disagreement(const ExportInput& input, const Track& track) {
 }
 
 }  // namespace
+
+int64_t depth_track_bytes(int64_t frames, int64_t pixels) {
+  constexpr int64_t kOfTrack = 300, kOfObservation = 64;  // as tracks, and as an export's lists of them
+  const int64_t tracks = std::min<int64_t>(kMostTracks, frames * pixels / (kFinestStep * kFinestStep));
+  return tracks * (kOfTrack + kOfObservation * std::min<int64_t>(frames, 1 + kPartners));
+}
 
 std::vector<Track> depth_tracks(const ExportInput& input) {
   return DepthTracks(input).run();

@@ -1,9 +1,16 @@
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "app/export/export_input.h"
 
 namespace vggt {
+
+/// Of all frames together at most.
+constexpr int kMostTracks = 100'000;
+
+/// What the tracks of a scene without matches take while they are exported. pixels: of the network's image.
+int64_t depth_track_bytes(int64_t frames, int64_t pixels);
 
 /// Tracks of a scene without matches: pixels of an even grid of each frame whose depth two other frames or
 /// more agree with. A frame sees the point where the cameras and the depth of the grid's frame put it; the

@@ -47,10 +47,9 @@ void share_intrinsics(std::vector<FrameCamera>& images, const std::vector<int>& 
 }
 
 /// A track as the exported images show it, with its error in their pixels; nothing where too few of them do.
-std::optional<Track> exported_track(const Track& track, const std::vector<int>& image_of,
+std::optional<Track> exported_track(Track track, const std::vector<int>& image_of,
                                     const std::vector<std::optional<ViewedImage>>& views) {
-  Track result = track;
-  result.observations.clear();
+  std::size_t shown = 0;  // observations in exported images, the first ones of the track from here on
   double error = 0;
   for (const Observation& seen : track.observations) {
     const auto frame = static_cast<std::size_t>(seen.frame);
@@ -60,12 +59,13 @@ std::optional<Track> exported_track(const Track& track, const std::vector<int>& 
     if (!(pixel.x() >= -.5 && pixel.y() >= -.5 && pixel.x() <= camera.width - .5 &&
           pixel.y() <= camera.height - .5))
       continue;  // beyond what the exported image shows, or nowhere
-    result.observations.push_back({image_of[frame], pixel});
+    track.observations[shown++] = {image_of[frame], pixel};
     error += (camera.project(camera.cam_from_world * track.point_in_world) - pixel).norm();
   }
-  if (result.observations.size() < kFewestObservations) return std::nullopt;
-  result.error_px = error / static_cast<double>(result.observations.size());
-  return result;
+  if (shown < kFewestObservations) return std::nullopt;
+  track.observations.resize(shown);
+  track.error_px = error / static_cast<double>(shown);
+  return track;
 }
 
 /// For a JSON file in `folder`: an original's path, relative to it where that can be.
@@ -134,21 +134,28 @@ void export_nerfstudio(const fs::path& place, const fs::path& folder, const Expo
 /// Drops the tracks that any image sees which sees fewer than ten, and those of images that then see fewer;
 /// false, and drops none, where none would be left.
 bool drop_loose_images(ExportedScene& scene) {
-  std::vector<Track> tracks = scene.tracks;
+  std::vector<const Track*> tracks;
+  for (const Track& track : scene.tracks) tracks.push_back(&track);
   for (std::size_t before = tracks.size() + 1; tracks.size() < before;) {
     before = tracks.size();
     std::vector<int> observations(scene.images.size(), 0);
-    for (const Track& track : tracks) {
-      for (const Observation& seen : track.observations) ++observations[static_cast<std::size_t>(seen.frame)];
+    for (const Track* track : tracks) {
+      for (const Observation& seen : track->observations)
+        ++observations[static_cast<std::size_t>(seen.frame)];
     }
-    std::erase_if(tracks, [&](const Track& track) {
-      return std::ranges::any_of(track.observations, [&](const Observation& seen) {
+    std::erase_if(tracks, [&](const Track* track) {
+      return std::ranges::any_of(track->observations, [&](const Observation& seen) {
         return observations[static_cast<std::size_t>(seen.frame)] < kFewestOfImage;
       });
     });
   }
   if (tracks.empty()) return false;
-  scene.tracks = std::move(tracks);
+  auto next = tracks.begin();  // they are in the same order
+  std::erase_if(scene.tracks, [&](const Track& track) {
+    const bool stays = next != tracks.end() && *next == &track;
+    if (stays) ++next;
+    return !stays;
+  });
   return true;
 }
 
@@ -211,12 +218,12 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
     turns.push_back(images.view(i).quarter_turns);
   }
   share_intrinsics(scene.images, turns);
-  const std::vector<Track> by_depth = tracks_beside(input);
-  for (const std::span<const Track> tracks : {std::span(input.tracks), std::span(by_depth)}) {
-    for (const Track& track : tracks) {
-      if (const auto exported = exported_track(track, image_of, views)) scene.tracks.push_back(*exported);
-    }
-  }
+  const auto add = [&](Track track) {
+    if (auto exported = exported_track(std::move(track), image_of, views))
+      scene.tracks.push_back(std::move(*exported));
+  };
+  std::ranges::for_each(input.tracks, add);
+  for (Track& track : tracks_beside(input)) add(std::move(track));
   // A bundle adjustment would move these images by the errors of a few pixels; images that see no track stay
   // where they are.
   if (!drop_loose_images(scene) && input.cloud) {
@@ -236,6 +243,11 @@ std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& imag
       most = std::max(most, map_bytes(plan, frame.original_width, frame.original_height));
   }
   return most;
+}
+
+int64_t glb_bytes(int64_t points) {
+  constexpr int64_t kOfPoint = 15 + 24;  // its place and colour in the cloud, and as floats
+  return kOfPoint * std::min(points, kGlbPoints);
 }
 
 void export_scene(const ExportPlan& plan, const ExportedImages& images, const ExportInput& input,

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "app/export/export_input.h"
 #include "app/export/export_plan.h"
@@ -16,6 +17,9 @@ ExportedScene exported_scene(const ExportInput& input, const ExportedImages& ima
 /// The memory that writing one frame's image or map at its own size takes, in bytes: of the frame for which
 /// it is the most. Throws as ExportedImages for files that cannot be read.
 std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& images, const FrameSet& frames);
+
+/// What a .glb takes of a cloud of so many points, in bytes: the points that it holds, and its vertices.
+int64_t glb_bytes(int64_t points);
 
 /// Writes all that the plan names. images: none are needed by what it names. Throws std::system_error and
 /// std::invalid_argument naming the file, and what check_stop throws.

@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "app/adjust/adjust_scene.h"
+#include "app/export/depth_tracks.h"
 #include "app/export/export_maps.h"
+#include "app/export/export_scene.h"
 #include "app/run/image_memory.h"
 #include "io/frames/frame_sources.h"
 
@@ -187,7 +189,11 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
   } else if (named && exports.images == ExportedAs::undistorted) {
     images = at_once(plan, request.frames, kExported * pixels, 0);
   }
-  return std::max(maps, images);
+  // Matches give fewer.
+  const bool by_depth = named && plan.model.options.heads.depth && !plan.adjust.wanted;
+  const int64_t tracks = by_depth ? depth_track_bytes(request.frames, request.height * request.width) : 0;
+  const int64_t glb = exports.glb ? glb_bytes(request.frames * request.height * request.width) : 0;
+  return std::max(glb, std::max(maps, images) + tracks);
 }
 
 constexpr double kLevels = 1.4;  // bytes of the levels of a gray image that frames are matched by
