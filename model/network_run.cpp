@@ -109,8 +109,9 @@ bool Vggt::Run::adopt(MemoryPlan plan) {
   return false;
 }
 
-bool Vggt::Run::take_less(const std::string& stage) {
-  for (int next = plans_passed_ + 1;; ++next) {
+/// Takes the first plan, after so many, with which the stage takes less.
+bool Vggt::Run::take_less_after(int passed, const std::string& stage) {
+  for (int next = passed;; ++next) {
     MemoryPlan plan = plan_memory(request_, next);
     if (!plan.fits) return false;
     const std::vector<int64_t> more = more_than_now(plan, stage);
@@ -119,6 +120,20 @@ bool Vggt::Run::take_less(const std::string& stage) {
     plans_passed_ = next;
     return true;
   }
+}
+
+bool Vggt::Run::take_less(const std::string& stage) {
+  if (take_less_after(plans_passed_ + 1, stage)) return true;
+  if (plan_.schedule.qkv == Place::device) return false;
+  // Attention outside the device takes what the budget leaves it, in more blocks where that is less.
+  int64_t& budget = request_.gpu ? request_.budget.device : request_.budget.host;
+  const int64_t before = budget, now = plan_.peak_bytes() + (request_.gpu ? 0 : plan_.host_bytes);
+  for (const int64_t tenths : {7, 9}) {
+    budget = std::min(before, now * tenths / 10);
+    if (take_less_after(0, stage)) return true;
+  }
+  budget = before;
+  return false;
 }
 
 /// Beside a GPU, of which the plan needs no more.

@@ -48,6 +48,7 @@ class Vggt::Run {
     call();
     sink_failed_ = false;
   }
+  bool take_less_after(int passed, const std::string& stage);
   std::vector<int64_t> more_than_now(const MemoryPlan& plan, const std::string& stage) const;
   bool adopt(MemoryPlan plan);
   void keep(int64_t layer, int64_t first, const at::Tensor& tokens);
