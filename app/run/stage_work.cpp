@@ -8,6 +8,7 @@
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
 #include "app/run/rates_cache.h"
+#include "io/files/numbers.h"
 
 namespace vggt {
 namespace {
@@ -99,11 +100,15 @@ StageWork scene_work(const RunPlan& plan, double pixels) {
       .work("scene", pixels);
 }
 
+std::string voxels_word(const CloudFilters& filters) {
+  return "voxels " + number_text(filters.voxel);
+}
+
 StageWork filters_work(const RunPlan& plan, double points) {
   const CloudFilters& filters = plan.scene.filters;
   const bool thinned = filters.thin_to > 0 && points > static_cast<double>(filters.thin_to);
   return Kind("points")
-      .costly(filters.voxel > 0, "voxels")
+      .costly(filters.voxel > 0, voxels_word(filters))  // how many points they leave depends on the scene
       .costly(filters.outliers.has_value(), "outliers")
       .costly(filters.max_points > 0, "chosen")
       .costly(thinned, "thinned")
@@ -122,7 +127,7 @@ StageWork write_work(const RunPlan& plan, double points) {
   return Kind(plan.scene.source == CloudSource::none ? "no points" : "points")
       .costly(plan.scene.builder.normals, "normals")
       .costly(plan.scene.builder.consistent > 0, "consistent")
-      .costly(filters.voxel > 0, "voxels")
+      .costly(filters.voxel > 0, voxels_word(filters))
       .costly(paths.picture.has_value(), "picture")
       .costly(paths.predictions.has_value(), "predictions")
       .work("write", points);

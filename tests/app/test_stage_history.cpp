@@ -208,6 +208,11 @@ TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
   EXPECT_TRUE(changes("scene", [](Options& o) { o.consistent = 2; }));
   EXPECT_TRUE(changes("scene", [](Options& o) { o.points = "depth", o.conf_threshold = 2; }));
   EXPECT_TRUE(changes("filters", [](Options& o) { o.voxel = 0.1; }));
+  Options fine = valid(), coarse = valid();  // which leave other shares of the points
+  fine.voxel = 0.002;
+  coarse.voxel = 0.01;
+  EXPECT_NE(kind("filters", fine), kind("filters", coarse));
+  EXPECT_NE(kind("write", fine), kind("write", coarse));
   EXPECT_TRUE(changes("write", [](Options& o) { o.picture = o.out + "p.png"; }));
   EXPECT_TRUE(changes("adjustment", [](Options& o) { o.camera = "simple-pinhole"; }));
   EXPECT_FALSE(changes("weights", [](Options& o) { o.voxel = 0.1; }));
