@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include "app/adjust/adjustment_passes.h"
 #include "app/adjust/image_matcher.h"
@@ -47,16 +48,55 @@ class SceneFit {
   /// as its own poses were wrong. Then the scene is adjusted without them; what comes out, if it agrees with
   /// them, takes the network's place, and `found` becomes what is found from there.
   void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
-    constexpr std::size_t kFewOfFrame = 50, kClearlyMore = 2;
-    if (found.matches >= kFewOfFrame * given.size()) return;
+    if (found.matches >= enough_matches(given)) return;
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
     if (!guessed) return;
+    // Corrected depth is held of one adjustment at once: its files have one name.
+    const bool has_depth = std::exchange(found.depth, nullptr) != nullptr;
+    const std::optional<std::vector<Camera>> nearer = bring_to(given, *guessed, options, found.matches);
+    if (!nearer) {
+      if (has_depth) found = find(given, options);
+      return;
+    }
+    Found again;
+    try {
+      again = find(*nearer, options);
+    } catch (const std::exception& error) {
+      if (options.must || !means_no_memory(error)) throw;
+      again = not_adjusted("out of memory", *nearer);
+    }
+    if (!again.scene.changed)
+      again.scene.summary =
+          "adjusted without the given poses and brought to them; with them " + again.scene.summary;
+    again.scene.changed = true;
+    found = std::move(again);
+  }
+
+ private:
+  /// Fewer than that do not hold the cameras.
+  static std::size_t enough_matches(const std::vector<Camera>& cameras) {
+    constexpr std::size_t kOfFrame = 50;
+    return kOfFrame * static_cast<std::size_t>(std::ranges::count_if(cameras, &Camera::valid));
+  }
+
+  /// Adjusts from the network's poses, and brings depth to the world of the given ones: the cameras to go on
+  /// from. Nothing, and depth as it was, where that finds not clearly more than `few` matches, runs out of
+  /// memory, or where the given poses do not fit, which a warning says.
+  std::optional<std::vector<Camera>> bring_to(const std::vector<Camera>& given,
+                                              const std::vector<Camera>& guessed,
+                                              const AdjustOptions& options, std::size_t few) {
     AdjustOptions without = options;
     without.poses = Known::no;
-    const Found own = find(*guessed, without);
-    if (own.matches < std::max(kFewOfFrame * given.size(), kClearlyMore * found.matches)) return;
+    Found own;
+    try {
+      own = find(guessed, without);
+    } catch (const std::exception& error) {
+      if (!means_no_memory(error)) throw;
+      return std::nullopt;
+    }
+    if (own.matches < std::max(enough_matches(given), 2 * few)) return std::nullopt;
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
-    if (!beside) return;
+    if (!beside) return std::nullopt;
     if (!beside->agrees()) {
       std::array<char, 300> text{};
       std::snprintf(text.data(), text.size(),
@@ -65,15 +105,13 @@ class SceneFit {
                     "their format says?",
                     own.matches, beside->turn_deg, 100 * beside->distance);
       events_.warn(text.data());
-      return;
+      return std::nullopt;
     }
     write_depth(own);
     scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
-    found = find(with_lenses_of(own.scene.cameras, given), options);
-    found.scene.changed = true;  // lenses and depth in any case
+    return options.intrinsics == Known::no ? with_lenses_of(own.scene.cameras, given) : given;
   }
 
- private:
   const MatchInput& input_;
   DenseMaps& depth_;
   const Events& events_;
@@ -93,7 +131,6 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   Found found;
   try {
     found = fit.find(cameras, options);
-    if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
     events.warn(
@@ -104,6 +141,7 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
+  if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   fit.write_depth(found);
   return std::move(found.scene);
 }

@@ -260,7 +260,7 @@ class SceneAdjustment {
     auto corrected =
         std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_, events_);
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {
-      if (doubtful_[i] && options_.poses != Known::exactly) result.weak_frames.push_back(static_cast<int>(i));
+      if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " +
@@ -279,10 +279,11 @@ class SceneAdjustment {
       if (cameras_[i].valid) counts.push_back(static_cast<double>(kept[i]));
     }
     const double few = median(std::span(counts)) / kFew;
+    const bool is_known = options_.poses == Known::exactly;  // few matches make no pose doubtful that is
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const bool are_few = static_cast<double>(kept[i]) < few, most_were_off = 2 * kept[i] < before[i];
       weak_[i] = cameras_[i].valid && (are_few || most_were_off);
-      doubtful_[i] = cameras_[i].valid && ((are_few && kept[i] < kEnough) || most_were_off);
+      doubtful_[i] = cameras_[i].valid && ((are_few && kept[i] < kEnough && !is_known) || most_were_off);
     }
   }
 

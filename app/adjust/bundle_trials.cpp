@@ -225,7 +225,7 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
     put(before, found);
     return false;
   };
-  const TriedFocals tried = try_focals(found, errors);
+  const TriedFocals tried = try_focals(found, before, errors);
   if (tried.share >= 1) return stays();
   const auto take_focals_of = [&](const std::vector<Lens>& lenses) {
     for (std::size_t i = 0; i < given.size(); ++i) start_.lenses[i].focal = lenses[i].focal;
@@ -252,9 +252,10 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
 /// Each of several focal lengths is held while poses and depths follow, and k1 where the options leave the
 /// lenses to the matches. Depths are scaled: what moves by so many pixels is as much nearer as the focal
 /// length is shorter. Beside the poses found the network's are tried, from which wrong lenses have not led.
-BundleTrials::TriedFocals BundleTrials::try_focals(Bundle& found, const std::vector<double>& errors) {
+BundleTrials::TriedFocals BundleTrials::try_focals(Bundle& found, const Adjusted& before,
+                                                   const std::vector<double>& errors) {
   constexpr std::array kFactors = {1.0, 0.3, 0.4, 0.55, 0.75, 1.35, 1.8};
-  const Adjusted before = adjusted_of(found), network = adjusted_of(start_);
+  const Adjusted network = adjusted_of(start_);
   const std::size_t room = bytes_beside(found);
   // A few matches of a scene tell its focal length from those far off.
   const std::vector<Sighting> all =
@@ -316,7 +317,7 @@ void BundleTrials::free_focals(Bundle& found, bool focal) {
 /// Whether the focal lengths of all lenses are told, not too far from the network's, and some far from
 /// another solution's, or one of them is distorted.
 bool BundleTrials::is_another_focal(Bundle& found, const Adjusted& other) const {
-  bool is_far = model_ == kRadial.model;
+  bool is_far = !options_.model && model_ == kRadial.model;
   for (std::size_t i = 0; i < found.lenses.size(); ++i) {
     const double focal = found.lenses[i].focal.x();
     is_far |= std::abs(std::log(focal / other.lenses[i].focal.x())) > kDoubtfulFocal;
@@ -403,7 +404,7 @@ std::vector<std::size_t> BundleTrials::untold_focals(Bundle& found) const {
 /// What the options leave beside the matches.
 std::size_t BundleTrials::bytes_beside(const Bundle& found) const {
   // With those that are held out, and what a pass knows of the one before.
-  constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 7;
+  constexpr std::size_t kSightingCopies = 2, kAnchorCopies = 8;
   const std::size_t held = kSightingCopies * found.sightings.size() * sizeof(Sighting) +
                            kAnchorCopies * found.anchors.size() * sizeof(Anchor);
   return options_.most_bytes - std::min(options_.most_bytes, held);

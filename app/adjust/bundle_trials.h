@@ -77,7 +77,7 @@ class BundleTrials {
     double share = std::numeric_limits<double>::infinity();
   };
   bool finds_another_focal(Bundle& found);
-  TriedFocals try_focals(Bundle& found, const std::vector<double>& errors);
+  TriedFocals try_focals(Bundle& found, const Adjusted& before, const std::vector<double>& errors);
   void free_focals(Bundle& found, bool focal);
   bool is_another_focal(Bundle& found, const Adjusted& other) const;
   void try_held_focals(Bundle& found);

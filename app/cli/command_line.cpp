@@ -231,9 +231,9 @@ void add_merge_bench(CLI::App& bench, MergeBench& merge) {
   const Options defaults;
   HelpLines help;
   visit_options(defaults, [&](const OptionInfo& info, const auto& field) {
-    const std::string usual = help(info);
     const auto found = kMergeBenchHelp.find(info.name);
     if (found == kMergeBenchHelp.end()) return;
+    const std::string usual = help(info);
     add_option(*merge.app, merge.raw, info, field, found->second.empty() ? usual : found->second);
   });
   merge.app->add_option("--repeat", merge.command.repeat, "runs of each, the fastest counts [2]")

@@ -58,8 +58,8 @@ std::vector<DepthMap> one(DepthMap map) {
   return maps;
 }
 
-/// The length of one step of the PNGs in a folder: what is given, else what the maps.json of our export says.
-/// Throws std::invalid_argument where that says that they are not depth.
+/// The length of one step of the PNGs among the depth maps in a folder: what is given, else what the
+/// maps.json of our export says. Throws std::invalid_argument where that says that they are not depth.
 double step_of(const fs::path& folder, std::optional<double> given) {
   constexpr double kMillimetre = 0.001;
   constexpr uint64_t kMostBytes = uint64_t{1} << 28;

@@ -6,7 +6,7 @@
 
 namespace vggt {
 
-/// Of all frames together at most.
+/// Of all frames together, about.
 constexpr int kMostTracks = 100'000;
 
 /// What the tracks of a scene without matches take while they are exported. pixels: of the network's image.

@@ -189,8 +189,8 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
   } else if (named && exports.images == ExportedAs::undistorted) {
     images = at_once(plan, request.frames, kExported * pixels, 0);
   }
-  // Matches give fewer.
-  const bool by_depth = named && plan.model.options.heads.depth && !plan.adjust.wanted;
+  const bool by_depth =
+      named && plan.model.options.heads.depth;  // of all frames, where one has few by matches
   const int64_t tracks = by_depth ? depth_track_bytes(request.frames, request.height * request.width) : 0;
   const int64_t glb = exports.glb ? glb_bytes(request.frames * request.height * request.width) : 0;
   return std::max(glb, std::max(maps, images) + tracks);

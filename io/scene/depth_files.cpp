@@ -123,7 +123,8 @@ DepthMap parse_pfm(std::span<const std::byte> bytes) {
   check_sides(height, width);
   map.width = static_cast<int>(width);
   map.height = static_cast<int>(height);
-  const auto scale = parse_finite<double>(words[3]);
+  const std::string_view number = words[3];
+  const auto scale = parse_finite<double>(number.starts_with('+') ? number.substr(1) : number);
   if (!scale || *scale == 0) fail("its scale is neither above nor below 0");
   const bool big_endian = *scale > 0;
   const auto row = static_cast<std::size_t>(width);

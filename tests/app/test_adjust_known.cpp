@@ -1,11 +1,13 @@
 // Adjustments of which cameras are known: their intrinsics, their poses, or both.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "app/adjust/adjust_scene.h"
 #include "tests/support/adjusted_scene.h"
+#include "tests/support/media.h"
 
 namespace {
 
@@ -116,6 +118,17 @@ TEST(AdjustKnown, DepthThatIsFarOffInTheGivenWorldIsFoundFromTheNetworksPoses) {
   EXPECT_NEAR(ratio, 1, 0.02);
   EXPECT_LT(depth_error(result.depth, world.truth.depth),
             0.5 * depth_error(world.scene.depth, world.truth.depth));
+}
+
+TEST(AdjustKnown, ThatIsTheSameWhereDepthLiesInFiles) {
+  SmallWorld memory, files;
+  const TemporaryFolder folder;
+  files.input.space = std::make_shared<HostSpace>(HostStorage{0, folder.path()});
+  const Adjusted one = adjust(memory.scene, memory.input, memory.truth.cameras, memory.known),
+                 other = adjust(files.scene, files.input, files.truth.cameras, files.known);
+  ASSERT_TRUE(one.changed) << one.summary;
+  EXPECT_EQ(other.summary, one.summary);
+  EXPECT_EQ(other.depth, one.depth);
 }
 
 TEST(AdjustKnown, PosesThatContradictTheImagesAreToldOf) {
