@@ -129,13 +129,12 @@ void SceneSink::read_cameras() {
     for (const Camera& camera : cameras_)
       guessed_focals_.push_back(camera.valid ? mean_focal(lens_of(camera)) : 0);
   }
-  const std::vector<Camera> network = cameras_;
+  if (!adjust_.given.poses_name.empty()) {
+    for (const Camera& camera : cameras_) guessed_poses_.push_back(camera.cam_from_world);
+  }
   depth_scale_ = take_given(adjust_.given, frames_, cameras_);
   if (!adjust_.given.poses_name.empty()) warn_of_rounding("poses", farthest(cameras_), depth_scale_, events_);
-  for (std::size_t i = 0; i < network.size() && !adjust_.given.poses_name.empty(); ++i) {
-    guessed_poses_.push_back(network[i].cam_from_world);
-    guessed_poses_.back().translation() *= depth_scale_;
-  }
+  for (Eigen::Isometry3d& pose : guessed_poses_) pose.translation() *= depth_scale_;
   if (!adjust_.given.intrinsics_name.empty() || !adjust_.given.poses_name.empty()) store();
   if (builder_) builder_->set_cameras(cameras_);
 }
