@@ -24,12 +24,9 @@ std::vector<std::string> devices_of(const std::string& text) {
 }
 
 void take_memory(RunPlan& plan, const RunPlan& common) {
-  plan.limits = common.limits;
-  plan.model.options.budget = common.limits.network;
+  plan.keep_limits(common.limits);
   plan.model.options.weights_on_host = common.model.options.weights_on_host;
-  plan.memory.budget = common.limits.network;
   plan.memory.weights_on_host = common.memory.weights_on_host;
-  plan.frames.memory_budget_bytes = decoding_bytes(common.limits);
 }
 
 std::string passed_over_text(const std::vector<std::string>& names) {

@@ -16,7 +16,6 @@ void divide_memory(MemoryLimits& limits, int64_t resident_weights, int64_t jobs,
   if (network.host != MemoryBudget::kUnlimited) {
     const int64_t part = network.host / parts;
     limits.images -= network.host - part;
-    limits.images_share /= static_cast<double>(parts);
     network.host = part;
   }
   int64_t& frames = limits.storage.bytes;

@@ -81,7 +81,9 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
   const Sources sources = size_request(command, plan, events, request);
-  if (command.frame_count == 0) check_image_memory(plan, /*with_network=*/false);
+  hold_in_memory(plan, stored_bytes(plan, request, sources.first));
+  request.budget = plan.limits.network;
+  if (command.frame_count == 0) plan_image_memory(plan, /*with_network=*/false);
   PlanComparison plans = compare_ways(plan, request, sources.all, events);
   if (has_more(command.options)) plans.beside.all = false;
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
@@ -94,9 +96,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   console.check_output();
   if (!command.json.empty())
     write_atomically(command.json, [&](std::ostream& out) { out << plan_json(plans, process); });
-  const int64_t stored = stored_bytes(plan, request, sources.first);
-  check_fits(plan, plans.plan, stored);
-  check_stored(plan, request, stored);
+  check_fits(plan, plans.plan);
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
 }
 

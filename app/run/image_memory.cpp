@@ -29,13 +29,9 @@ void check_images(const RunPlan& plan, const FrameSet& sized) {
     most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
   const int64_t picture = picture_bytes(plan), bytes = std::max(static_cast<int64_t>(most), picture);
   if (bytes == 0 || bytes <= plan.limits.images) return;
-  // How many frames a video has only decoding tells.
-  const bool stores = !plan.limits.storage.scratch && kind_of_source(plan.frames) != SourceKind::video;
   const std::string for_image = plan.limits.host_memory_for(bytes);
-  const int64_t for_frames = stores ? plan.limits.host_memory_to_store(stored_bytes(plan, sized)) : 0;
-  const auto for_network =
-      least_host_memory(plan.given, plan.model.options.device, plan.limits, request_for(plan.memory, sized),
-                        std::max<int64_t>(std::stoll(for_image) * 1'000'000, for_frames));
+  const auto for_network = least_host_memory(plan.limits, request_for(plan.memory, sized),
+                                             plan.given.merge == "auto", std::stoll(for_image) * 1'000'000);
   const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
                     when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
@@ -66,35 +62,30 @@ std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSe
   return std::optional<ExportedImages>(std::in_place, exports, plan.frames.source, frames);
 }
 
-void check_stored(const RunPlan& plan, const MemoryRequest& request, int64_t bytes) {
-  const HostStorage& storage = plan.limits.storage;
-  if (!plan.limits.host || storage.scratch || bytes <= storage.bytes) return;
-  constexpr int64_t kMegabyte = 1'000'000;
-  const int64_t enough = plan.limits.host_memory_to_store(bytes);
-  throw std::invalid_argument(
-      "host-memory: frames and maps take " + std::to_string(bytes / kMegabyte) + " MB, of which " +
-      std::to_string(storage.bytes / kMegabyte) +
-      " MB may lie in memory; --scratch lets files take them, or give at least " +
-      least_host_memory(plan.given, plan.model.options.device, plan.limits, request, enough)
-          .value_or(std::to_string(enough / kMegabyte + 1) + "MB"));
+void hold_in_memory(RunPlan& plan, const FrameSet& frames) {
+  hold_in_memory(plan, stored_bytes(plan, frames));
 }
 
-void check_stored(const RunPlan& plan, const FrameSet& frames) {
-  check_stored(plan, request_for(plan.memory, frames), stored_bytes(plan, frames));
+void hold_in_memory(RunPlan& plan, int64_t bytes) {
+  MemoryLimits limits = plan.limits;
+  limits.hold_in_memory(bytes);
+  plan.keep_limits(limits);
 }
 
-void check_image_memory(const RunPlan& plan, bool with_network) {
+void plan_image_memory(RunPlan& plan, bool with_network) {
   if (!plan.limits.host || !stays(plan.frames.source)) return;
   FrameOptions options = plan.frames;
   options.pixels = false;
   options.first_frame = true;
   options.masks.clear();
   const FrameSet sized = load_frames(options);
-  check_images(plan, sized);
   // How many frames a video has only decoding tells.
-  if (!with_network || kind_of_source(options) == SourceKind::video) return;
-  check_stored(plan, sized);
-  check_network_fits(plan, sized);
+  const bool all_are_sized = kind_of_source(options) != SourceKind::video,
+             checks_network = with_network && all_are_sized;
+  if (all_are_sized) hold_in_memory(plan, sized);
+  if (checks_network && plan.limits.stored > 0) check_network_fits(plan, sized);  // which names them
+  check_images(plan, sized);
+  if (checks_network) check_network_fits(plan, sized);
 }
 
 }  // namespace vggt

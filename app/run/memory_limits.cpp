@@ -26,10 +26,12 @@ constexpr double kFragments = 0.05;
 // CUDA keeps there.
 constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 2'360'000'000;
 
+constexpr int64_t kMegabyte = 1'000'000;
+
 /// nccl: bytes of what NCCL takes, among the program's.
 int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl) {
   if (bytes > program) return bytes - program;
-  const auto megabytes = [](int64_t some) { return std::to_string(some / 1'000'000) + " MB"; };
+  const auto megabytes = [](int64_t some) { return std::to_string(some / kMegabyte) + " MB"; };
   throw std::invalid_argument(std::string(option) + ": the program itself takes " + megabytes(program) +
                               (nccl > 0 ? ", " + megabytes(nccl) + " of them NCCL" : "") +
                               "; expected more, got " + std::to_string(bytes) + " bytes");
@@ -86,24 +88,20 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
                                ranks > 1 ? kHostNcclBytes : 0);
   limits.storage.bytes = stored_bytes(left);
   limits.network.host = limits.images = left - limits.storage.bytes;
-  limits.images_share = .75;
   return limits;
 }
 
-std::optional<std::string> least_host_memory(const Options& options, at::Device device,
-                                             const MemoryLimits& limits, const MemoryRequest& request,
-                                             int64_t at_least) {
-  constexpr int64_t kMegabyte = 1'000'000, kMost = 10'000'000;  // megabytes
-  const int64_t ranks = request.ranks;
-  if (!limits.host || choose_limits(options, device, 0, ranks).network.host != limits.network.host)
-    return std::nullopt;
+std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
+                                             bool or_exact, int64_t at_least) {
+  constexpr int64_t kMost = 10'000'000;  // megabytes
+  if (!limits.host) return std::nullopt;
   const auto fits = [&](int64_t megabytes) {
     MemoryRequest tried = request;
-    const int64_t left = megabytes * kMegabyte - host_program_bytes(options, device, ranks);
-    tried.budget.host = left - stored_bytes(left);
+    const int64_t left = limits.shared() + (megabytes * kMegabyte - *limits.host) / limits.parts;
+    tried.budget.host = left - std::max(stored_bytes(left), limits.stored);
     if (plan_memory(tried).fits) return true;
     tried.merge.reset();
-    return options.merge == "auto" && plan_memory(tried).fits;
+    return or_exact && plan_memory(tried).fits;
   };
   int64_t low = std::max((std::max(*limits.host, at_least) + kMegabyte - 1) / kMegabyte, int64_t{1}),
           high = low;
@@ -169,16 +167,29 @@ std::size_t decoding_bytes(const MemoryLimits& limits) {
   return static_cast<std::size_t>(std::clamp<int64_t>(limits.images, 0, most));
 }
 
-int64_t MemoryLimits::host_memory_to_store(int64_t bytes) const {
-  return host.value_or(0) + kStored * parts * std::max<int64_t>(0, bytes - storage.bytes);
+int64_t MemoryLimits::shared() const {
+  return storage.bytes + network.host;
+}
+
+int64_t MemoryLimits::for_network() const {
+  return shared() - stored_bytes(shared());
+}
+
+void MemoryLimits::hold_in_memory(int64_t bytes) {
+  if (!host || storage.scratch) return;
+  stored = bytes;
+  const int64_t more = std::min(bytes - storage.bytes, network.host);
+  if (more <= 0) return;
+  storage.bytes += more;
+  network.host -= more;
+  images -= more;
 }
 
 std::string MemoryLimits::host_memory_for(int64_t image_bytes) const {
-  const auto more = static_cast<double>(std::max<int64_t>(0, image_bytes - images)) / images_share;
-  constexpr double kMegabyte = 1e6;
-  return std::to_string(
-             static_cast<int64_t>(std::ceil((static_cast<double>(host.value_or(0)) + more) / kMegabyte))) +
-         "MB";
+  const int64_t not_stored = image_bytes + network.host - images;  // with the weights
+  const int64_t needed = std::max(not_stored + stored, not_stored + not_stored / (kStored - 1) + 1);
+  const int64_t bytes = host.value_or(0) + parts * std::max<int64_t>(0, needed - shared());
+  return std::to_string((bytes + kMegabyte - 1) / kMegabyte) + "MB";
 }
 
 }  // namespace vggt

@@ -22,15 +22,19 @@ struct MemoryLimits {
   std::optional<int64_t> host;           // --host-memory
   int64_t parts = 1;                     // of which a batch gives this run one
   /// Where that is set: what images of their own size may take at once, which are read before the network
-  /// runs and written after it, when of the network only the weights are held; and their share of each
-  /// further byte of --host-memory.
+  /// runs and written after it, when of the network only the weights are held.
   int64_t images = MemoryBudget::kUnlimited;
-  double images_share = 1;
+  int64_t stored = 0;  // of hold_in_memory()
 
+  /// Where --host-memory is set without a scratch folder: frames and maps, which take so many bytes, may all
+  /// lie in memory, and the network and images have what is left.
+  void hold_in_memory(int64_t bytes);
+  /// What frames, maps and the network share of --host-memory, and what of it the network has where all
+  /// frames and maps may lie in files.
+  int64_t shared() const;
+  int64_t for_network() const;
   /// What so many bytes for one image ask of --host-memory, such as "1430MB".
   std::string host_memory_for(int64_t image_bytes) const;
-  /// The --host-memory, in bytes, of which so many may be frames and maps.
-  int64_t host_memory_to_store(int64_t bytes) const;
 };
 
 /// Of a GPU without --gpu-memory the network may take what is free, and the `loaded` bytes of weights that
@@ -47,11 +51,10 @@ NcclBuffers nccl_buffers(const Options& options);
 void keep_weights(MemoryLimits& limits, int64_t bytes);
 
 /// The least --host-memory, such as "780MB", within whose limits the network's plan fits, at least so many
-/// bytes; nothing where no such limit helps, and where `limits` are not those of the options (batches divide
-/// them). request: with sizes; its budget for the GPU stays.
-std::optional<std::string> least_host_memory(const Options& options, at::Device device,
-                                             const MemoryLimits& limits, const MemoryRequest& request,
-                                             int64_t at_least = 0);
+/// bytes; nothing without one, and where none helps. request: with sizes; its budget for the GPU stays.
+/// or_exact: where it merges, exact attention would do as well.
+std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
+                                             bool or_exact, int64_t at_least = 0);
 
 /// How many threads work at a time with this --threads: of 0 as many as there are cores, and never more.
 int64_t working_threads(int64_t threads);

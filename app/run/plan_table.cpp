@@ -187,7 +187,7 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
   return plan;
 }
 
-void check_fits(const RunPlan& run, const NetworkPlan& plan, int64_t stored) {
+void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   const MemoryRequest& request = plan.request;
   if (request.frames < request.ranks)
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
@@ -202,14 +202,23 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan, int64_t stored) {
     least = plan.memory;
   }
   // How little would do depends on the limit, by which the plan chooses what files take.
-  const int64_t for_stored = run.limits.storage.scratch ? 0 : run.limits.host_memory_to_store(stored);
-  if (const auto enough =
-          least_host_memory(run.given, run.model.options.device, run.limits, told, for_stored)) {
+  const MemoryLimits& limits = run.limits;
+  const auto enough = least_host_memory(limits, told, run.given.merge == "auto");
+  MemoryRequest without_stored = told;
+  without_stored.budget.host = limits.for_network();
+  if (enough && limits.stored > 0 && plan_memory(without_stored).fits) {
+    const auto megabytes = [](int64_t bytes) { return std::to_string(bytes / 1'000'000) + " MB"; };
+    throw std::invalid_argument("host-memory: frames and maps take " + megabytes(limits.stored) +
+                                ", and beside them the network needs more than the " +
+                                megabytes(std::max<int64_t>(0, limits.shared() - limits.stored)) +
+                                " that are left; --scratch lets files take a part, or give at least " +
+                                *enough);
+  }
+  if (enough)
     throw std::invalid_argument("memory: " + std::to_string(request.frames) +
                                 " frames need more of the host's memory than the budget leaves" +
                                 (told.budget.scratch ? "" : "; --scratch lets files take a part") +
                                 "; --host-memory " + *enough + " would do");
-  }
   throw std::invalid_argument(budget_refusal(told, least));
 }
 

@@ -20,9 +20,9 @@ struct NetworkPlan {
 };
 NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates);
 
-/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do (beside
-/// the bytes of frames and maps that are stored), and for fewer frames than ranks.
-void check_fits(const RunPlan& run, const NetworkPlan& plan, int64_t stored = 0);
+/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do, and for
+/// fewer frames than ranks.
+void check_fits(const RunPlan& run, const NetworkPlan& plan);
 
 /// What the process takes at most at once, bytes: see predict_process().
 struct ProcessBytes {

@@ -63,10 +63,9 @@ void share_among(RunPlan& plan, int64_t ranks) {
   if (plan.checkpoint_seconds) throw std::invalid_argument("resume: not for a run on several GPUs");
   plan.memory.ranks = ranks;
   plan.memory.weights_on_host = plan.model.options.weights_on_host = true;
-  plan.limits = choose_limits(plan.given, plan.model.options.device, 0, ranks);
-  plan.memory.budget = plan.model.options.budget = plan.limits.network;
-  keep_weights(plan.limits, weight_bytes(plan.memory));
-  plan.frames.memory_budget_bytes = decoding_bytes(plan.limits);
+  MemoryLimits limits = choose_limits(plan.given, plan.model.options.device, 0, ranks);
+  keep_weights(limits, weight_bytes(plan.memory));
+  plan.keep_limits(limits);
 }
 
 int64_t nccl_bytes(const RunPlan& plan) {

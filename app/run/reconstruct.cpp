@@ -81,7 +81,6 @@ FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space,
                    const Events& events) {
   FrameOptions options = plan.frames;
   options.space = space;
-  if (with_pixels) check_image_memory(plan, /*with_network=*/true);
   FrameSet frames = with_pixels ? read_frames(options, events) : size_frames(options, events);
   check_frames(plan, frames);
   return frames;
@@ -250,15 +249,12 @@ void finish(const RunPlan& plan, bool has_cloud, const PageContent* page, const 
   }
 }
 
-/// Where frames and depth maps lie; in a run's own folder where there is one.
-HostStorage storage_of(const RunPlan& plan, const Resume* resume) {
+/// resume: in whose folder frames and depth maps lie, or null.
+LoadedFrames load_frames_of(RunPlan plan, const Resume* resume, const Events& events) {
+  const auto start = std::chrono::steady_clock::now();
+  plan_image_memory(plan, /*with_network=*/true);
   HostStorage storage = plan.limits.storage;
   if (resume) storage.scratch = resume->folder();
-  return storage;
-}
-
-LoadedFrames load_frames_into(const HostStorage& storage, const RunPlan& plan, const Events& events) {
-  const auto start = std::chrono::steady_clock::now();
   auto space = std::make_shared<HostSpace>(storage);
   FrameSet frames = frames_of(plan, space, /*with_pixels=*/true, events);
   return {std::move(frames), std::move(space),
@@ -299,7 +295,7 @@ std::string adjust_and_place(const RunPlan& plan, const FrameSet& frames, int64_
 }
 
 /// resume: the run's folder, or null.
-Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume, const RunParts& parts,
+Reconstruction run_plan(RunPlan plan, StagedFiles& files, Resume* resume, const RunParts& parts,
                         const Events& given_events) {
   Reconstruction result;
   StageTimes times;
@@ -313,10 +309,11 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
     throw std::logic_error("reconstruct: ranks load their models themselves");
   std::optional<LoadedModel> own;
   if (!parts.model && !parts.network) own.emplace(plan.model);
-  const LoadedFrames loaded =
-      parts.frames ? std::move(*parts.frames) : load_frames_into(storage_of(plan, resume), plan, events);
+  const LoadedFrames loaded = parts.frames ? std::move(*parts.frames) : load_frames_of(plan, resume, events);
   const FrameSet& frames = loaded.frames;
   const std::shared_ptr<HostSpace>& space = loaded.space;
+  hold_in_memory(plan, frames);
+  space->set_bytes(plan.limits.storage.bytes);
   times.restart();
   const std::optional<ExportedImages> images = exported_images(plan, frames);
   if (images && plan.outputs.exports.colmap && images->names_hold_spaces())
@@ -387,7 +384,7 @@ Reconstruction run_plan(const RunPlan& plan, StagedFiles& files, Resume* resume,
 }  // namespace
 
 LoadedFrames load_run_frames(const RunPlan& plan, const Events& events) {
-  return load_frames_into(plan.limits.storage, plan, events);
+  return load_frames_of(plan, nullptr, events);
 }
 
 Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunParts& parts) {
@@ -412,7 +409,7 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunP
   }
 }
 
-std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
+std::vector<std::string> describe(RunPlan plan, const Events& events) {
   const ModelOptions& model = plan.model.options;
   check_writable(plan.outputs.files(), plan.outputs.folders());
   if (plan.checkpoint_seconds) check_resume(plan, events);
@@ -420,7 +417,8 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);
-  check_image_memory(plan, /*with_network=*/false);
+  hold_in_memory(plan, frames);
+  plan_image_memory(plan, /*with_network=*/false);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);
@@ -437,8 +435,7 @@ std::vector<std::string> describe(const RunPlan& plan, const Events& events) {
   const PlanComparison plans =
       compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
-  check_fits(plan, plans.plan, stored_bytes(plan, frames));
-  check_stored(plan, frames);
+  check_fits(plan, plans.plan);
   const ProcessBytes process = predict_process(plan, plans.plan, origin_of(frames));
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;

@@ -71,6 +71,6 @@ Reconstruction reconstruct(const RunPlan& plan, const Events& events, const RunP
 
 /// What reconstruct() would read and write, line by line, after a look at the frames. Writes nothing. Throws
 /// as reconstruct(), also for outputs that could not be written.
-std::vector<std::string> describe(const RunPlan& plan, const Events& events);
+std::vector<std::string> describe(RunPlan plan, const Events& events);
 
 }  // namespace vggt

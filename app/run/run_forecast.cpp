@@ -57,7 +57,6 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   options.merge = request.merge = merging.merge;
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  check_stored(plan, frames);
   const ProcessBytes process = predict_process(plan, network, origin_of(frames));
   warn_of_memory(plan, network, process, ranks_here, events);
 

@@ -27,7 +27,7 @@ struct RunForecast {
 
 /// Settles how a run merges and where it keeps what, and measures the machine's rates where that is worth it.
 /// With a warning where memory may not suffice. resume: the run's folder, or null. ranks_here: of this
-/// machine. Throws as check_fits() and check_stored(), and Stopped.
+/// machine. Throws as check_fits(), and Stopped.
 RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume* resume,
                          const RunParts& parts, int64_t ranks_here, const Events& events);
 

@@ -169,6 +169,12 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
 
 }  // namespace
 
+void RunPlan::keep_limits(const MemoryLimits& kept) {
+  limits = kept;
+  memory.budget = model.options.budget = kept.network;
+  frames.memory_budget_bytes = decoding_bytes(kept);
+}
+
 std::vector<std::filesystem::path> OutputPlan::files() const {
   std::vector<std::filesystem::path> files = paths.all();
   for (const auto& file : exports.files()) files.push_back(file);

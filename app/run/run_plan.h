@@ -82,6 +82,9 @@ struct RunPlan {
   std::optional<double> checkpoint_seconds = {};
   PlacementPlan placement = {};                 // of the scene
   bool keep_maps = false, keep_points = false;  // for Reconstruction::arrays
+
+  /// Has every stage keep these.
+  void keep_limits(const MemoryLimits& kept);
 };
 
 /// Files and folders that the run writes.

@@ -5,6 +5,12 @@
 
 namespace vggt {
 
+void HostSpace::set_bytes(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  left_ += bytes - storage_.bytes;
+  storage_.bytes = bytes;
+}
+
 bool HostSpace::take(int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (ended_ || bytes > left_) return false;

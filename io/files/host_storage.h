@@ -25,6 +25,8 @@ class HostSpace {
   HostSpace(const HostSpace&) = delete;
   HostSpace& operator=(const HostSpace&) = delete;
 
+  /// From now on there are so many bytes of memory in all.
+  void set_bytes(int64_t bytes);
   /// Takes so many bytes of memory and returns true, or returns false where fewer are left.
   bool take(int64_t bytes);
   void give_back(int64_t bytes);
@@ -36,7 +38,7 @@ class HostSpace {
   const ScratchFolder& folder();
 
  private:
-  const HostStorage storage_;
+  HostStorage storage_;
   std::mutex mutex_;
   int64_t left_;
   bool ended_ = false;  // the memory

@@ -105,12 +105,10 @@ struct WeightFile::Contents {
   std::unique_ptr<TensorReader> reader;
 };
 
-WeightFile::WeightFile(std::unique_ptr<Contents> contents) : contents_(std::move(contents)) {}
-WeightFile::WeightFile(WeightFile&&) noexcept = default;
-WeightFile::~WeightFile() = default;
+WeightFile::WeightFile(std::shared_ptr<Contents> contents) : contents_(std::move(contents)) {}
 
 WeightFile WeightFile::open(const fs::path& path) {
-  return WeightFile(std::make_unique<Contents>(path));
+  return WeightFile(std::make_shared<Contents>(path));
 }
 
 const fs::path& WeightFile::path() const {

@@ -21,14 +21,12 @@ struct StoredTensor {
 };
 
 /// A checkpoint on disk: a TorchScript archive, an official model.safetensors or an official model.pt.
-/// Only headers are read and checked on opening; nothing in the file is ever executed.
+/// Only headers are read and checked on opening; nothing in the file is ever executed. Copies share it.
 class WeightFile {
  public:
   /// Throws std::invalid_argument naming the file and what is wrong with it; std::system_error if it cannot
   /// be read.
   static WeightFile open(const std::filesystem::path& path);
-  ~WeightFile();
-  WeightFile(WeightFile&&) noexcept;
 
   const std::filesystem::path& path() const;
   WeightFormat format() const;
@@ -48,8 +46,8 @@ class WeightFile {
 
  private:
   struct Contents;
-  explicit WeightFile(std::unique_ptr<Contents> contents);
-  std::unique_ptr<Contents> contents_;
+  explicit WeightFile(std::shared_ptr<Contents> contents);
+  std::shared_ptr<Contents> contents_;
 };
 
 }  // namespace vggt

@@ -108,6 +108,33 @@ TEST(MemoryLimits, BothHaveTheScratchFolder) {
   EXPECT_THROW(choose_limits(options, at::kCPU), std::invalid_argument);
 }
 
+TEST(MemoryLimits, WithoutScratchFramesAndMapsHaveWhatTheyTake) {
+  constexpr int64_t kStored = 1'000'000'000, kWeights = 50'000'000;
+  MemoryLimits before = choose_limits(with_host_memory("2GB"), at::kCPU);
+  keep_weights(before, kWeights);
+  MemoryLimits limits = before;
+  for (int times = 0; times < 2; ++times) limits.hold_in_memory(kStored);
+  EXPECT_EQ(limits.storage.bytes, kStored);
+  EXPECT_EQ(limits.shared(), before.shared());
+  EXPECT_EQ(limits.images, limits.network.host - kWeights);
+  EXPECT_EQ(limits.for_network(), before.network.host);
+
+  MemoryLimits larger = choose_limits(with_host_memory(limits.host_memory_for(kStored)), at::kCPU);
+  keep_weights(larger, kWeights);
+  larger.hold_in_memory(kStored);
+  EXPECT_GE(larger.images, kStored);
+  EXPECT_LT(larger.images, kStored + 1'000'000);
+
+  limits.hold_in_memory(1'000'000'000'000);  // more than there is: the network then fits nowhere
+  EXPECT_EQ(limits.network.host, 0);
+  MemoryLimits few = before, with_files = before;
+  few.hold_in_memory(1'000'000);
+  EXPECT_EQ(few.storage.bytes, before.storage.bytes);
+  with_files.storage.scratch = VGGT_SOURCE_DIR;
+  with_files.hold_in_memory(kStored);
+  EXPECT_EQ(with_files.storage.bytes, before.storage.bytes);
+}
+
 TEST(MemoryLimits, ACpuHasNoGpuMemory) {
   Options options;
   options.gpu_memory = "6GB";
