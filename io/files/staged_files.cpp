@@ -274,12 +274,13 @@ void StagedFiles::remove_all() noexcept {
   locks_.clear();
   for (const auto& [folder, hidden] : hidden_folders_) remove_marked(hidden);
   hidden_folders_.clear();
-  guard_.reset();
-  if (committed_) return;
-  // Innermost first; a folder in which something else has appeared stays.
-  for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)
-    fs::remove(*folder, ignored);
-  made_folders_.clear();
+  if (!committed_) {
+    // Innermost first; a folder in which something else has appeared stays.
+    for (auto folder = made_folders_.rbegin(); folder != made_folders_.rend(); ++folder)
+      fs::remove(*folder, ignored);
+    made_folders_.clear();
+  }
+  guard_.reset();  // at last: a process killed before leaves no folder
 }
 
 void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs,
