@@ -134,7 +134,7 @@ void measure_schedule(ordered_json& row, const Inputs& x, const StreamOptions& s
   row["bytes_to_device"] = r.bytes_to_device;
   row["bytes_to_host"] = r.bytes_to_host;
   row["planned_bytes"] = r.peak_bytes;
-  row["peak_bytes"] = bytes && stream.device.is_cuda() ? ordered_json(*bytes) : ordered_json();
+  row["peak_bytes"] = bytes && stream.device.is_cuda() ? ordered_json(*bytes) : ordered_json(r.peak_bytes);
   row["subproblems"] = r.subproblems;
   row["retries"] = r.retries;
   row["step"] = r.plan.step;
@@ -195,8 +195,8 @@ ordered_json stream_table(const StreamBenchOptions& options, at::Device device, 
   print("resident: q, k, v and the output on the device; the others stream them from and to host memory in " +
         formatted("%g", options.fraction) +
         " of\ntheir size. ratio: time over resident's. GB to the device and the host. overlap: 1 - "
-        "wait/total. error: "
-        "2-norm\nagainst resident, sampled rows.\n");
+        "wait/total. peak:\n" +
+        (device.is_cuda() ? "measured" : "as planned") + ". error: 2-norm against resident, sampled rows.\n");
   print(formatted("%-5s %4s %8s %-9s %8s %8s %8s %8s %8s %8s %8s\n", "type", "A", "N", "schedule", "ms",
                   "ratio", "GB up", "GB down", "overlap", "peak MB", "error"));
   ordered_json rows = ordered_json::array();
