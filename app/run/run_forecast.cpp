@@ -19,14 +19,18 @@
 namespace vggt {
 namespace {
 
-/// Whether a run takes so long that measuring the machine's rates is worth its seconds.
-bool is_long(const MemoryRequest& request) {
-  constexpr int64_t kTokens = 20'000;
-  const int64_t patch = request.config.patch_size;
-  return request.frames * (request.height / patch) * (request.width / patch) >= kTokens;
-}
+constexpr int64_t kManyPatches = 20'000;
+constexpr double kManyOperations = 1e13;  // half a minute of two cores
 
 }  // namespace
+
+bool is_worth_rates(const MemoryRequest& request) {
+  const int64_t patch = request.config.patch_size,
+                patches = request.frames * (request.height / patch) * (request.width / patch);
+  if (request.gpu || patches >= kManyPatches) return patches >= kManyPatches;
+  const double numbers = static_cast<double>(weight_bytes(request)) / sizeof(float);  // each twice a patch
+  return 2 * numbers * static_cast<double>(patches) >= kManyOperations;
+}
 
 RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume* resume,
                          const RunParts& parts, int64_t ranks_here, const Events& events) {
@@ -38,7 +42,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   MemoryRequest request = request_for(plan.memory, frames);
   std::optional<Rates> rates = rates_for(plan.model, /*measure=*/false, events);
   const bool rates_are_known = rates.has_value();
-  const bool measures = !rates && plan.model.autotune && is_long(request);
+  const bool measures = !rates && plan.model.autotune && is_worth_rates(request);
   if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
   add_scratch_rates(request, rates);

@@ -25,6 +25,9 @@ struct RunForecast {
   bool compares_network = false;  // whether what its stages take more than by the rates tells of other runs
 };
 
+/// Whether a run takes so long that measuring the machine's rates is worth its seconds. request: with sizes.
+bool is_worth_rates(const MemoryRequest& request);
+
 /// Settles how a run merges and where it keeps what, and measures the machine's rates where that is worth it.
 /// With a warning where memory may not suffice. resume: the run's folder, or null. ranks_here: of this
 /// machine. Throws as check_fits(), and Stopped.

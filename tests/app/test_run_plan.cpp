@@ -9,6 +9,7 @@
 
 #include "app/run/device.h"
 #include "app/run/plan_table.h"
+#include "app/run/run_forecast.h"
 #include "app/run/run_plan.h"
 
 namespace vggt {
@@ -55,6 +56,27 @@ TEST(PlanTable, SaysWhatEachRankHas) {
   EXPECT_NO_THROW(check_fits(plan, plan_network(request, std::nullopt)));
   request.frames = 2;
   EXPECT_THROW(check_fits(plan, plan_network(request, std::nullopt)), std::invalid_argument);
+}
+
+// A large network is slow on a CPU long before its frames are many; a GPU is not.
+TEST(RunForecast, MeasuresRatesWhereThatIsWorthIt) {
+  const RunPlan plan = plan_run(valid());
+  const auto is_worth = [](MemoryRequest request, int64_t frames) {
+    request.frames = frames;
+    request.height = 392;
+    request.width = 518;
+    return is_worth_rates(request);
+  };
+  EXPECT_FALSE(is_worth(plan.memory, 19));
+  EXPECT_TRUE(is_worth(plan.memory, 20));
+  MemoryRequest large = plan.memory;
+  large.config = Config();  // VGGT-1B
+  large.tensors = expected_tensors(large.config, large.heads);
+  EXPECT_FALSE(is_worth(large, 4));
+  EXPECT_TRUE(is_worth(large, 5));
+  large.gpu = CudaDevice();
+  EXPECT_FALSE(is_worth(large, 19));
+  EXPECT_TRUE(is_worth(large, 20));
 }
 
 TEST(RunPlan, HoldsWhatTheStagesNeed) {
