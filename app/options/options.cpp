@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 
 #include "app/options/spelling.h"
 #include "io/files/numbers.h"
@@ -278,6 +279,32 @@ void check_options_but_outputs(const Options& options) {
                                 " is not a multiple of 14 (try " + std::to_string(below) + " or " +
                                 std::to_string(below + 14) + ")");
   }
+}
+
+std::vector<std::string> idle_options(const Options& options) {
+  const Options unset;
+  std::vector<std::string> lines;
+  const auto add = [&](bool is_idle, const char* line) {
+    if (is_idle) lines.emplace_back(line);
+  };
+  const auto exports = [&](const char* name) { return std::ranges::count(options.exports, name) > 0; };
+  const auto merging = [](const Options& o) {
+    return std::tie(o.merge_start, o.merge_ratio, o.merge_protect, o.merge_seed, o.merge_refresh,
+                    o.merge_metric);
+  };
+  add(options.merge == "off" && merging(options) != merging(unset),
+      "merge: it is off, so that its other options have no effect");
+  add(options.conf_threshold && options.conf_percentile != unset.conf_percentile,
+      "conf-percentile: has no effect beside --conf-threshold");
+  add(options.export_images != unset.export_images && !exports("colmap") && !exports("nerfstudio"),
+      "export-images: has no effect without --export colmap or nerfstudio");
+  add(options.depth_format != unset.depth_format && !exports("depth") && !exports("confidence"),
+      "depth-format: has no effect without --export depth or confidence");
+  add(options.depth_size != unset.depth_size && !exports("depth") && !exports("confidence"),
+      "depth-size: has no effect without --export depth or confidence");
+  add(options.picture_size != unset.picture_size && options.picture.empty(),
+      "picture-size: has no effect without --picture");
+  return lines;
 }
 
 std::string help_text() {

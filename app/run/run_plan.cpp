@@ -1,6 +1,7 @@
 #include "app/run/run_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
@@ -223,7 +224,9 @@ MergeOptions merge_options(const Options& options) {
 
 RunPlan plan_run(const Options& options, const LoadedModel* loaded, const InMemory& memory) {
   check_with(options, memory);
-  return settle(options, loaded, memory);
+  RunPlan plan = settle(options, loaded, memory);
+  std::ranges::copy(idle_options(options), std::back_inserter(plan.notes));
+  return plan;
 }
 
 void keep_inputs(const Options& options, const std::filesystem::path& weights, const FrameOptions& frames,

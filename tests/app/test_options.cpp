@@ -247,6 +247,27 @@ TEST_F(OptionsTest, ContradictionsAreRefused) {
   EXPECT_NE(refusal([] { parse({"--frames", "f"}); }).find("--out"), std::string::npos);
 }
 
+TEST_F(OptionsTest, WhatOthersLeaveWithoutEffectIsNamed) {
+  const auto idle = [](void (*change)(Options&)) {
+    Options options;
+    change(options);
+    const std::vector<std::string> lines = idle_options(options);
+    return lines.empty() ? "" : lines.front().substr(0, lines.front().find(':'));
+  };
+  EXPECT_EQ(idle([](Options&) {}), "");
+  EXPECT_EQ(idle([](Options& o) { o.merge = "off", o.merge_ratio = .5; }), "merge");
+  EXPECT_EQ(idle([](Options& o) { o.merge = "auto", o.merge_ratio = .5; }), "");
+  EXPECT_EQ(idle([](Options& o) { o.conf_threshold = 2, o.conf_percentile = 10; }), "conf-percentile");
+  EXPECT_EQ(idle([](Options& o) { o.conf_threshold = 2; }), "");
+  EXPECT_EQ(idle([](Options& o) { o.export_images = "copy"; }), "export-images");
+  EXPECT_EQ(idle([](Options& o) { o.export_images = "copy", o.exports = {"nerfstudio"}; }), "");
+  EXPECT_EQ(idle([](Options& o) { o.depth_format = "npy", o.exports = {"colmap"}; }), "depth-format");
+  EXPECT_EQ(idle([](Options& o) { o.depth_format = "npy", o.exports = {"confidence"}; }), "");
+  EXPECT_EQ(idle([](Options& o) { o.depth_size = "network"; }), "depth-size");
+  EXPECT_EQ(idle([](Options& o) { o.picture_size = "640x480"; }), "picture-size");
+  EXPECT_EQ(idle([](Options& o) { o.picture_size = "640x480", o.picture = "p.png"; }), "");
+}
+
 TEST_F(OptionsTest, AttentionGoesWithThePrecisionsOfItsKernels) {
   const std::map<std::string, std::vector<std::string>> pairs = {
       {"auto", {"auto", "fp32", "tf32", "bf16", "fp16"}},
