@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "attention/cuda/cuda_check.h"
 #include "attention/cuda/cuda_launch.h"
 #include "attention/cuda/cuda_problem.h"
 #include "attention/packed_offsets.h"
@@ -17,10 +18,7 @@
 namespace vggt {
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
-  TORCH_CHECK(error == cudaSuccess, "attention: ", what, ": ", cudaGetErrorString(error));
-}
+constexpr CudaCheck check{"attention"};
 
 int narrow(int64_t size) {
   constexpr int64_t kMost = std::numeric_limits<int>::max() - 255;  // kernels count to the end of a tile

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention/cuda/cuda_check.h"
 #include "attention/stream/row_copy.h"
 
 namespace vggt {
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
-  TORCH_CHECK(error == cudaSuccess, "attention_lean: ", what, ": ", cudaGetErrorString(error));
-}
+constexpr CudaCheck check{"attention_lean"};
 
 /// Starts the copy of a chunk from the host. LibTorch's copy would first make a strided chunk contiguous in
 /// pageable memory.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "attention/cuda/cuda_check.h"
 #include "attention/stream/stream_copies.h"
 #include "attention/stream/worker.h"
 
@@ -23,10 +24,7 @@ struct StreamMark {
 
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) cudaGetLastError();  // or LibTorch would report it at its next launch, as its own
-  TORCH_CHECK(error == cudaSuccess, "attention_streamed: ", what, ": ", cudaGetErrorString(error));
-}
+constexpr CudaCheck check{"attention_streamed"};
 
 /// Copies rows of `width` bytes; `to` and `from` are the distances of rows in bytes.
 void copy_rows(void* target, std::size_t to, const void* source, std::size_t from, std::size_t width,

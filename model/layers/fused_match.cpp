@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "attention/cuda/cuda.h"
+#include "attention/cuda/cuda_check.h"
 #include "model/layers/alignment.h"
 #include "model/layers/match_kernels.h"
 #include "model/layers/split_layout.h"
@@ -19,10 +20,7 @@ namespace vggt {
 #ifdef VGGT_CUDA
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
-  TORCH_CHECK(error == cudaSuccess, "matching tokens: ", what, ": ", cudaGetErrorString(error));
-}
+constexpr CudaCheck check{"matching tokens"};
 
 /// Rows of fp32, split piece by piece into the same memory.
 class SplitPieces {

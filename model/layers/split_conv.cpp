@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "attention/cuda/cuda_check.h"
 #include "model/layers/split_gemm.h"
 #include "model/layers/split_layout.h"
 #include "model/layers/split_linear.h"
@@ -18,10 +19,7 @@ namespace vggt {
 #ifdef VGGT_CUDA
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
-  TORCH_CHECK(error == cudaSuccess, "convolution: ", what, ": ", cudaGetErrorString(error));
-}
+constexpr CudaCheck check{"convolution"};
 
 uint32_t* bits_of(const at::Tensor& x) {
   return reinterpret_cast<uint32_t*>(x.mutable_data_ptr<int>());

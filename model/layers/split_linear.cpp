@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "attention/cuda/cuda_check.h"
 #include "model/layers/alignment.h"
 #include "model/layers/joined_rows.h"
 #include "model/layers/split_gemm.h"
@@ -38,10 +39,7 @@ namespace {
 
 constexpr int64_t kPieceRows = 256;  // pieces are of a multiple of these, but for the last one
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
-  TORCH_CHECK(error == cudaSuccess, "linear: ", what, ": ", cudaGetErrorString(error));
-}
+constexpr CudaCheck check{"linear"};
 
 SplitMatrix matrix_of(const SplitWeight& weight) {
   const int in = static_cast<int>(weight.in);
