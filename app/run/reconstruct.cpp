@@ -418,7 +418,7 @@ std::vector<std::string> describe(RunPlan plan, const Events& events) {
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);
   hold_in_memory(plan, frames);
-  plan_image_memory(plan, /*with_network=*/false);
+  plan_image_memory(plan, /*with_network=*/true);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);
