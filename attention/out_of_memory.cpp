@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace vggt {
 namespace {
@@ -26,7 +27,10 @@ bool is_out_of_host_memory(const std::exception& error) {
                                  "(-4:Insufficient memory)"};  // OpenCV's
   // oneDNN says no more where it has no memory; what it cannot do it says of a "primitive descriptor".
   constexpr std::array kOfOneDnn = {"could not create a primitive", "could not execute a primitive"};
-  return dynamic_cast<const std::bad_alloc*>(&error) || says(error, kTexts) ||
+  // A thread for which there is no memory.
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  const bool has_no_thread = system && system->code() == std::errc::resource_unavailable_try_again;
+  return dynamic_cast<const std::bad_alloc*>(&error) || has_no_thread || says(error, kTexts) ||
          std::ranges::any_of(kOfOneDnn, [&](std::string_view text) { return error.what() == text; });
 }
 

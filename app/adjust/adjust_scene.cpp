@@ -118,10 +118,8 @@ class SceneFit {
   std::optional<OneThread> lean_;
 };
 
-}  // namespace
-
-AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
-                           const AdjustOptions& options, const Events& events) {
+AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
+                          const AdjustOptions& options, const Events& events) {
   const auto stays = [&](const std::string& why) {
     return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model_of(options)))
         .scene;
@@ -144,6 +142,31 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   fit.write_depth(found);
   return std::move(found.scene);
+}
+
+}  // namespace
+
+AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
+                           const AdjustOptions& options, const Events& events) {
+  const auto first = std::ranges::find(cameras, true, &Camera::valid);
+  if (options.poses != Known::nearly || first == cameras.end())
+    return adjust_here(input, depth, cameras, options, events);
+  // Far from the origin a small turn moves what lies there by much, and poses would hardly turn.
+  const Eigen::Vector3d origin = first->center();
+  std::vector<Camera> near = cameras;
+  move_cameras(Eigen::Affine3d(Eigen::Translation3d(-origin)), near);
+  AdjustedScene scene = adjust_here(input, depth, near, options, events);
+  if (!scene.changed) {
+    for (std::size_t i = 0; i < cameras.size(); ++i)
+      scene.cameras[i].cam_from_world = cameras[i].cam_from_world;
+    return scene;
+  }
+  const Eigen::Affine3d back = back_to_given(scene.cameras, near),
+                        moved_back = Eigen::Translation3d(origin) * back;
+  move_cameras(moved_back, scene.cameras);
+  move_tracks(moved_back, scene.tracks);
+  scale_depth(depth, static_cast<int>(cameras.size()), scale_of(back));
+  return scene;
 }
 
 double adjustment_work(int64_t frames, double gray_pixels) {

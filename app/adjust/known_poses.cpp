@@ -16,6 +16,18 @@ std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, s
   return given;
 }
 
+namespace {
+
+std::vector<CameraPair> valid_pairs(const std::vector<Camera>& adjusted, const std::vector<Camera>& given) {
+  std::vector<CameraPair> pairs;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i].valid && adjusted[i].valid) pairs.push_back({adjusted[i], given[i]});
+  }
+  return pairs;
+}
+
+}  // namespace
+
 bool BesideGiven::agrees() const {
   constexpr double kMostTurn = 5, kMostDistance = 0.1;
   return turn_deg < kMostTurn && distance < kMostDistance;
@@ -23,10 +35,7 @@ bool BesideGiven::agrees() const {
 
 std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
                                         const std::vector<Camera>& given) {
-  std::vector<CameraPair> pairs;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (given[i].valid && adjusted[i].valid) pairs.push_back({adjusted[i], given[i]});
-  }
+  const std::vector<CameraPair> pairs = valid_pairs(adjusted, given);
   if (pairs.size() < 3) return std::nullopt;
   const Eigen::Affine3d given_from_adjusted = align_with_turns(pairs);
   const Centres centres = centres_of(pairs);
@@ -39,6 +48,22 @@ std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
   if (!(beside.scale > 0 && std::isfinite(beside.scale) && std::isfinite(beside.distance)))
     return std::nullopt;
   return beside;
+}
+
+Eigen::Affine3d back_to_given(const std::vector<Camera>& adjusted, const std::vector<Camera>& given) {
+  const std::vector<CameraPair> pairs = valid_pairs(adjusted, given);
+  if (pairs.size() < 2) return Eigen::Affine3d::Identity();
+  const RobustAlignment alignment = align_robustly(pairs);
+  std::vector<CameraPair> fitting;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (alignment.fits[i]) fitting.push_back(pairs[i]);
+  }
+  const Eigen::Affine3d similarity = align_with_turns(fitting);
+  // The adjustment moved them by little: what is far from that is no scale, as where all stand in one place.
+  constexpr double kMostScale = 2;
+  const double scale = scale_of(similarity);
+  const bool tells = similarity.matrix().allFinite() && scale > 1 / kMostScale && scale < kMostScale;
+  return tells ? similarity : Eigen::Affine3d::Identity();
 }
 
 std::vector<Camera> with_lenses_of(const std::vector<Camera>& adjusted, std::vector<Camera> given) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <Eigen/Geometry>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct BesideGiven {
 /// Nothing where no similarity tells that: fewer than three valid cameras, or all of them in one place.
 std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
                                         const std::vector<Camera>& given);
+
+/// The Sim(3) that brings cameras, adjusted from poses that are nearly right, back to where most of these
+/// are: the network's depth has pulled at their scale. Identity where none follows, as from cameras in one
+/// place.
+Eigen::Affine3d back_to_given(const std::vector<Camera>& adjusted, const std::vector<Camera>& given);
 
 /// The given cameras with the lenses of the adjusted ones.
 std::vector<Camera> with_lenses_of(const std::vector<Camera>& adjusted, std::vector<Camera> given);

@@ -186,6 +186,7 @@ void ExportedImages::settle_originals(const ExportPlan& plan) {
 /// Why exports cannot name the originals; empty if they can.
 std::string ExportedImages::why_not_originals() const {
   if (!images_.are_files()) return "the frames are no image files of their own";
+  if (originals_ == originals_.root_path()) return "the frames have no folder in common";
   std::set<std::string> seen;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";

@@ -139,8 +139,8 @@ int64_t decoder_bytes_of(const RunPlan& plan) {
   return reads(plan, SourceKind::video) ? decoder_bytes(plan.frames.source) : 0;
 }
 
-/// What frames of `one` bytes take where each thread holds one of them, or as many as images may take at once
-/// if these are fewer; and the bytes beside them.
+/// What so many frames of `one` bytes take where each thread holds one of them, or as many as images may take
+/// at once if these are fewer; and the bytes beside them.
 int64_t at_once(const RunPlan& plan, int64_t frames, int64_t one, int64_t beside) {
   const int64_t budget = static_cast<int64_t>(plan.frames.memory_budget_bytes) - beside,
                 fitting = one > 0 ? std::max<int64_t>(1, budget / one) : 0;
@@ -153,7 +153,8 @@ int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
   const int64_t pixels = origin.width * origin.height,
                 of_pixels = 3 * pixels + 3 * request.width * origin.height + (one_gray > 0 ? pixels : 0),
                 decoder = decoder_bytes_of(plan);
-  return at_once(plan, request.frames, decoder > 0 ? of_pixels : std::max(of_pixels, origin.bytes), decoder);
+  return at_once(plan, std::min(request.frames, origin.as_large),
+                 decoder > 0 ? of_pixels : std::max(of_pixels, origin.bytes), decoder);
 }
 
 /// What the allocator keeps of images that were decoded, without --host-memory: blocks of up to 32 MB, of
@@ -169,7 +170,8 @@ int64_t kept_of_images(const RunPlan& plan, const MemoryRequest& request, const 
   }
   const bool none = plan.limits.host || reads(plan, SourceKind::video);
   const int64_t threads = threads_of(plan);  // the first image of each is given back
-  return none ? 0 : kept * std::clamp<int64_t>(request.frames - threads, 0, threads);
+  const int64_t frames = std::min(request.frames, origin.as_large);
+  return none ? 0 : kept * std::clamp<int64_t>(frames - threads, 0, threads);
 }
 
 /// Images and maps while they are exported, as large as the first one.
@@ -180,14 +182,14 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
   const int64_t decoder = named ? decoder_bytes_of(plan) : 0;
   int64_t maps = 0, images = 0;
   if (exports.needs_depth())
-    maps = at_once(plan, request.frames,
+    maps = at_once(plan, std::min(request.frames, origin.as_large),
                    static_cast<int64_t>(
                        map_bytes(exports, static_cast<int>(origin.width), static_cast<int>(origin.height))),
                    0);
   if (named && decoder > 0) {
     images = decoder + kExported * pixels;
   } else if (named && exports.images == ExportedAs::undistorted) {
-    images = at_once(plan, request.frames, kExported * pixels, 0);
+    images = at_once(plan, std::min(request.frames, origin.as_large), kExported * pixels, 0);
   }
   const bool by_depth =
       named && plan.model.options.heads.depth;  // of all frames, where one has few by matches
@@ -224,8 +226,19 @@ int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const Fram
 }  // namespace
 
 FrameOrigin origin_of(const FrameSet& frames) {
-  const Frame& first = frames.frames.front();
-  return {first.original_width, first.original_height, static_cast<int64_t>(first.source_bytes)};
+  FrameOrigin origin;
+  int64_t most = 0, all = 0;
+  for (const Frame& frame : frames.frames) {
+    const int64_t pixels = int64_t{frame.original_width} * frame.original_height;
+    all += pixels;
+    origin.bytes = std::max(origin.bytes, static_cast<int64_t>(frame.source_bytes));
+    if (pixels <= most) continue;
+    most = pixels;
+    origin.width = frame.original_width;
+    origin.height = frame.original_height;
+  }
+  if (most > 0) origin.as_large = (all + most - 1) / most;
+  return origin;
 }
 
 int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 
 #include "app/run/plan_table.h"
 #include "app/run/run_plan.h"
@@ -8,17 +9,18 @@
 // What a run takes of the host's memory beside the network's tensors.
 namespace vggt {
 
-/// What one frame is made of: an image's pixels, and the bytes that it takes to make the frame of it, 0 where
-/// its size is all that is known.
+/// What frames are made of: the pixels of the largest image, and the bytes that it takes to make the frame of
+/// it, 0 where its size is all that is known.
 struct FrameOrigin {
   int64_t width = 0, height = 0, bytes = 0;
+  int64_t as_large = std::numeric_limits<int64_t>::max();  // how many of that size all images would make up
 };
-FrameOrigin origin_of(const FrameSet& frames);  // of the first one
+FrameOrigin origin_of(const FrameSet& frames);
 
 /// What the process holds at most at once. Of the host's memory, its libraries' code included: with the
 /// sources while they are decoded, with the network at work, with the scene that comes of it, or with images
 /// and maps while they are exported. Of scratch files: the network's, and what --host-memory does not hold of
-/// frames, gray copies and maps. origin: of every frame.
+/// frames, gray copies and maps.
 ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin);
 
 /// What frames, gray copies, masks and maps take at once, in memory or scratch files: of these frames, or of

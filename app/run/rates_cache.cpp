@@ -1,6 +1,7 @@
 #include "app/run/rates_cache.h"
 
 #include <map>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -119,6 +120,8 @@ void add_scratch_rates(const MemoryRequest& request, std::optional<Rates>& rates
     measure_scratch(*request.budget.scratch, *rates);
   } catch (const std::system_error&) {
     // A full disk: the run may need less than the measurement.
+  } catch (const std::bad_alloc&) {
+    // Likewise of memory.
   }
 }
 

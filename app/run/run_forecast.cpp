@@ -45,7 +45,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   const bool measures = !rates && plan.model.autotune && is_worth_rates(request);
   if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
-  add_scratch_rates(request, rates);
+  if (plan.model.autotune) add_scratch_rates(request, rates);
   // A run that is given its model or frames has a part of the time beside other runs.
   const bool runs_alone = !parts.model && !parts.network && !parts.frames;
   // Measuring the rates loads what a run would load.

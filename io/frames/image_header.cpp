@@ -65,13 +65,12 @@ class TiffDirectory {
   }
 
   // The values of a tag as they are stored, such as a text or a fraction; empty if there is none, or much.
-  std::string raw(unsigned tag) const {
-    constexpr uint64_t kMost = 64;
+  std::string raw(unsigned tag, uint64_t most) const {
     for (uint64_t at = first(); at < first() + count_ * stride(); at += stride()) {
       if (fields_.u16(at) != tag) continue;
       const uint64_t type = fields_.u16(at + 2), size = type == 2 ? 1 : type == 3 ? 2 : type == 5 ? 8 : 0;
       const uint64_t bytes = size * fields_.number(at + 4, inline_bytes());
-      if (bytes > kMost) return {};
+      if (bytes > most) return {};
       const uint64_t value = at + 4 + static_cast<uint64_t>(inline_bytes());
       const uint64_t from =
           bytes > static_cast<uint64_t>(inline_bytes()) ? fields_.number(value, inline_bytes()) : value;
@@ -126,11 +125,16 @@ int orientation_at(Bytes file, uint64_t tiff) {
 
 // What tells two cameras or two zooms of one apart: the tags' bytes, compared and never shown.
 std::string camera_at(Bytes file, uint64_t tiff) {
-  constexpr unsigned kMaker = 0x010F, kModel = 0x0110, kExif = 0x8769, kFocalLength = 0x920A;
+  constexpr unsigned kMaker = 0x010F, kModel = 0x0110, kExif = 0x8769, kFocalLength = 0x920A,
+                     kDigitalZoom = 0xA404, kFocalLengthIn35mm = 0xA405;
+  constexpr uint64_t kName = 64, kNumber = 8;
   try {
     const TiffDirectory directory(file, tiff);
-    std::string camera = directory.raw(kMaker) + directory.raw(kModel);
-    if (const auto exif = directory.inside(kExif)) camera += exif->raw(kFocalLength);
+    std::string camera = directory.raw(kMaker, kName) + directory.raw(kModel, kName);
+    // A phone that crops its sensor to zoom keeps the lens' own focal length.
+    if (const auto exif = directory.inside(kExif))
+      camera += exif->raw(kFocalLength, kNumber) + exif->raw(kDigitalZoom, kNumber) +
+                exif->raw(kFocalLengthIn35mm, kNumber);
     return camera;
   } catch (const std::invalid_argument&) {
     return {};

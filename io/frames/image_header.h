@@ -20,7 +20,7 @@ struct ImageHeader {
   int decoder_bytes = 0;          // a pixel, that the decoder holds beside it, at most
   int orientation = 1;            // EXIF, 1 to 8; of HEIF 1, as its own rotation counts instead
   Alpha alpha = Alpha::drop;
-  std::string camera = {};  // EXIF: maker, model and focal length, as far as they are there
+  std::string camera = {};  // EXIF: maker, model, focal lengths and zoom, as far as they are there
 };
 
 /// The header of an image; the format shows in the file's first bytes, whatever its name.

@@ -176,15 +176,19 @@ std::vector<uint8_t> read_mask(const fs::path& path, const Frame& frame, int wid
                                DecodingBudget& budget) try {
   const ImageFile file(path);
   const ImageHeader& header = file.header();
+  const auto check_size = [&](int w, int h) {
+    if (w == frame.original_width && h == frame.original_height) return;
+    const auto size = [](int a, int b) { return std::to_string(a) + "x" + std::to_string(b); };
+    throw std::invalid_argument("has " + size(w, h) + " pixels, but the upright frame " + frame.file + " " +
+                                size(frame.original_width, frame.original_height));
+  };
+  // Before all of it is in memory; only then is it known whether it stands upright.
+  if (header.width != frame.original_height || header.height != frame.original_width)
+    check_size(header.width, header.height);
   const auto bright = static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.height);
   const DecodingBudget::Lease lease(budget, file.decoding_bytes() + bright);
   const DecodedImage image = file.decode();
-  if (image.pixels.cols != frame.original_width || image.pixels.rows != frame.original_height) {
-    const auto size = [](int w, int h) { return std::to_string(w) + "x" + std::to_string(h); };
-    throw std::invalid_argument("has " + size(image.pixels.cols, image.pixels.rows) +
-                                " pixels, but the upright frame " + frame.file + " " +
-                                size(frame.original_width, frame.original_height));
-  }
+  check_size(image.pixels.cols, image.pixels.rows);
   return used_pixels(bright_pixels(image), frame, width, height);
 } catch (const std::invalid_argument& error) {
   fail(path.string() + ": " + error.what());

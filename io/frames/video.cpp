@@ -11,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "io/files/input_file.h"
@@ -134,18 +135,54 @@ std::size_t VideoReader::frame_bytes() const {
   return 3 * static_cast<std::size_t>(frame.width) * static_cast<std::size_t>(frame.height);
 }
 
+namespace {
+
+/// Bytes of a pixel in a decoder's format, by FFmpeg's name of it: four letters, or such as "Y3", 11, 10:
+/// three planes of 10 bits, of which two are halved in both directions.
+double bytes_of_pixel(uint32_t name) {
+  const std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
+  const auto is = [&](std::string_view text) {
+    return std::ranges::equal(text, part, {}, [](char c) { return static_cast<uint32_t>(c); });
+  };
+  const double planes = static_cast<double>(part[1]) - '0', sample = part[3] > 8 ? 2 : 1;
+  constexpr double kHalved = 11, kHalvedAcross = 10;
+  if ((part[0] == 'Y' || part[0] == 'G') && planes >= 1 && planes <= 4 && part[2] < ' ' && part[3] <= 16)
+    return sample * (planes - (part[2] == kHalved ? 1.5 : part[2] == kHalvedAcross ? 1 : 0));
+  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"})
+    if (is(text)) return 1.5;
+  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"})
+    if (is(text)) return 2;
+  if (is("Y800")) return 1;
+  if (is("444P")) return 3;
+  constexpr double kUsual = 4, kWide = 8;
+  return is("RBA@") || is("BRA@") || is("RGB0") || is("BGR0") ? kWide : kUsual;
+}
+
+/// Whether each frame of these codecs stands for itself.
+bool has_no_references(uint32_t codec) {
+  constexpr std::array kCodecs = {"MJPG", "mjpg", "jpeg", "apcn", "apch", "apcs", "apco", "ap4h", "ap4x",
+                                  "FFV1", "HFYU", "FFVH", "MPNG", "png ", "raw ", "tiff", "AVdn", "mjp2"};
+  return std::ranges::any_of(kCodecs, [&](std::string_view text) {
+    uint32_t name = 0;
+    for (std::size_t i = 4; i-- > 0;) name = name << 8 | static_cast<unsigned char>(text[i]);
+    return name == codec;
+  });
+}
+
+}  // namespace
+
 std::size_t VideoReader::decoder_bytes() const {
   // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each core, those that others
   // are predicted from, three where the container does not tell, and four more; OpenCV holds one in BGR.
   constexpr std::size_t kMostThreads = 16, kUsualReferences = 3, kMore = 4;
-  constexpr double kBgr = 3, kSamples = 1.5;  // of a pixel
-  const auto format = static_cast<uint32_t>(cvRound(capture_.get(cv::CAP_PROP_CODEC_PIXEL_FORMAT)));
-  const uint32_t bits = format >> 24;  // of names such as "Y3", 11, 10; else a letter
-  const double sample_bytes = bits > 8 && bits <= 16 ? 2 : 1;
+  constexpr double kBgr = 3;
+  const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
-  const std::size_t references =
-      container_.reference_frames ? static_cast<std::size_t>(*container_.reference_frames) : kUsualReferences;
-  const double of_pixel = kBgr + kSamples * sample_bytes * static_cast<double>(threads + references + kMore);
+  std::size_t others = kUsualReferences + kMore;
+  if (container_.reference_frames) others = static_cast<std::size_t>(*container_.reference_frames) + kMore;
+  if (has_no_references(property(cv::CAP_PROP_FOURCC))) others = kMore;
+  const double of_pixel = kBgr + bytes_of_pixel(property(cv::CAP_PROP_CODEC_PIXEL_FORMAT)) *
+                                     static_cast<double>(threads + others);
   return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/adjust/adjust_scene.h"
+#include "app/scene/world_move.h"
 #include "tests/support/adjusted_scene.h"
 #include "tests/support/media.h"
 
@@ -72,6 +73,39 @@ TEST(AdjustKnown, TheUnitOfKnownPosesMakesNoDifference) {
     EXPECT_NEAR(other.cameras[0].k(0, 0), usual.cameras[0].k(0, 0), 1e-6) << unit;
     EXPECT_EQ(other.tracks.size(), usual.tracks.size()) << unit;
     EXPECT_NEAR(other.depth[1][kPixels / 2] / unit, static_cast<double>(usual.depth[1][kPixels / 2]), 1e-5);
+  }
+}
+
+/// Depth of another scale pulls at poses that are free to follow, and a far origin makes small turns long
+/// ways.
+TEST(AdjustKnown, PosesThatAreNearlyRightKeepTheirWorldAndScale) {
+  const Scene truth;
+  Scene scene = bent_scene();
+  for (std::vector<float>& depth : scene.depth) {
+    for (float& value : depth) value *= 0.93F;
+  }
+  AdjustOptions nearly;
+  nearly.poses = Known::nearly;
+  for (const Eigen::Vector3d& origin :
+       {Eigen::Vector3d(0, 0, 0), Eigen::Vector3d(100, -60, 3), Eigen::Vector3d(5e5, 4e6, 100)}) {
+    const Eigen::Affine3d far(Eigen::Translation3d{origin});
+    std::vector<Camera> given = truth.cameras, turned = truth.cameras;
+    for (std::size_t f = 0; f < turned.size(); ++f) {
+      const Eigen::Vector3d axis =
+          Eigen::Vector3d(f % 2 == 0 ? 1 : -1, f % 3 == 0 ? 1 : -1, 0.5).normalized();
+      turned[f].cam_from_world.prerotate(Eigen::AngleAxisd(0.004, axis));
+    }
+    move_cameras(far, given);
+    move_cameras(far, turned);
+    const Adjusted result = adjust(scene, turned, nearly);
+    ASSERT_TRUE(result.changed) << result.summary;
+    EXPECT_LT(pose_errors(result.cameras, given).turn, 0.05) << origin;
+    const auto way = [](const std::vector<Camera>& cameras) {
+      return (cameras.back().center() - cameras.front().center()).norm();
+    };
+    EXPECT_NEAR(way(result.cameras) / way(given), 1, 0.01) << origin;
+    EXPECT_LT((result.cameras[2].center() - given[2].center()).norm(), 0.02) << origin;
+    EXPECT_NEAR(result.depth[1][kPixels / 2] / truth.depth[1][kPixels / 2], 1, 0.02) << origin;
   }
 }
 

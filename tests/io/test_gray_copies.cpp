@@ -65,14 +65,15 @@ TEST(GrayCopies, HaveAtMostTheirSideAndTheirShareOfTheMemory) {
   EXPECT_EQ(set.frames[0].gray_width, 0);
 }
 
-/// A JPEG whose EXIF names a maker and a focal length of so many tenths.
-std::vector<uint8_t> jpeg_of_camera(uint8_t maker, uint8_t tenths) {
+/// A JPEG whose EXIF names a maker, and a focal length of so many tenths or what another tag is to name.
+std::vector<uint8_t> jpeg_of_camera(uint8_t maker, uint8_t tenths, unsigned tag = 0x920A) {
+  const auto low = static_cast<uint8_t>(tag & 0xFF), high = static_cast<uint8_t>(tag >> 8);
   const std::vector<uint8_t> block{
       'I',    'I',  42, 0, 8,  0, 0, 0, 2,     0,                        // two entries
       0x0F,   0x01, 2,  0, 4,  0, 0, 0, maker, 'b', 'c', 0,              // Make, in place
       0x69,   0x87, 4,  0, 1,  0, 0, 0, 38,    0,   0,   0,              // EXIF's own directory at 38
       0,      0,    0,  0, 1,  0,                                        // one entry
-      0x0A,   0x92, 5,  0, 1,  0, 0, 0, 56,    0,   0,   0, 0, 0, 0, 0,  // FocalLength at 56
+      low,    high, 5,  0, 1,  0, 0, 0, 56,    0,   0,   0, 0, 0, 0, 0,  // FocalLength at 56
       tenths, 0,    0,  0, 10, 0, 0, 0};
   std::vector<uint8_t> jpeg = encoded(".jpg", cv::Mat(32, 32, CV_8UC3, cv::Scalar(1, 2, 3)));
   std::vector<uint8_t> segment{0xFF, 0xE1, 0, static_cast<uint8_t>(block.size() + 8), 'E', 'x', 'i',
@@ -92,6 +93,9 @@ TEST(ExifCamera, TellsMakersAndFocalLengthsApart) {
   EXPECT_EQ(camera, camera_in(jpeg_of_camera('a', 50)));
   EXPECT_NE(camera, camera_in(jpeg_of_camera('a', 55)));
   EXPECT_NE(camera, camera_in(jpeg_of_camera('z', 50)));
+  // Phones zoom by cropping: DigitalZoomRatio, FocalLengthIn35mmFilm.
+  for (const unsigned tag : {0xA404U, 0xA405U})
+    EXPECT_NE(camera_in(jpeg_of_camera('a', 10, tag)), camera_in(jpeg_of_camera('a', 20, tag)));
   EXPECT_EQ(camera_in(with_exif(encoded(".jpg", cv::Mat(32, 32, CV_8UC3, cv::Scalar(1, 2, 3))), 1, false)),
             "");
   const auto folder = folder_of("exif_camera");
