@@ -257,8 +257,8 @@ class SceneAdjustment {
       result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
     result.guesses_focal = trials_.holds_focal(found.lens_free);
     result.tracks = found_tracks(input_, found);
-    auto corrected =
-        std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_, events_);
+    auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_,
+                                                            events_, trials_.believes_depth());
     for (std::size_t i = 0; i < doubtful_.size(); ++i) {
       if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
     }

@@ -16,21 +16,39 @@ namespace vggt {
 namespace {
 
 constexpr int kStep = 4;              // pixels: the correction is smooth
-constexpr double kReach = 24;         // pixels: deviation of the Gaussian that spreads an anchor's change
 constexpr double kVariance = 0.0002;  // of the logarithm of a map's depth, before sightings tell more
-constexpr double kFarthest = 0.7;     // of the logarithm: an anchor whose depth changed more is not believed
 constexpr int kFramesAtOnce = 32;
 constexpr float kAgreement = 0.1F, kNeighbourWeight = 0.7F;  // of logarithms of two frames' depths
+
+/// How anchors bend a map.
+struct Bending {
+  double farthest;              // of the logarithm: an anchor whose depth changed more is not believed
+  std::vector<double> reaches;  // pixels: deviations of the Gaussians that spread a change, then what is left
+};
+const Bending kBesideNetwork{0.7, {24}}, kAgainstNetwork{1.6, {24, 12, 6}};
 
 /// How far the depth that an anchor's sightings gave it is to be trusted, from 0 to 1.
 double trust(double information) {
   return information * kVariance / (1 + information * kVariance);
 }
 
-/// The correction of the logarithms of a frame's depth: [H,W] as `size` says, from the weighted sums of the
-/// anchors' changes and the sums of their weights, both at every kStep-th pixel.
-cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
-  const double sigma = kReach / kStep, peak = 2 * std::numbers::pi * sigma * sigma;
+/// An anchor in a map: where it lies, its weight, and what the logarithm of its depth changed by.
+struct Change {
+  int row = 0, column = 0;  // network pixels
+  double weight = 0, moved = 0;
+};
+
+/// What the changes say of the logarithms of a frame's depth: [H,W] as `size` says, smooth over so many
+/// pixels.
+cv::Mat smooth_field(const std::vector<Change>& all, double reach, cv::Size size) {
+  const int rows = (size.height + kStep - 1) / kStep, columns = (size.width + kStep - 1) / kStep;
+  cv::Mat changes(rows, columns, CV_32F, cv::Scalar(0)), weights(rows, columns, CV_32F, cv::Scalar(0));
+  for (const Change& change : all) {
+    changes.at<float>(change.row / kStep, change.column / kStep) +=
+        static_cast<float>(change.weight * change.moved);
+    weights.at<float>(change.row / kStep, change.column / kStep) += static_cast<float>(change.weight);
+  }
+  const double sigma = reach / kStep, peak = 2 * std::numbers::pi * sigma * sigma;
   cv::GaussianBlur(changes, changes, {}, sigma, 0, cv::BORDER_CONSTANT);
   cv::GaussianBlur(weights, weights, {}, sigma, 0, cv::BORDER_CONSTANT);
   cv::Mat field = peak * changes / (peak * weights + 1);
@@ -41,20 +59,27 @@ cv::Mat smooth_field(cv::Mat changes, cv::Mat weights, cv::Size size) {
 /// The correction of the logarithms of a frame's depth, [H,W], beside what all of them change by. `anchors`:
 /// the frame's first one and the end.
 cv::Mat correction(const MatchInput& input, const Bundle& bundle, std::pair<std::size_t, std::size_t> anchors,
-                   const std::vector<double>& before, double all, const std::vector<double>& information) {
-  const int rows = (input.height + kStep - 1) / kStep, columns = (input.width + kStep - 1) / kStep;
-  cv::Mat changes(rows, columns, CV_32F, cv::Scalar(0)), weights(rows, columns, CV_32F, cv::Scalar(0));
+                   const std::vector<double>& before, double all, const Bending& bending,
+                   const std::vector<double>& information) {
+  std::vector<Change> changes;
   for (std::size_t i = anchors.first; i < anchors.second; ++i) {
     const Anchor& anchor = bundle.anchors[i];
-    const double moved = anchor.log_depth - before[i] - all, weight = trust(information[i]);
-    if (!(std::abs(moved) < kFarthest)) continue;
+    const double moved = anchor.log_depth - before[i] - all;
+    if (!(std::abs(moved) < bending.farthest)) continue;
     const PixelMap& map = input.frames[static_cast<std::size_t>(anchor.frame)].map;
-    const int row = static_cast<int>(std::lround(map.network_y(anchor.pixel.y()))) / kStep,
-              column = static_cast<int>(std::lround(map.network_x(anchor.pixel.x()))) / kStep;
-    changes.at<float>(row, column) += static_cast<float>(weight * moved);
-    weights.at<float>(row, column) += static_cast<float>(weight);
+    changes.push_back({static_cast<int>(std::lround(map.network_y(anchor.pixel.y()))),
+                       static_cast<int>(std::lround(map.network_x(anchor.pixel.x()))), trust(information[i]),
+                       moved});
   }
-  return smooth_field(changes, weights, {input.width, input.height});
+  cv::Mat sum(input.height, input.width, CV_32F, cv::Scalar(0));
+  for (const double reach : bending.reaches) {
+    const cv::Mat field = smooth_field(changes, reach, sum.size());
+    sum += field;
+    for (Change& change : changes)
+      change.moved -=
+          field.at<float>(std::min(change.row, field.rows - 1), std::min(change.column, field.cols - 1));
+  }
+  return sum;
 }
 
 bool usable(float depth) {
@@ -221,14 +246,14 @@ std::span<const float> floats(const PieceStore& store, std::size_t frame, std::v
 
 CorrectedDepth::CorrectedDepth(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
                                const std::vector<double>& before, const std::vector<double>& nearer,
-                               bool lean, const Events& events)
+                               bool lean, const Events& events, bool believes_network)
     : input_(input), bent_(input.space, "bent_depth") {
   const std::vector<double> information = depth_information(bundle);
   for_frames(input.frames.size(), lean, events, [&](std::size_t f) {
     const auto own = std::ranges::equal_range(bundle.anchors, static_cast<int>(f), {}, &Anchor::frame);
     const auto first = static_cast<std::size_t>(own.begin() - bundle.anchors.begin());
-    const cv::Mat field =
-        correction(input, bundle, {first, first + own.size()}, before, nearer[f], information);
+    const cv::Mat field = correction(input, bundle, {first, first + own.size()}, before, nearer[f],
+                                     believes_network ? kBesideNetwork : kAgainstNetwork, information);
     DenseMaps::Buffer buffer;
     const std::span<const float> given = depth.values(static_cast<int>(f), buffer);
     std::vector<float> values(given.begin(), given.end());

@@ -17,10 +17,11 @@ class CorrectedDepth {
  public:
   /// Bends each map smoothly to what its anchors' depths became, as far as their sightings can be trusted;
   /// `before` holds the logarithms of these depths as they were, `nearer` what those of each frame all change
-  /// by first. The input must outlive the object. Throws Stopped.
+  /// by first. Where the network's depth is not believed, far larger changes are. The input must outlive the
+  /// object. Throws Stopped.
   CorrectedDepth(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
                  const std::vector<double>& before, const std::vector<double>& nearer, bool lean,
-                 const Events& events);
+                 const Events& events, bool believes_network = true);
 
   /// Makes the maps of `depth` the bent ones, each averaged with what the frames of its `pairs` say of its
   /// pixels, where both nearly agree. Where it throws, it may be called again. Throws Stopped.
