@@ -10,6 +10,7 @@
 
 #include "app/events/events.h"
 #include "app/run/failure.h"
+#include "attention/out_of_memory.h"
 
 namespace vggt {
 namespace {
@@ -29,6 +30,12 @@ TEST(Failure, APathThatCannotBeUsedIsBadInput) {
     EXPECT_EQ(explained(system_error(code)).code, ExitCode::bad_input) << code;
   }
   EXPECT_EQ(explained(std::invalid_argument("frames: none")).code, ExitCode::bad_input);
+}
+
+TEST(Failure, NoMemoryForAThreadIsNoMemory) {
+  EXPECT_TRUE(is_out_of_memory(system_error(EAGAIN)));
+  EXPECT_FALSE(is_out_of_memory(system_error(EIO)));
+  EXPECT_FALSE(is_out_of_memory(system_error(ENOSPC)));
 }
 
 TEST(Failure, AMessageIsOneLine) {

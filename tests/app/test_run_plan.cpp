@@ -9,6 +9,7 @@
 
 #include "app/run/device.h"
 #include "app/run/plan_table.h"
+#include "app/run/process_memory.h"
 #include "app/run/run_forecast.h"
 #include "app/run/run_plan.h"
 
@@ -56,6 +57,26 @@ TEST(PlanTable, SaysWhatEachRankHas) {
   EXPECT_NO_THROW(check_fits(plan, plan_network(request, std::nullopt)));
   request.frames = 2;
   EXPECT_THROW(check_fits(plan, plan_network(request, std::nullopt)), std::invalid_argument);
+}
+
+// The first photograph may be a small one.
+TEST(ProcessMemory, IsThatOfTheLargestImages) {
+  const auto origin = [](const std::vector<std::pair<int, int>>& sizes) {
+    FrameSet frames;
+    for (const auto& [width, height] : sizes) {
+      Frame& frame = frames.frames.emplace_back();
+      frame.original_width = width;
+      frame.original_height = height;
+      frame.source_bytes = static_cast<std::size_t>(3) * static_cast<std::size_t>(width * height);
+    }
+    return origin_of(frames);
+  };
+  const FrameOrigin mixed = origin({{780, 520}, {9000, 8000}, {640, 480}, {640, 480}});
+  EXPECT_EQ(mixed.width, 9000);
+  EXPECT_EQ(mixed.height, 8000);
+  EXPECT_EQ(mixed.bytes, 3 * 72'000'000);
+  EXPECT_EQ(mixed.as_large, 2);  // one, and all others are less than another one
+  EXPECT_EQ(origin({{64, 48}, {64, 48}, {64, 48}}).as_large, 3);
 }
 
 // A large network is slow on a CPU long before its frames are many; a GPU is not.
