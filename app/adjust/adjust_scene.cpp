@@ -165,7 +165,8 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
                         moved_back = Eigen::Translation3d(origin) * back;
   move_cameras(moved_back, scene.cameras);
   move_tracks(moved_back, scene.tracks);
-  scale_depth(depth, static_cast<int>(cameras.size()), scale_of(back));
+  if (const double scale = scale_of(back); scale != 1)
+    scale_depth(depth, static_cast<int>(cameras.size()), scale);
   return scene;
 }
 

@@ -75,9 +75,7 @@ cv::Mat correction(const MatchInput& input, const Bundle& bundle, std::pair<std:
   for (const double reach : bending.reaches) {
     const cv::Mat field = smooth_field(changes, reach, sum.size());
     sum += field;
-    for (Change& change : changes)
-      change.moved -=
-          field.at<float>(std::min(change.row, field.rows - 1), std::min(change.column, field.cols - 1));
+    for (Change& change : changes) change.moved -= field.at<float>(change.row, change.column);
   }
   return sum;
 }

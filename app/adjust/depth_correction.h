@@ -17,8 +17,8 @@ class CorrectedDepth {
  public:
   /// Bends each map smoothly to what its anchors' depths became, as far as their sightings can be trusted;
   /// `before` holds the logarithms of these depths as they were, `nearer` what those of each frame all change
-  /// by first. Where the network's depth is not believed, far larger changes are. The input must outlive the
-  /// object. Throws Stopped.
+  /// by first. Where the network's depth is not believed, larger changes are taken too, and what
+  /// they leave is spread over less. The input must outlive the object. Throws Stopped.
   CorrectedDepth(const MatchInput& input, const DenseMaps& depth, const Bundle& bundle,
                  const std::vector<double>& before, const std::vector<double>& nearer, bool lean,
                  const Events& events, bool believes_network = true);

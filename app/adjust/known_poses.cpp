@@ -26,6 +26,12 @@ std::vector<CameraPair> valid_pairs(const std::vector<Camera>& adjusted, const s
   return pairs;
 }
 
+/// Of the true ones, from their middle: the root mean square.
+double spread_of(const Centres& centres) {
+  const Eigen::Vector3d middle = centres.truth.rowwise().mean();
+  return std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
+}
+
 }  // namespace
 
 bool BesideGiven::agrees() const {
@@ -39,12 +45,10 @@ std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
   if (pairs.size() < 3) return std::nullopt;
   const Eigen::Affine3d given_from_adjusted = align_with_turns(pairs);
   const Centres centres = centres_of(pairs);
-  const Eigen::Matrix3Xd offsets = centres.truth.colwise() - Eigen::Vector3d(centres.truth.rowwise().mean());
-  const double spread = offsets.norm() / std::sqrt(static_cast<double>(pairs.size()));
   BesideGiven beside;
   beside.scale = scale_of(given_from_adjusted);
   beside.turn_deg = median_turn(pairs, given_from_adjusted) * 180 / M_PI;
-  beside.distance = rms_distance(centres, given_from_adjusted) / spread;
+  beside.distance = rms_distance(centres, given_from_adjusted) / spread_of(centres);
   if (!(beside.scale > 0 && std::isfinite(beside.scale) && std::isfinite(beside.distance)))
     return std::nullopt;
   return beside;
@@ -59,10 +63,11 @@ Eigen::Affine3d back_to_given(const std::vector<Camera>& adjusted, const std::ve
     if (alignment.fits[i]) fitting.push_back(pairs[i]);
   }
   const Eigen::Affine3d similarity = align_with_turns(fitting);
-  // The adjustment moved them by little: what is far from that is no scale, as where all stand in one place.
-  constexpr double kMostScale = 2;
-  const double scale = scale_of(similarity);
-  const bool tells = similarity.matrix().allFinite() && scale > 1 / kMostScale && scale < kMostScale;
+  // Centres that lie nearly in one place tell no scale: there the adjustment's noise would shrink the scene.
+  constexpr double kMostDistance = 0.1;  // of the centres' spread
+  const Centres centres = centres_of(fitting);
+  const bool tells = similarity.matrix().allFinite() && scale_of(similarity) > 0 &&
+                     rms_distance(centres, similarity) < kMostDistance * spread_of(centres);
   return tells ? similarity : Eigen::Affine3d::Identity();
 }
 

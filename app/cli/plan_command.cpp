@@ -20,9 +20,9 @@
 namespace vggt {
 namespace {
 
-/// What frames are made of: the first one, and all of them.
+/// What frames are made of: the largest image, and all of them.
 struct Sources {
-  FrameOrigin first;
+  FrameOrigin largest;
   FrameSource all;
 };
 
@@ -35,7 +35,7 @@ Sources size_request(const PlanCommand& command, const RunPlan& plan, const Even
     request.frames = static_cast<int64_t>(frames.frames.size());
     request.width = frames.width;
     request.height = frames.height;
-    return {origin_of(frames), source_of(plan.frames, frames)};
+    return {origin_of(plan, frames), source_of(plan.frames, frames)};
   }
   const auto [width, height] = parse_picture_size(command.frame_size, "frame-size");
   const int64_t patch = plan.model.config.patch_size;
@@ -81,7 +81,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
   const Sources sources = size_request(command, plan, events, request);
-  hold_in_memory(plan, stored_bytes(plan, request, sources.first));
+  hold_in_memory(plan, stored_bytes(plan, request, sources.largest));
   request.budget = plan.limits.network;
   if (command.frame_count == 0) plan_image_memory(plan, /*with_network=*/false);
   PlanComparison plans = compare_ways(plan, request, sources.all, events);
@@ -91,7 +91,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
                  "; " + plan.model.weights.path().filename().string() + " on " +
                  device_name(plan.model.options.device) + " in " +
                  precision_name(plan.model.options.precision));
-  const ProcessBytes process = predict_process(plan, plans.plan, sources.first);
+  const ProcessBytes process = predict_process(plan, plans.plan, sources.largest);
   for (const std::string& row : plan_rows(plans, process)) console.result(row);
   console.check_output();
   if (!command.json.empty())

@@ -155,7 +155,9 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
   check_apart({}, {source}, plan.folders());
   if (!plan.needs_images()) return;
   const std::string why_not = why_not_originals();
-  if (as_ == ExportedAs::automatic) as_ = why_not.empty() ? ExportedAs::originals : ExportedAs::copies;
+  // A link to / would have other programs walk through all of the disk.
+  const bool refers = why_not.empty() && originals_ != originals_.root_path();
+  if (as_ == ExportedAs::automatic) as_ = refers ? ExportedAs::originals : ExportedAs::copies;
   if (as_ == ExportedAs::originals && !why_not.empty())
     throw std::invalid_argument("export-images: refer cannot be, as " + why_not + "; give copy");
   turns_.assign(count, 0);
@@ -186,7 +188,6 @@ void ExportedImages::settle_originals(const ExportPlan& plan) {
 /// Why exports cannot name the originals; empty if they can.
 std::string ExportedImages::why_not_originals() const {
   if (!images_.are_files()) return "the frames are no image files of their own";
-  if (originals_ == originals_.root_path()) return "the frames have no folder in common";
   std::set<std::string> seen;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!seen.insert(names_[i]).second) return names_[i] + " is two frames";

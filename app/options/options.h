@@ -238,11 +238,11 @@ std::vector<std::string> precisions_for(const std::string& attention);
 
 /// Checks every option, and what concerns several at once. Throws std::invalid_argument.
 void check_options(const Options& options);
+/// The same for what writes no scene: no output has to be named.
+void check_options_but_outputs(const Options& options);
 
 /// A line for each option that is given and that others leave without effect.
 std::vector<std::string> idle_options(const Options& options);
-/// The same for what writes no scene: no output has to be named.
-void check_options_but_outputs(const Options& options);
 
 /// The main help page.
 std::string help_text();

@@ -21,13 +21,27 @@ bool stays(const fs::path& source) {
   return source.empty() || fs::is_regular_file(source) || fs::is_directory(source);
 }
 
-/// Throws where an image, or the picture, does not fit.
-void check_images(const RunPlan& plan, const FrameSet& sized) {
+/// The frames as far as headers tell of them; of a video one.
+FrameSet sized_frames(const RunPlan& plan) {
+  FrameOptions options = plan.frames;
+  options.pixels = false;
+  options.first_frame = true;
+  options.masks.clear();
+  return load_frames(options);
+}
+
+int64_t most_source_bytes(const FrameSet& sized) {
   std::size_t most = 0;
   for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
+  return static_cast<int64_t>(most);
+}
+
+/// Throws where an image, or the picture, does not fit.
+void check_images(const RunPlan& plan, const FrameSet& sized) {
+  int64_t most = most_source_bytes(sized);
   if (const auto images = exported_images(plan, sized))
-    most = std::max(most, most_export_bytes(plan.outputs.exports, *images, sized));
-  const int64_t picture = picture_bytes(plan), bytes = std::max(static_cast<int64_t>(most), picture);
+    most = std::max(most, static_cast<int64_t>(most_export_bytes(plan.outputs.exports, *images, sized)));
+  const int64_t picture = picture_bytes(plan), bytes = std::max(most, picture);
   if (bytes == 0 || bytes <= plan.limits.images) return;
   const std::string for_image = plan.limits.host_memory_for(bytes);
   const auto for_network = least_host_memory(plan.limits, request_for(plan.memory, sized),
@@ -72,20 +86,29 @@ void hold_in_memory(RunPlan& plan, int64_t bytes) {
   plan.keep_limits(limits);
 }
 
+void lend_to_frames(RunPlan& plan) {
+  MemoryLimits limits = plan.limits;
+  if (!limits.host || limits.storage.scratch || !stays(plan.frames.source)) return;
+  const int64_t decoding = std::max(limits.images / 2, most_source_bytes(sized_frames(plan)));
+  const int64_t lent = std::max<int64_t>(0, limits.images - decoding);
+  limits.storage.bytes += lent;
+  limits.network.host -= lent;
+  limits.images -= lent;
+  plan.keep_limits(limits);
+}
+
 void plan_image_memory(RunPlan& plan, bool with_network) {
   if (!plan.limits.host || !stays(plan.frames.source)) return;
-  FrameOptions options = plan.frames;
-  options.pixels = false;
-  options.first_frame = true;
-  options.masks.clear();
-  const FrameSet sized = load_frames(options);
+  const FrameSet sized = sized_frames(plan);
   // How many frames a video has only decoding tells.
-  const bool all_are_sized = kind_of_source(options) != SourceKind::video,
+  const bool all_are_sized = kind_of_source(plan.frames) != SourceKind::video,
              checks_network = with_network && all_are_sized;
   if (all_are_sized) hold_in_memory(plan, sized);
-  if (checks_network && plan.limits.stored > 0) check_network_fits(plan, sized);  // which names them
+  // Without a scratch folder the refusal of the network names what frames and maps take.
+  const bool network_first = checks_network && !plan.limits.storage.scratch;
+  if (network_first) check_network_fits(plan, sized);
   check_images(plan, sized);
-  if (checks_network) check_network_fits(plan, sized);
+  if (checks_network && !network_first) check_network_fits(plan, sized);
 }
 
 }  // namespace vggt

@@ -20,6 +20,10 @@ std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSe
 void hold_in_memory(RunPlan& plan, const FrameSet& frames);
 void hold_in_memory(RunPlan& plan, int64_t bytes);
 
+/// Of a source that tells only in the end how many frames it has: while it is read the network is not at
+/// work, and the frames may have most of what images leave.
+void lend_to_frames(RunPlan& plan);
+
 /// Before any image is decoded: as hold_in_memory() for the frames that headers tell of. Throws
 /// std::invalid_argument, with the least --host-memory that would do, where not even one image at its own
 /// size, or the picture, fits what images may take of --host-memory; with_network: or where the network does

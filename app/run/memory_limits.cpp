@@ -178,8 +178,8 @@ int64_t MemoryLimits::for_network() const {
 void MemoryLimits::hold_in_memory(int64_t bytes) {
   if (!host || storage.scratch) return;
   stored = bytes;
-  const int64_t more = std::min(bytes - storage.bytes, network.host);
-  if (more <= 0) return;
+  const int64_t held = std::min(shared(), std::max(stored_bytes(shared()), bytes)),
+                more = held - storage.bytes;
   storage.bytes += more;
   network.host -= more;
   images -= more;

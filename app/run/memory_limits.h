@@ -24,13 +24,14 @@ struct MemoryLimits {
   /// Where that is set: what images of their own size may take at once, which are read before the network
   /// runs and written after it, when of the network only the weights are held.
   int64_t images = MemoryBudget::kUnlimited;
-  int64_t stored = 0;  // of hold_in_memory()
+  int64_t stored = 0;  // bytes of frames and maps, where all of them must lie in memory
 
   /// Where --host-memory is set without a scratch folder: frames and maps, which take so many bytes, may all
-  /// lie in memory, and the network and images have what is left.
+  /// lie in memory, and the network and images have what is left. A later call takes the place of an earlier
+  /// one.
   void hold_in_memory(int64_t bytes);
-  /// What frames, maps and the network share of --host-memory, and what of it the network has where all
-  /// frames and maps may lie in files.
+  /// What frames, maps and the network share of --host-memory, and what of it the network would have if
+  /// frames and maps could lie in files.
   int64_t shared() const;
   int64_t for_network() const;
   /// What so many bytes for one image ask of --host-memory, such as "1430MB".

@@ -12,7 +12,7 @@ namespace vggt {
 PlanComparison compare_ways(const RunPlan& plan, MemoryRequest request, const FrameSource& source,
                             const Events& events) {
   std::optional<Rates> rates = rates_for(plan.model, plan.model.autotune, events);
-  if (plan.model.autotune) add_scratch_rates(request, rates);
+  add_scratch_rates(request, plan.model.autotune, rates);
   const MergeChoice merging =
       choose_merging(request, plan.given.merge, rates,
                      [&](const auto& way, auto& seconds) { add_more_than_rates(plan, way, seconds); });

@@ -192,7 +192,8 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   if (request.frames < request.ranks)
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
                                 std::to_string(request.ranks) + " ranks that share them");
-  if (plan.memory.fits) return;
+  const MemoryLimits& limits = run.limits;
+  if (plan.memory.fits && limits.stored <= limits.storage.bytes) return;
   // Where neither way fits, the one that takes less is merging; else the run may only take this one.
   MemoryRequest told = request;
   if (run.given.merge == "auto") told.merge = run.model.options.merge;
@@ -202,7 +203,6 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
     least = plan.memory;
   }
   // How little would do depends on the limit, by which the plan chooses what files take.
-  const MemoryLimits& limits = run.limits;
   const auto enough = least_host_memory(limits, told, run.given.merge == "auto");
   MemoryRequest without_stored = told;
   without_stored.budget.host = limits.for_network();

@@ -73,7 +73,7 @@ Stored wanted(const RunPlan& plan, const MemoryRequest& request, const FrameOrig
   const int64_t frame = request.width * request.height, pixels = request.frames * frame;
   Stored result{.frames = 3 * pixels};
   result.one_gray = gray_bytes(plan.frames, request.frames, origin.width, origin.height);
-  result.gray = request.frames * result.one_gray;
+  result.gray = origin.gray.value_or(request.frames * result.one_gray);
   const CloudSource source = plan.scene.source;
   int64_t pixel = source == CloudSource::none ? 0 : source == CloudSource::depth ? 8 : 16;
   if (holds_depth_apart(plan)) pixel += 8;
@@ -147,7 +147,7 @@ int64_t at_once(const RunPlan& plan, int64_t frames, int64_t one, int64_t beside
   return std::min({fitting, threads_of(plan), frames}) * one + beside;
 }
 
-/// Sources while they become frames: images as the first one, on all threads.
+/// Sources while they become frames: images as large as the largest, on all threads.
 int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin,
                      int64_t one_gray) {
   const int64_t pixels = origin.width * origin.height,
@@ -174,7 +174,7 @@ int64_t kept_of_images(const RunPlan& plan, const MemoryRequest& request, const 
   return none ? 0 : kept * std::clamp<int64_t>(frames - threads, 0, threads);
 }
 
-/// Images and maps while they are exported, as large as the first one.
+/// Images and maps while they are exported, as large as the largest one.
 int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
   const ExportPlan& exports = plan.outputs.exports;
   const int64_t pixels = origin.width * origin.height;
@@ -207,12 +207,18 @@ struct StoredPeak {
 
 StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
   const Stored all = wanted(plan, request, origin);
+  const bool are_tensors = reads(plan, SourceKind::tensor_file);
   const int64_t pixels = request.frames * request.width * request.height,
-                masks = plan.frames.masks.empty() ? 0 : pixels, early = all.of_frames() + masks;
-  int64_t adjusting = 0;  // the maps are held once more while they are corrected
-  if (plan.adjust.wanted && request.frames > 1)
-    adjusting = 4 * pixels + static_cast<int64_t>(kLevels * static_cast<double>(all.gray));
-  return {early, early + all.maps + adjusting};
+                masks = plan.frames.masks.empty() ? 0 : pixels,
+                early = (are_tensors ? 0 : all.frames) + all.gray + masks;  // tensors are in memory before
+  // After the network: the maps are held once more while they are corrected, beside the levels of what they
+  // are matched by; later come the pixels that other frames confirm.
+  int64_t later = plan.scene.builder.consistent > 0 ? pixels : 0;
+  if (plan.adjust.wanted && request.frames > 1) {
+    const auto matched = static_cast<double>(all.gray > 0 ? all.gray : pixels);
+    later = std::max(later, 4 * pixels + static_cast<int64_t>(kLevels * matched));
+  }
+  return {early, early + all.maps + later};
 }
 
 int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
@@ -225,19 +231,25 @@ int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const Fram
 
 }  // namespace
 
-FrameOrigin origin_of(const FrameSet& frames) {
+FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
   FrameOrigin origin;
-  int64_t most = 0, all = 0;
+  int64_t most = 0, all = 0, gray = 0, largest = 0;
+  const auto count = static_cast<int64_t>(frames.frames.size());
   for (const Frame& frame : frames.frames) {
-    const int64_t pixels = int64_t{frame.original_width} * frame.original_height;
-    all += pixels;
+    const int64_t pixels = int64_t{frame.original_width} * frame.original_height,
+                  bytes = std::max(3 * pixels, static_cast<int64_t>(frame.source_bytes));
+    all += bytes;
+    largest = std::max(largest, bytes);
+    gray += gray_bytes(plan.frames, count, frame.original_width, frame.original_height);
     origin.bytes = std::max(origin.bytes, static_cast<int64_t>(frame.source_bytes));
     if (pixels <= most) continue;
     most = pixels;
     origin.width = frame.original_width;
     origin.height = frame.original_height;
   }
-  if (most > 0) origin.as_large = (all + most - 1) / most;
+  if (largest > 0) origin.as_large = (all + largest - 1) / largest;
+  // Tensors of frames have no gray copies: they are matched by their own pixels.
+  origin.gray = reads(plan, SourceKind::tensor_file) ? 0 : gray;
   return origin;
 }
 
@@ -246,16 +258,7 @@ int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
 }
 
 int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames) {
-  const MemoryRequest request = request_for(plan.memory, frames);
-  const int64_t without_gray = stored_bytes(plan, request, FrameOrigin());
-  // Tensors of frames are in memory before, and have no gray copies.
-  if (reads(plan, SourceKind::tensor_file))
-    return without_gray - 3 * request.frames * request.width * request.height;
-  int64_t gray = 0;
-  for (const Frame& frame : frames.frames)
-    gray += gray_bytes(plan.frames, request.frames, frame.original_width, frame.original_height);
-  const bool adjusts = plan.adjust.wanted && request.frames > 1;
-  return without_gray + static_cast<int64_t>((1 + (adjusts ? kLevels : 0)) * static_cast<double>(gray));
+  return stored_bytes(plan, request_for(plan.memory, frames), origin_of(plan, frames));
 }
 
 int64_t picture_bytes(const RunPlan& plan) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "app/run/plan_table.h"
 #include "app/run/run_plan.h"
@@ -14,8 +15,9 @@ namespace vggt {
 struct FrameOrigin {
   int64_t width = 0, height = 0, bytes = 0;
   int64_t as_large = std::numeric_limits<int64_t>::max();  // how many of that size all images would make up
+  std::optional<int64_t> gray = {};  // bytes of all gray copies; not set: all images are that large
 };
-FrameOrigin origin_of(const FrameSet& frames);
+FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames);
 
 /// What the process holds at most at once. Of the host's memory, its libraries' code included: with the
 /// sources while they are decoded, with the network at work, with the scene that comes of it, or with images

@@ -111,11 +111,15 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
   }
 }
 
-void add_scratch_rates(const MemoryRequest& request, std::optional<Rates>& rates) {
+void add_scratch_rates(const MemoryRequest& request, bool measure, std::optional<Rates>& rates) {
   if (!rates || !request.budget.scratch) return;
   MemoryRequest exact = request;
   exact.merge.reset();
   if (plan_memory(request).scratch_bytes + plan_memory(exact).scratch_bytes == 0) return;
+  if (!measure) {
+    rates.reset();  // without them nothing can be predicted
+    return;
+  }
   try {
     measure_scratch(*request.budget.scratch, *rates);
   } catch (const std::system_error&) {

@@ -30,7 +30,7 @@ std::string cache_with_rates(const std::string& cache, const std::string& key, c
 std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events);
 
 /// Adds the rates of the scratch folder's files where the request's plan, merged or exact, needs any. Files
-/// that cannot be written or read leave them unknown. Leaves no file.
-void add_scratch_rates(const MemoryRequest& request, std::optional<Rates>& rates);
+/// that cannot be written or read leave them unknown; without `measure` all rates become so. Leaves no file.
+void add_scratch_rates(const MemoryRequest& request, bool measure, std::optional<Rates>& rates);
 
 }  // namespace vggt

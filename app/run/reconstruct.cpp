@@ -253,6 +253,7 @@ void finish(const RunPlan& plan, bool has_cloud, const PageContent* page, const 
 LoadedFrames load_frames_of(RunPlan plan, const Resume* resume, const Events& events) {
   const auto start = std::chrono::steady_clock::now();
   plan_image_memory(plan, /*with_network=*/true);
+  if (plan.limits.stored == 0) lend_to_frames(plan);
   HostStorage storage = plan.limits.storage;
   if (resume) storage.scratch = resume->folder();
   auto space = std::make_shared<HostSpace>(storage);
@@ -295,8 +296,9 @@ std::string adjust_and_place(const RunPlan& plan, const FrameSet& frames, int64_
 }
 
 /// resume: the run's folder, or null.
-Reconstruction run_plan(RunPlan plan, StagedFiles& files, Resume* resume, const RunParts& parts,
+Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume, const RunParts& parts,
                         const Events& given_events) {
+  RunPlan plan = given;
   Reconstruction result;
   StageTimes times;
   const Events events = recording(given_events, result.report.warnings);
@@ -308,7 +310,7 @@ Reconstruction run_plan(RunPlan plan, StagedFiles& files, Resume* resume, const 
   if (parts.group && (parts.model || parts.network))
     throw std::logic_error("reconstruct: ranks load their models themselves");
   std::optional<LoadedModel> own;
-  if (!parts.model && !parts.network) own.emplace(plan.model);
+  if (!parts.model && !parts.network) own.emplace(given.model);  // whose thread reads it
   const LoadedFrames loaded = parts.frames ? std::move(*parts.frames) : load_frames_of(plan, resume, events);
   const FrameSet& frames = loaded.frames;
   const std::shared_ptr<HostSpace>& space = loaded.space;
@@ -436,7 +438,7 @@ std::vector<std::string> describe(RunPlan plan, const Events& events) {
       compare_ways(plan, request_for(plan.memory, frames), source_of(plan.frames, frames), events);
   if (const auto& merge = plans.plan.request.merge) lines.push_back("merging:   " + merge_text(*merge));
   check_fits(plan, plans.plan);
-  const ProcessBytes process = predict_process(plan, plans.plan, origin_of(frames));
+  const ProcessBytes process = predict_process(plan, plans.plan, origin_of(plan, frames));
   warn_of_memory(plan, plans.plan, process, plan.memory.ranks, events);
   const MemoryPlan& memory = plans.plan.memory;
   lines.push_back("memory:    " + memory_text(memory.weight_bytes, memory.peak_bytes() - memory.weight_bytes,

@@ -24,10 +24,10 @@ constexpr double kManyOperations = 1e13;  // half a minute of two cores
 
 }  // namespace
 
-bool is_worth_rates(const MemoryRequest& request) {
+bool is_worth_rates(const MemoryRequest& request, bool is_limited) {
   const int64_t patch = request.config.patch_size,
                 patches = request.frames * (request.height / patch) * (request.width / patch);
-  if (request.gpu || patches >= kManyPatches) return patches >= kManyPatches;
+  if (request.gpu || is_limited || patches >= kManyPatches) return patches >= kManyPatches;
   const double numbers = static_cast<double>(weight_bytes(request)) / sizeof(float);  // each twice a patch
   return 2 * numbers * static_cast<double>(patches) >= kManyOperations;
 }
@@ -42,10 +42,11 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   MemoryRequest request = request_for(plan.memory, frames);
   std::optional<Rates> rates = rates_for(plan.model, /*measure=*/false, events);
   const bool rates_are_known = rates.has_value();
-  const bool measures = !rates && plan.model.autotune && is_worth_rates(request);
+  const bool measures =
+      !rates && plan.model.autotune && is_worth_rates(request, plan.limits.host.has_value());
   if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
-  if (plan.model.autotune) add_scratch_rates(request, rates);
+  add_scratch_rates(request, plan.model.autotune, rates);
   // A run that is given its model or frames has a part of the time beside other runs.
   const bool runs_alone = !parts.model && !parts.network && !parts.frames;
   // Measuring the rates loads what a run would load.
@@ -61,7 +62,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   options.merge = request.merge = merging.merge;
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  const ProcessBytes process = predict_process(plan, network, origin_of(frames));
+  const ProcessBytes process = predict_process(plan, network, origin_of(plan, frames));
   warn_of_memory(plan, network, process, ranks_here, events);
 
   RunForecast forecast{std::move(options), request, std::move(network), process, {}};

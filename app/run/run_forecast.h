@@ -26,7 +26,8 @@ struct RunForecast {
 };
 
 /// Whether a run takes so long that measuring the machine's rates is worth its seconds. request: with sizes.
-bool is_worth_rates(const MemoryRequest& request);
+/// is_limited: by --host-memory, which a large network's few frames on a CPU may need for themselves.
+bool is_worth_rates(const MemoryRequest& request, bool is_limited);
 
 /// Settles how a run merges and where it keeps what, and measures the machine's rates where that is worth it.
 /// With a warning where memory may not suffice. resume: the run's folder, or null. ranks_here: of this

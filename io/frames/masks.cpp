@@ -176,15 +176,14 @@ std::vector<uint8_t> read_mask(const fs::path& path, const Frame& frame, int wid
                                DecodingBudget& budget) try {
   const ImageFile file(path);
   const ImageHeader& header = file.header();
-  const auto check_size = [&](int w, int h) {
+  const auto check_size = [&](int64_t w, int64_t h) {
     if (w == frame.original_width && h == frame.original_height) return;
-    const auto size = [](int a, int b) { return std::to_string(a) + "x" + std::to_string(b); };
+    const auto size = [](int64_t a, int64_t b) { return std::to_string(a) + "x" + std::to_string(b); };
     throw std::invalid_argument("has " + size(w, h) + " pixels, but the upright frame " + frame.file + " " +
                                 size(frame.original_width, frame.original_height));
   };
-  // Before all of it is in memory; only then is it known whether it stands upright.
-  if (header.width != frame.original_height || header.height != frame.original_width)
-    check_size(header.width, header.height);
+  const auto [width_of_file, height_of_file] = file.upright_size();
+  check_size(width_of_file, height_of_file);  // before all of it is in memory
   const auto bright = static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.height);
   const DecodingBudget::Lease lease(budget, file.decoding_bytes() + bright);
   const DecodedImage image = file.decode();

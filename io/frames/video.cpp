@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "io/files/input_file.h"
 #include "io/files/memory_room.h"
@@ -138,35 +139,59 @@ std::size_t VideoReader::frame_bytes() const {
 namespace {
 
 /// Bytes of a pixel in a decoder's format, by FFmpeg's name of it: four letters, or such as "Y3", 11, 10:
-/// three planes of 10 bits, of which two are halved in both directions.
+/// three planes of 10 bits, of which two are halved in both directions (backwards where the bytes are), or
+/// three letters beside the bits of a pixel.
 double bytes_of_pixel(uint32_t name) {
-  const std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
+  std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
+  if (part[3] == 'Y' || part[3] == 'G') std::ranges::reverse(part);
   const auto is = [&](std::string_view text) {
     return std::ranges::equal(text, part, {}, [](char c) { return static_cast<uint32_t>(c); });
   };
   const double planes = static_cast<double>(part[1]) - '0', sample = part[3] > 8 ? 2 : 1;
-  constexpr double kHalved = 11, kHalvedAcross = 10;
+  constexpr uint32_t kHalved = 11, kHalvedAcross = 10;
   if ((part[0] == 'Y' || part[0] == 'G') && planes >= 1 && planes <= 4 && part[2] < ' ' && part[3] <= 16)
     return sample * (planes - (part[2] == kHalved ? 1.5 : part[2] == kHalvedAcross ? 1 : 0));
-  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"})
+  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"}) {
     if (is(text)) return 1.5;
-  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"})
+  }
+  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"}) {
     if (is(text)) return 2;
+  }
   if (is("Y800")) return 1;
   if (is("444P")) return 3;
-  constexpr double kUsual = 4, kWide = 8;
-  return is("RBA@") || is("BRA@") || is("RGB0") || is("BGR0") ? kWide : kUsual;
+  constexpr double kUsual = 4;
+  for (const uint32_t bits : {64U, 48U}) {
+    if (part[0] == bits || part[3] == bits) return bits / 8.0;
+  }
+  return kUsual;
 }
 
-/// Whether each frame of these codecs stands for itself.
-bool has_no_references(uint32_t codec) {
-  constexpr std::array kCodecs = {"MJPG", "mjpg", "jpeg", "apcn", "apch", "apcs", "apco", "ap4h", "ap4x",
-                                  "FFV1", "HFYU", "FFVH", "MPNG", "png ", "raw ", "tiff", "AVdn", "mjp2"};
-  return std::ranges::any_of(kCodecs, [&](std::string_view text) {
+/// Of codecs whose frames stand each for itself: how many there are beside one for each thread.
+std::optional<std::size_t> frames_more(uint32_t codec) {
+  constexpr std::array<std::pair<std::string_view, std::size_t>, 18> kCodecs = {{{"MJPG", 1},
+                                                                                 {"mjpg", 1},
+                                                                                 {"jpeg", 1},
+                                                                                 {"apcn", 1},
+                                                                                 {"apch", 1},
+                                                                                 {"apcs", 1},
+                                                                                 {"apco", 1},
+                                                                                 {"ap4h", 1},
+                                                                                 {"ap4x", 1},
+                                                                                 {"FFV1", 1},
+                                                                                 {"HFYU", 1},
+                                                                                 {"FFVH", 1},
+                                                                                 {"AVdn", 1},
+                                                                                 {"mjp2", 1},
+                                                                                 {"MPNG", 3},
+                                                                                 {"png ", 3},
+                                                                                 {"raw ", 3},
+                                                                                 {"tiff", 3}}};
+  for (const auto& [text, frames] : kCodecs) {
     uint32_t name = 0;
-    for (std::size_t i = 4; i-- > 0;) name = name << 8 | static_cast<unsigned char>(text[i]);
-    return name == codec;
-  });
+    for (std::size_t i = text.size(); i-- > 0;) name = name << 8 | static_cast<unsigned char>(text[i]);
+    if (name == codec) return frames;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -178,9 +203,9 @@ std::size_t VideoReader::decoder_bytes() const {
   constexpr double kBgr = 3;
   const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
-  std::size_t others = kUsualReferences + kMore;
-  if (container_.reference_frames) others = static_cast<std::size_t>(*container_.reference_frames) + kMore;
-  if (has_no_references(property(cv::CAP_PROP_FOURCC))) others = kMore;
+  const std::size_t references =
+      container_.reference_frames ? static_cast<std::size_t>(*container_.reference_frames) : kUsualReferences;
+  const std::size_t others = frames_more(property(cv::CAP_PROP_FOURCC)).value_or(references + kMore);
   const double of_pixel = kBgr + bytes_of_pixel(property(cv::CAP_PROP_CODEC_PIXEL_FORMAT)) *
                                      static_cast<double>(threads + others);
   return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);

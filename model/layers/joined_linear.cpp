@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "attention/cuda/cuda.h"
+#include "attention/cuda/cuda_check.h"
 #include "model/layers/alignment.h"
 #include "model/layers/joined_gemm.h"
 
@@ -45,9 +46,8 @@ void joined_linear_out(at::Tensor& y, const JoinedRows& x, const at::Tensor& wei
                         y.mutable_data_ptr(),
                         static_cast<int>(weight.size(0)),
                         weight.scalar_type() == at::kBFloat16};
-  const cudaError_t error = joined_gemm_sm90(gemm, c10::cuda::getCurrentCUDAStream().stream());
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());  // or LibTorch meets it again
-  TORCH_CHECK(error == cudaSuccess, "linear: joined products: ", cudaGetErrorString(error));
+  constexpr CudaCheck check{"linear"};
+  check(joined_gemm_sm90(gemm, c10::cuda::getCurrentCUDAStream().stream()), "joined products");
 }
 
 }  // namespace vggt

@@ -128,8 +128,10 @@ TEST(MemoryLimits, WithoutScratchFramesAndMapsHaveWhatTheyTake) {
   limits.hold_in_memory(1'000'000'000'000);  // more than there is: the network then fits nowhere
   EXPECT_EQ(limits.network.host, 0);
   MemoryLimits few = before, with_files = before;
-  few.hold_in_memory(1'000'000);
+  few.hold_in_memory(kStored);
+  few.hold_in_memory(1'000'000);  // which takes the place of the first
   EXPECT_EQ(few.storage.bytes, before.storage.bytes);
+  EXPECT_EQ(few.images, before.images);
   with_files.storage.scratch = VGGT_SOURCE_DIR;
   with_files.hold_in_memory(kStored);
   EXPECT_EQ(with_files.storage.bytes, before.storage.bytes);

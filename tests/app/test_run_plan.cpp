@@ -61,7 +61,8 @@ TEST(PlanTable, SaysWhatEachRankHas) {
 
 // The first photograph may be a small one.
 TEST(ProcessMemory, IsThatOfTheLargestImages) {
-  const auto origin = [](const std::vector<std::pair<int, int>>& sizes) {
+  const RunPlan plan = plan_run(valid());
+  const auto origin = [&](const std::vector<std::pair<int, int>>& sizes) {
     FrameSet frames;
     for (const auto& [width, height] : sizes) {
       Frame& frame = frames.frames.emplace_back();
@@ -69,7 +70,7 @@ TEST(ProcessMemory, IsThatOfTheLargestImages) {
       frame.original_height = height;
       frame.source_bytes = static_cast<std::size_t>(3) * static_cast<std::size_t>(width * height);
     }
-    return origin_of(frames);
+    return origin_of(plan, frames);
   };
   const FrameOrigin mixed = origin({{780, 520}, {9000, 8000}, {640, 480}, {640, 480}});
   EXPECT_EQ(mixed.width, 9000);
@@ -86,7 +87,7 @@ TEST(RunForecast, MeasuresRatesWhereThatIsWorthIt) {
     request.frames = frames;
     request.height = 392;
     request.width = 518;
-    return is_worth_rates(request);
+    return is_worth_rates(request, /*is_limited=*/false);
   };
   EXPECT_FALSE(is_worth(plan.memory, 19));
   EXPECT_TRUE(is_worth(plan.memory, 20));
@@ -95,6 +96,7 @@ TEST(RunForecast, MeasuresRatesWhereThatIsWorthIt) {
   large.tensors = expected_tensors(large.config, large.heads);
   EXPECT_FALSE(is_worth(large, 4));
   EXPECT_TRUE(is_worth(large, 5));
+  EXPECT_FALSE(is_worth_rates(large, /*is_limited=*/true));
   large.gpu = CudaDevice();
   EXPECT_FALSE(is_worth(large, 19));
   EXPECT_TRUE(is_worth(large, 20));
