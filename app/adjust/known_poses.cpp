@@ -26,12 +26,6 @@ std::vector<CameraPair> valid_pairs(const std::vector<Camera>& adjusted, const s
   return pairs;
 }
 
-/// Of the true ones, from their middle: the root mean square.
-double spread_of(const Centres& centres) {
-  const Eigen::Vector3d middle = centres.truth.rowwise().mean();
-  return std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
-}
-
 }  // namespace
 
 bool BesideGiven::agrees() const {

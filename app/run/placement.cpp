@@ -70,8 +70,7 @@ struct Residual {
 Residual residual_of(const std::vector<CameraPair>& pairs, const Eigen::Affine3d& similarity) {
   const Centres centres = centres_of(pairs);
   const double rms = rms_distance(centres, similarity);
-  const Eigen::Vector3d middle = centres.truth.rowwise().mean();
-  const double spread = std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
+  const double spread = spread_of(centres);
   return {rms / spread, "the cameras are " + brief(rms) + " from them (rms), " + brief(100 * rms / spread) +
                             " % of their spread"};
 }

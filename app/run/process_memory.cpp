@@ -139,6 +139,11 @@ int64_t decoder_bytes_of(const RunPlan& plan) {
   return reads(plan, SourceKind::video) ? decoder_bytes(plan.frames.source) : 0;
 }
 
+/// How many frames of the largest image there are as good as.
+int64_t large_frames(const MemoryRequest& request, const FrameOrigin& origin) {
+  return std::min(request.frames, origin.as_large);
+}
+
 /// What so many frames of `one` bytes take where each thread holds one of them, or as many as images may take
 /// at once if these are fewer; and the bytes beside them.
 int64_t at_once(const RunPlan& plan, int64_t frames, int64_t one, int64_t beside) {
@@ -153,7 +158,7 @@ int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
   const int64_t pixels = origin.width * origin.height,
                 of_pixels = 3 * pixels + 3 * request.width * origin.height + (one_gray > 0 ? pixels : 0),
                 decoder = decoder_bytes_of(plan);
-  return at_once(plan, std::min(request.frames, origin.as_large),
+  return at_once(plan, large_frames(request, origin),
                  decoder > 0 ? of_pixels : std::max(of_pixels, origin.bytes), decoder);
 }
 
@@ -170,7 +175,7 @@ int64_t kept_of_images(const RunPlan& plan, const MemoryRequest& request, const 
   }
   const bool none = plan.limits.host || reads(plan, SourceKind::video);
   const int64_t threads = threads_of(plan);  // the first image of each is given back
-  const int64_t frames = std::min(request.frames, origin.as_large);
+  const int64_t frames = large_frames(request, origin);
   return none ? 0 : kept * std::clamp<int64_t>(frames - threads, 0, threads);
 }
 
@@ -182,14 +187,14 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
   const int64_t decoder = named ? decoder_bytes_of(plan) : 0;
   int64_t maps = 0, images = 0;
   if (exports.needs_depth())
-    maps = at_once(plan, std::min(request.frames, origin.as_large),
+    maps = at_once(plan, large_frames(request, origin),
                    static_cast<int64_t>(
                        map_bytes(exports, static_cast<int>(origin.width), static_cast<int>(origin.height))),
                    0);
   if (named && decoder > 0) {
     images = decoder + kExported * pixels;
   } else if (named && exports.images == ExportedAs::undistorted) {
-    images = at_once(plan, std::min(request.frames, origin.as_large), kExported * pixels, 0);
+    images = at_once(plan, large_frames(request, origin), kExported * pixels, 0);
   }
   const bool by_depth =
       named && plan.model.options.heads.depth;  // of all frames, where one has few by matches

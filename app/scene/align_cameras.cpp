@@ -152,6 +152,11 @@ Centres centres_of(const std::vector<CameraPair>& cameras) {
   return centres;
 }
 
+double spread_of(const Centres& centres) {
+  const Eigen::Vector3d middle = centres.truth.rowwise().mean();
+  return std::sqrt((centres.truth.colwise() - middle).colwise().squaredNorm().mean());
+}
+
 Eigen::Affine3d align(const std::vector<CameraPair>& cameras) {
   const Centres centres = centres_of(cameras);
   const Eigen::Matrix3d covariance = offsets(centres.truth) * offsets(centres.result).transpose();

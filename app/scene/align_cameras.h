@@ -16,6 +16,8 @@ struct Centres {
   Eigen::Matrix3Xd result, truth;
 };
 Centres centres_of(const std::vector<CameraPair>& cameras);
+/// How far the true ones are from their middle: the root mean square.
+double spread_of(const Centres& centres);
 
 /// The Sim(3) from the result's world to the true one that brings the camera centres together (Umeyama 1991).
 /// Where the centres lie on a line or in a point, the cameras' rotations decide what these leave open. Throws
