@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 
 #include "app/batch/batch_index.h"
 #include "app/batch/batch_run.h"
@@ -15,6 +14,7 @@
 #include "app/batch/scene_options.h"
 #include "app/cli/first_contact.h"
 #include "app/cli/process.h"
+#include "io/files/machine_share.h"
 #include "io/files/text.h"
 #include "io/frames/frame_sources.h"
 
@@ -67,7 +67,7 @@ void make_settings(const BatchCommand& command, const BatchPlan& plan) {
   const ModelOptions& model = plan.devices.front().model.options;
   int64_t threads = command.options.threads;
   if (threads == 0 && plan.jobs > 1 && model.device.is_cpu())
-    threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / static_cast<unsigned>(plan.jobs));
+    threads = std::max<int64_t>(1, usable_cores() / plan.jobs);
   set_process_threads(threads);
   set_process_precision(model.precision);
   set_process_host_memory(plan.devices.front().limits.host.has_value());

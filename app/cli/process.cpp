@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <exception>
@@ -10,6 +11,8 @@
 #include <opencv2/core/utility.hpp>
 #include <thread>
 #include <vector>
+
+#include "io/files/machine_share.h"
 #ifdef VGGT_CUDA
 #include <c10/core/AllocatorConfig.h>
 #include <c10/core/DeviceGuard.h>
@@ -42,11 +45,13 @@ void start_threads_of_opencv() {
 }  // namespace
 
 void set_process_threads(int64_t threads) {
+  const int64_t cores = usable_cores();
   if (threads > 0) {
     at::set_num_threads(static_cast<int>(threads));
     // TBB, which OpenCV may stand on, warns of more than there are cores, and starts no more.
-    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
     cv::setNumThreads(static_cast<int>(std::min(threads, cores)));
+  } else if (at::get_num_threads() > cores) {  // it knows nothing of a control group's time
+    at::set_num_threads(static_cast<int>(cores));
   }
   start_threads_of_opencv();
 }
@@ -58,7 +63,10 @@ void set_process_precision(Precision precision) {
 void set_process_host_memory(bool limited) {
   // Each thread's arena keeps blocks below the threshold, which malloc would otherwise raise to 32 MiB.
   constexpr int kOwnMapping = 1 << 20;
-  if (limited) ::mallopt(M_MMAP_THRESHOLD, kOwnMapping);
+  rlimit addresses{};
+  const bool few_addresses = ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY;
+  if (limited || few_addresses) ::mallopt(M_MMAP_THRESHOLD, kOwnMapping);
+  if (few_addresses) ::mallopt(M_ARENA_MAX, 2);  // each takes 64 MiB of them
 }
 
 void set_process_gpu_memory([[maybe_unused]] at::Device device,

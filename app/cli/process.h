@@ -14,8 +14,8 @@ void set_process_threads(int64_t threads);
 /// Whether LibTorch's matrix products may be TF32: with precision tf32 alone.
 void set_process_precision(Precision precision);
 
-/// Where the host's memory is limited: what is freed goes back to the system, however large the blocks were
-/// that were freed before.
+/// Where the host's memory is limited, by the options or by `ulimit -v`: what is freed goes back to the system,
+/// however large the blocks were that were freed before.
 void set_process_host_memory(bool limited);
 
 /// The most that LibTorch may reserve on a GPU, bytes; nothing: all there is. Before anything is allocated

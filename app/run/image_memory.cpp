@@ -10,6 +10,7 @@
 #include "app/run/plan_table.h"
 #include "app/run/process_memory.h"
 #include "io/frames/frame_sources.h"
+#include "io/frames/masks.h"
 
 namespace vggt {
 namespace {
@@ -30,15 +31,16 @@ FrameSet sized_frames(const RunPlan& plan) {
   return load_frames(options);
 }
 
-int64_t most_source_bytes(const FrameSet& sized) {
-  std::size_t most = 0;
+/// What an image or its mask takes while it is read.
+int64_t most_source_bytes(const RunPlan& plan, const FrameSet& sized) {
+  std::size_t most = most_mask_bytes(plan.frames, sized);
   for (const Frame& frame : sized.frames) most = std::max(most, frame.source_bytes);
   return static_cast<int64_t>(most);
 }
 
 /// Throws where an image, or the picture, does not fit.
 void check_images(const RunPlan& plan, const FrameSet& sized) {
-  int64_t most = most_source_bytes(sized);
+  int64_t most = most_source_bytes(plan, sized);
   if (const auto images = exported_images(plan, sized))
     most = std::max(most, static_cast<int64_t>(most_export_bytes(plan.outputs.exports, *images, sized)));
   const int64_t picture = picture_bytes(plan), bytes = std::max(most, picture);
@@ -89,7 +91,7 @@ void hold_in_memory(RunPlan& plan, int64_t bytes) {
 void lend_to_frames(RunPlan& plan) {
   MemoryLimits limits = plan.limits;
   if (!limits.host || limits.storage.scratch || !stays(plan.frames.source)) return;
-  const int64_t decoding = std::max(limits.images / 2, most_source_bytes(sized_frames(plan)));
+  const int64_t decoding = std::max(limits.images / 2, most_source_bytes(plan, sized_frames(plan)));
   const int64_t lent = std::max<int64_t>(0, limits.images - decoding);
   limits.storage.bytes += lent;
   limits.network.host -= lent;

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "app/run/device.h"
+#include "io/files/machine_share.h"
 #include "io/frames/frames.h"
 #include "model/ranks/nccl_group.h"
 
@@ -118,7 +118,7 @@ std::optional<std::string> least_host_memory(const MemoryLimits& limits, const M
 }
 
 int64_t working_threads(int64_t threads) {
-  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const int64_t cores = usable_cores();
   return threads > 0 ? std::min(threads, cores) : cores;
 }
 
@@ -140,15 +140,17 @@ std::optional<int64_t> free_host_bytes() {
     int64_t kilobytes = 0;
     if (name == "MemAvailable:" && memory >> kilobytes) free = kilobytes * 1024;
   }
-  const auto number_in = [](const char* file) {
+  const auto number_in = [](const std::filesystem::path& file) {
     int64_t bytes = 0;
     return std::ifstream(file) >> bytes ? std::optional(bytes) : std::nullopt;  // "max": no limit
   };
-  const auto most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
   const auto at_most = [&](int64_t bytes) {
     free = std::max<int64_t>(0, std::min(free.value_or(bytes), bytes));
   };
-  if (most && used) at_most(*most - *used);
+  for (const std::filesystem::path& group : control_groups()) {
+    const auto most = number_in(group / "memory.max"), used = number_in(group / "memory.current");
+    if (most && used) at_most(*most - *used);
+  }
   rlimit limit{};
   int64_t pages = 0;
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&

@@ -5,14 +5,15 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
-#include <thread>
 
 #include "app/adjust/adjust_scene.h"
 #include "app/export/depth_tracks.h"
 #include "app/export/export_maps.h"
 #include "app/export/export_scene.h"
 #include "app/run/image_memory.h"
+#include "io/files/machine_share.h"
 #include "io/frames/frame_sources.h"
+#include "io/frames/masks.h"
 
 namespace vggt {
 namespace {
@@ -43,12 +44,8 @@ constexpr double kVoxels = .035, kVoxelSide = .01;
 constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
 constexpr int64_t kExported = 8;  // bytes of a pixel of an image that is exported, not as it is
 
-int64_t cores() {
-  return std::max(1U, std::thread::hardware_concurrency());
-}
-
 int64_t threads_of(const RunPlan& plan) {
-  return plan.frames.threads > 0 ? plan.frames.threads : cores();
+  return plan.frames.threads > 0 ? plan.frames.threads : usable_cores();
 }
 
 /// What lies in memory from stage to stage, as far as the storage's limit allows.
@@ -159,7 +156,7 @@ int64_t source_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
                 of_pixels = 3 * pixels + 3 * request.width * origin.height + (one_gray > 0 ? pixels : 0),
                 decoder = decoder_bytes_of(plan);
   return at_once(plan, large_frames(request, origin),
-                 decoder > 0 ? of_pixels : std::max(of_pixels, origin.bytes), decoder);
+                 decoder > 0 || origin.bytes == 0 ? of_pixels : origin.bytes, decoder);
 }
 
 /// What the allocator keeps of images that were decoded, without --host-memory: blocks of up to 32 MB, of
@@ -242,11 +239,11 @@ FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
   const auto count = static_cast<int64_t>(frames.frames.size());
   for (const Frame& frame : frames.frames) {
     const int64_t pixels = int64_t{frame.original_width} * frame.original_height,
-                  bytes = std::max(3 * pixels, static_cast<int64_t>(frame.source_bytes));
+                  own = static_cast<int64_t>(frame.source_bytes), bytes = own > 0 ? own : 3 * pixels;
     all += bytes;
     largest = std::max(largest, bytes);
     gray += gray_bytes(plan.frames, count, frame.original_width, frame.original_height);
-    origin.bytes = std::max(origin.bytes, static_cast<int64_t>(frame.source_bytes));
+    origin.bytes = std::max(origin.bytes, own);
     if (pixels <= most) continue;
     most = pixels;
     origin.width = frame.original_width;
@@ -255,6 +252,7 @@ FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
   if (largest > 0) origin.as_large = (all + largest - 1) / largest;
   // Tensors of frames have no gray copies: they are matched by their own pixels.
   origin.gray = reads(plan, SourceKind::tensor_file) ? 0 : gray;
+  origin.mask_bytes = static_cast<int64_t>(most_mask_bytes(plan.frames, frames));
   return origin;
 }
 
@@ -333,7 +331,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
-  const int64_t decoding = source_bytes(plan, request, origin, kept.one_gray) + kept.of_frames(),
+  const int64_t of_masks = at_once(plan, large_frames(request, origin), origin.mask_bytes, 0),
+                decoding =
+                    std::max(source_bytes(plan, request, origin, kept.one_gray), of_masks) + kept.of_frames(),
                 kept_images = kept_of_images(plan, request, origin);
   const int64_t threads = working_threads(plan.frames.threads);
   const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;

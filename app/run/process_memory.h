@@ -10,10 +10,10 @@
 // What a run takes of the host's memory beside the network's tensors.
 namespace vggt {
 
-/// What frames are made of: the pixels of the largest image, and the bytes that it takes to make the frame of
-/// it, 0 where its size is all that is known.
+/// What frames are made of: the pixels of the largest image, and the most bytes that it takes to make the
+/// frame of one, 0 where its size is all that is known; and to read its mask.
 struct FrameOrigin {
-  int64_t width = 0, height = 0, bytes = 0;
+  int64_t width = 0, height = 0, bytes = 0, mask_bytes = 0;
   int64_t as_large = std::numeric_limits<int64_t>::max();  // how many of that size all images would make up
   std::optional<int64_t> gray = {};  // bytes of all gray copies; not set: all images are that large
 };

@@ -7,10 +7,12 @@
 #include <thread>
 #include <vector>
 
+#include "io/files/machine_share.h"
+
 namespace vggt {
 
 int threads_for(const FrameWork& work, int frames) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = static_cast<int>(usable_cores());
   return std::clamp(work.threads > 0 ? work.threads : cores, 1, std::max(1, frames));
 }
 

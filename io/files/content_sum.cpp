@@ -11,6 +11,7 @@
 
 #include "io/files/crc32.h"
 #include "io/files/input_file.h"
+#include "io/files/machine_share.h"
 
 namespace vggt {
 namespace {
@@ -46,7 +47,7 @@ std::string content_sum(const std::filesystem::path& path, const std::function<v
     }
   };
   {
-    const uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const auto cores = static_cast<uint64_t>(usable_cores());
     std::vector<std::jthread> others;
     try {
       for (uint64_t i = 1; i < std::min({cores, kMostThreads, blocks}); ++i) others.emplace_back(sum_blocks);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "io/files/machine_share.h"
 #include "io/files/system_fault.h"
 
 namespace vggt {
@@ -45,8 +46,7 @@ class Workers {
  public:
   Workers(const FrameOptions& options, const NextTask& next, PieceStore& pixels, const GrayStore& gray)
       : options_(options), next_(next), pixels_(pixels), gray_(gray) {
-    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    running_ = options.threads > 0 ? options.threads : static_cast<int>(cores);
+    running_ = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
     for (int i = running_; i > 0; --i) threads_.emplace_back([this] { work(); });
   }
   Workers(const Workers&) = delete;

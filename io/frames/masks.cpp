@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "io/files/machine_share.h"
 #include "io/files/piece_store.h"
 #include "io/frames/decoding_budget.h"
 #include "io/frames/frame_sources.h"
@@ -172,10 +173,16 @@ std::vector<uint8_t> used_pixels(const std::vector<uint8_t>& bright, const Frame
   return used;
 }
 
+/// What reading a mask takes: the decoder, and a byte a pixel.
+std::size_t reading_bytes(const ImageFile& file) {
+  const ImageHeader& header = file.header();
+  return file.decoding_bytes() +
+         static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.height);
+}
+
 std::vector<uint8_t> read_mask(const fs::path& path, const Frame& frame, int width, int height,
                                DecodingBudget& budget) try {
   const ImageFile file(path);
-  const ImageHeader& header = file.header();
   const auto check_size = [&](int64_t w, int64_t h) {
     if (w == frame.original_width && h == frame.original_height) return;
     const auto size = [](int64_t a, int64_t b) { return std::to_string(a) + "x" + std::to_string(b); };
@@ -184,8 +191,7 @@ std::vector<uint8_t> read_mask(const fs::path& path, const Frame& frame, int wid
   };
   const auto [width_of_file, height_of_file] = file.upright_size();
   check_size(width_of_file, height_of_file);  // before all of it is in memory
-  const auto bright = static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.height);
-  const DecodingBudget::Lease lease(budget, file.decoding_bytes() + bright);
+  const DecodingBudget::Lease lease(budget, reading_bytes(file));
   const DecodedImage image = file.decode();
   check_size(image.pixels.cols, image.pixels.rows);
   return used_pixels(bright_pixels(image), frame, width, height);
@@ -250,7 +256,7 @@ ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
   const auto store =
       std::make_shared<PieceStore>(options.space ? options.space : std::make_shared<HostSpace>(), "masks");
   DecodingBudget budget(options.memory_budget_bytes);
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = static_cast<int>(usable_cores());
   std::atomic<bool> any = false;
   const auto read = [&](std::size_t i) {
     const std::vector<uint8_t> used =
@@ -267,6 +273,22 @@ ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
     const std::span<const std::byte> stored = store->get(frame, buffer);
     std::ranges::copy(stored, std::as_writable_bytes(used).begin());
   };
+}
+
+std::size_t most_mask_bytes(const FrameOptions& options, const FrameSet& frames) {
+  if (options.masks.empty()) return 0;
+  MaskFinder finder(options.masks);
+  std::size_t most = 0;
+  for (const Frame& frame : frames.frames) {
+    try {
+      const ImageFile file(finder.find(frame.file));
+      const std::pair<int64_t, int64_t> size{frame.original_width, frame.original_height};
+      if (file.upright_size() == size) most = std::max(most, reading_bytes(file));
+    } catch (const std::invalid_argument&) {  // load_masks() says so
+    } catch (const std::system_error&) {
+    }
+  }
+  return most;
 }
 
 }  // namespace vggt

@@ -17,4 +17,8 @@ namespace vggt {
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress = {});
 
+/// The most bytes that load_masks() needs to read one of the masks, as their headers tell; 0 without masks.
+/// Those that it would not find, or not read, do not count. Throws std::invalid_argument: no such folder.
+std::size_t most_mask_bytes(const FrameOptions& options, const FrameSet& frames);
+
 }  // namespace vggt
