@@ -31,7 +31,7 @@ FileKind kind_of(const fs::path& path) {
   if (head.starts_with("\x93NUMPY")) return FileKind::npy;
   if (head.starts_with("Pf\n") || head.starts_with("Pf ")) return FileKind::pfm;
   if (path.extension() == ".safetensors") return FileKind::tensors;
-  if (head.find('\0') != std::string::npos) {
+  if (head.find('\0') != std::string::npos && !is_colmap_binary(path)) {
     throw std::invalid_argument(path.string() + ": holds no cameras, depth or points that are known");
   }
   return FileKind::poses;
@@ -99,13 +99,10 @@ std::vector<fs::path> depth_files(const fs::path& folder) {
 
 void add_depth_folder(const fs::path& folder, std::optional<double> depth_unit, EvalSide& side) {
   const std::vector<fs::path> files = depth_files(folder);
-  if (files.empty()) {
-    const bool binary = fs::exists(folder / "images.bin");
+  if (files.empty())
     throw std::invalid_argument(
         folder.string() +
-        (binary ? ": COLMAP's binary files; colmap model_converter writes text"
-                : ": holds no images.txt, transforms.json, scene.cameras.json, .png, .npy or .pfm"));
-  }
+        ": holds no images.txt, images.bin, transforms.json, scene.cameras.json, .png, .npy or .pfm");
   const auto load = [files, unit = step_of(folder, depth_unit)] {
     std::vector<DepthMap> maps;
     for (const fs::path& file : files) {

@@ -25,7 +25,7 @@ struct EvalSide {
   bool cameras_named = true;  // false: they are known by their order only, as in predictions
 };
 
-/// Sorts files and folders by what they hold: cameras (TUM, COLMAP's images.txt or a folder with it,
+/// Sorts files and folders by what they hold: cameras (TUM, COLMAP's images.txt or .bin or a folder with it,
 /// transforms.json, .cameras.json), depth (a folder of 16-bit PNG, .npy and .pfm, or one such file; PNG in
 /// multiples of `depth_unit`, else of what the maps.json of our export beside them says, else of .001),
 /// clouds (PLY), and predictions (.safetensors), whose cameras count only where no other file holds any.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -158,15 +159,26 @@ bool same_intrinsics(const Camera& a, const Camera& b) {
          a.original_width == b.original_width && a.original_height == b.original_height;
 }
 
+/// Whether the numbers of the cameras say which are one: not where none has one, nor where each frame has its
+/// own, as COLMAP gives it unless told otherwise.
+bool are_numbered(const std::vector<std::optional<Camera>>& known) {
+  std::set<int> numbers;
+  for (const auto& camera : known) numbers.insert(camera->camera_id);
+  return !numbers.contains(-1) && numbers.size() < known.size();
+}
+
 void take_intrinsics(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
   std::vector<Camera> seen;
   const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
+  const bool numbered = are_numbered(known);
   for (std::size_t i = 0; i < cameras.size(); ++i) {
     Camera& camera = cameras[i];
     Camera own = *known[i];
     own.original_width = camera.original_width;
     own.original_height = camera.original_height;
-    auto same = std::ranges::find_if(seen, [&](const Camera& other) { return same_intrinsics(own, other); });
+    auto same = std::ranges::find_if(seen, [&](const Camera& other) {
+      return same_intrinsics(own, other) && (!numbered || own.camera_id == other.camera_id);
+    });
     if (same == seen.end()) same = seen.insert(seen.end(), own);
     camera.k << own.k(0, 0) * camera.map.scale_x, 0, camera.map.network_x(own.k(0, 2)), 0,
         own.k(1, 1) * camera.map.scale_y, camera.map.network_y(own.k(1, 2)), 0, 0, 1;

@@ -35,6 +35,7 @@ CamerasById read_intrinsics(const fs::path& path, LensReading lenses) {
     const auto [entry, is_new] = cameras.try_emplace(std::string(words[0]));
     if (!is_new) throw std::invalid_argument("camera " + printable(words[0]) + " is there twice");
     Camera& camera = entry->second;
+    camera.camera_id = static_cast<int>(cameras.size()) - 1;
     // A wrong size or focal length is said before a wrong number of parameters.
     set_simple_intrinsics(camera, finite_number(words[2]), finite_number(words[3]), numbers[0]);
     set_lens(camera, colmap_lens(words[1], camera.width, camera.height, numbers), lenses);

@@ -10,6 +10,7 @@
 #include "io/files/numbers.h"
 #include "io/files/text.h"
 #include "io/scene/cameras_json.h"
+#include "io/scene/colmap_binary.h"
 #include "io/scene/colmap_text.h"
 #include "io/scene/tum.h"
 
@@ -56,11 +57,8 @@ bool looks_like_kitti(std::string_view text) {
 
 fs::path file_in(const fs::path& folder) {
   if (const auto file = pose_file_in(folder)) return *file;
-  if (fs::exists(folder / "images.bin") || fs::exists(folder / "sparse" / "0" / "images.bin"))
-    throw std::invalid_argument(folder.string() +
-                                ": COLMAP's binary files; colmap model_converter writes text");
   throw std::invalid_argument(folder.string() +
-                              ": holds no images.txt, transforms.json or scene.cameras.json");
+                              ": holds no images.txt, images.bin, transforms.json or scene.cameras.json");
 }
 
 /// The cameras of a file of any kind.
@@ -69,8 +67,13 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
   if (fs::is_directory(path, ignored)) return read_as_it_looks(file_in(path), lenses);
   std::string head = head_of(InputFile(path));
   if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
+  if (path.filename() == "cameras.bin")
+    throw std::invalid_argument(path.string() +
+                                ": COLMAP's cameras, which name no images; give images.bin beside it");
+  if (is_colmap_binary(path)) return read_colmap_binary(path, lenses);
   if (head.find('\0') != std::string::npos)
-    throw std::invalid_argument(path.string() + ": neither TUM nor images.txt nor transforms.json");
+    throw std::invalid_argument(path.string() +
+                                ": neither TUM nor images.txt nor images.bin nor transforms.json");
   if (looks_like_kitti(head))
     throw std::invalid_argument(path.string() +
                                 ": KITTI's poses, which name no frames; give TUM, images.txt or "
@@ -92,10 +95,15 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
 }  // namespace
 
 std::optional<fs::path> pose_file_in(const fs::path& folder) {
-  for (const char* name : {"images.txt", "transforms.json", "sparse/0/images.txt", "scene.cameras.json"}) {
+  for (const char* name : {"images.txt", "images.bin", "transforms.json", "sparse/0/images.txt",
+                           "sparse/0/images.bin", "scene.cameras.json"}) {
     if (fs::exists(folder / name)) return folder / name;
   }
   return std::nullopt;
+}
+
+bool is_colmap_binary(const fs::path& path) {
+  return path.extension() == ".bin";
 }
 
 PoseFile kind_of_poses(std::string_view text) {

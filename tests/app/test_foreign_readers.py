@@ -110,6 +110,20 @@ def check_bundle_adjustment(out):
     assert max(degrees) < .05
 
 
+def check_pycolmaps_files(program, out, folder):
+    """What pycolmap writes of our model, as binary files, `eval` finds to be our cameras."""
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    pycolmap.Reconstruction(str(out / "colmap/sparse/0")).write_binary(str(theirs))
+    command = [program, "eval", "--result", theirs, "--truth", out / "scene.cameras.json", "--json", folder / "e.json"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    read = json.loads((folder / "e.json").read_text())
+    assert read["matched"] == read["truth"] == len(our_cameras(out)), read
+    assert read["median_rotation_deg"] < 1e-5 and read["largest_fov_error_deg"] < 1e-5, read
+    assert read["ate_rmse"] < 1e-6 and abs(read["scale"] - 1) < 1e-6, read
+
+
 def check_debians_colmap(out):
     """Debian's colmap of 2022, where it is installed, finds the same."""
     if not shutil.which("colmap"):
@@ -275,6 +289,7 @@ def main():
     run(program, root / "examples/room", out, "--export", ALL)
     check_colmap(out, folder)
     check_bundle_adjustment(out)
+    check_pycolmaps_files(program, out, folder)
     check_debians_colmap(out)
     check_transforms(out)
     check_trajectories(out)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -109,6 +110,28 @@ TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
   EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::exactly);
   options.refine = {"intrinsics"};
   EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::nearly);
+}
+
+TEST(GivenCameras, ColmapsNumbersTellCamerasApart) {
+  const FrameSet set = three_frames();
+  const auto ids = [&](std::array<int, 3> numbers) {
+    std::string lines;
+    for (std::size_t i = 0; i < 3; ++i)
+      lines += std::to_string(i) + " 1 0 0 0 0 0 0 " + std::to_string(numbers.at(i)) + " " +
+               set.frames[i].file + "\n\n";
+    std::ofstream(place_of("images.txt")) << lines;
+    std::ofstream(place_of("cameras.txt")) << "1 PINHOLE 640 480 500 500 320 240\n"
+                                              "2 PINHOLE 640 480 500 500 320 240\n"
+                                              "3 PINHOLE 640 480 500 500 320 240\n";
+    Options options;
+    options.intrinsics = place_of("images.txt").string();
+    std::vector<Camera> cameras = predicted(set);
+    take_given(plan_given(options), set, cameras);
+    return std::array{cameras[0].camera_id, cameras[1].camera_id, cameras[2].camera_id};
+  };
+  EXPECT_EQ(ids({1, 2, 1}), (std::array{0, 1, 0}));
+  EXPECT_EQ(ids({2, 2, 2}), (std::array{0, 0, 0}));
+  EXPECT_EQ(ids({1, 2, 3}), (std::array{0, 0, 0}));  // one for each image says nothing
 }
 
 TEST(GivenCameras, AFileMayHoldTheFourNumbers) {

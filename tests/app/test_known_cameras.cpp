@@ -190,12 +190,14 @@ TEST_F(PoseFiles, OtherFilesAreRefused) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
     EXPECT_NE(message.find(path.string()), std::string::npos) << message;
   };
-  says(write("image.png", std::string("\x89PNG\0\0", 6)), "neither TUM nor images.txt nor transforms.json");
+  says(write("image.png", std::string("\x89PNG\0\0", 6)),
+       "neither TUM nor images.txt nor images.bin nor transforms.json");
   says(write("words.txt", "no poses here\n"), "words.txt:1");
   fs::create_directory(dir_ / "empty");
-  says(dir_ / "empty", "holds no images.txt, transforms.json or scene.cameras.json");
+  says(dir_ / "empty", "holds no images.txt, images.bin, transforms.json or scene.cameras.json");
   write("binary/images.bin", "x");
-  says(dir_ / "binary", "colmap model_converter");
+  says(dir_ / "binary", "as COLMAP's binary file: it ends too early");
+  says(write("binary/cameras.bin", "x"), "give images.bin beside it");
   EXPECT_THROW(read_pose_file(dir_ / "nowhere"), std::system_error);
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "io/scene/cameras_json.h"
+#include "io/scene/colmap_binary.h"
 #include "io/scene/colmap_model.h"
 #include "io/scene/colmap_text.h"
 #include "io/scene/depth_files.h"
@@ -116,6 +117,66 @@ TEST(ColmapModel, BinaryFilesHoldTheSame) {
   Bytes points{text_of(folder / "points3D.bin")};
   EXPECT_EQ(points.take<uint64_t>(), 3U);
   EXPECT_EQ(points.rest.size(), 3 * (8 + 3 * 8 + 3 + 8 + 8) + 4 * 8U);
+}
+
+TEST(ColmapModel, BinaryFilesAreReadAsTheText) {
+  const test::TemporaryFolder folder;
+  write_colmap_model(folder.path(), scene());
+  const std::vector<FrameCamera> text = read_colmap_images(folder / "images.txt"),
+                                 binary = read_colmap_binary(folder / "images.bin");
+  ASSERT_EQ(binary.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(binary[i].file, text[i].file);
+    EXPECT_TRUE(binary[i].as_stored);
+    const Camera &a = binary[i].camera, &b = text[i].camera;
+    EXPECT_TRUE(a.cam_from_world.isApprox(b.cam_from_world, 1e-15));
+    EXPECT_EQ(a.k, b.k);
+    EXPECT_EQ(a.distortion, b.distortion);
+    EXPECT_EQ(a.model, b.model);
+    EXPECT_EQ(a.width, 640);
+    EXPECT_EQ(a.height, 480);
+    EXPECT_EQ(a.camera_id, b.camera_id);
+  }
+  EXPECT_EQ(binary[0].camera.camera_id, binary[2].camera.camera_id);
+  EXPECT_NE(binary[0].camera.camera_id, binary[1].camera.camera_id);
+  std::filesystem::remove(folder / "cameras.bin");
+  EXPECT_FALSE(read_colmap_binary(folder / "images.bin").at(0).camera.has_intrinsics());
+}
+
+TEST(ColmapModel, DamagedBinaryFilesAreRefused) {
+  const test::TemporaryFolder folder;
+  write_colmap_model(folder.path(), scene());
+  const std::string images = text_of(folder / "images.bin"), cameras = text_of(folder / "cameras.bin");
+  const auto message = [&] { return refusal([&] { read_colmap_binary(folder / "images.bin"); }); };
+  for (std::size_t size = 0; size < images.size(); ++size) {
+    test::write_text(folder / "images.bin", images.substr(0, size));
+    EXPECT_THAT(message(), HasSubstr("images.bin: as COLMAP's binary file: it ends too early")) << size;
+  }
+  const auto with = [&](std::size_t at, auto value) {
+    std::string changed = images;
+    std::memcpy(&changed[at], &value, sizeof value);
+    return changed;
+  };
+  constexpr std::size_t kQuaternion = 12, kName = kQuaternion + 7 * 8 + 4, kSightings = kName + 6;
+  for (const auto& [text, words] :
+       {std::pair(images + "x", "goes on after its last record"),
+        {with(0, uint64_t{1} << 63), "ends too early"},
+        {with(kQuaternion, std::nan("")), "not finite"},
+        {with(kQuaternion, 0.), "quaternion"},
+        {with(kSightings, uint64_t{1} << 61), "ends too early"},
+        {images.substr(0, kName) + std::string(9000, 'a'), "a name has no end"}}) {
+    test::write_text(folder / "images.bin", text);
+    EXPECT_THAT(message(), HasSubstr(words));
+  }
+  test::write_text(folder / "images.bin", images);
+  std::string changed = cameras;
+  changed[12] = 99;
+  test::write_text(folder / "cameras.bin", changed);
+  EXPECT_THAT(message(),
+              HasSubstr("cameras.bin: as COLMAP's binary file: no camera model has the number 99"));
+  changed[12] = 5;  // OPENCV_FISHEYE, whose lens is not known whole
+  test::write_text(folder / "cameras.bin", changed);
+  EXPECT_THAT(message(), HasSubstr("cameras.bin"));
 }
 
 TEST(TransformsJson, IsReadBack) {

@@ -1,0 +1,162 @@
+#include "io/scene/colmap_binary.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "io/files/input_file.h"
+#include "io/scene/text_lines.h"
+
+namespace vggt {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ModelOfFile {
+  std::string_view name;
+  std::size_t numbers;
+};
+/// COLMAP's camera models in the order of their numbers, as of COLMAP 4.2.
+constexpr std::array<ModelOfFile, 18> kModels = {{{"SIMPLE_PINHOLE", 3},
+                                                  {"PINHOLE", 4},
+                                                  {"SIMPLE_RADIAL", 4},
+                                                  {"RADIAL", 5},
+                                                  {"OPENCV", 8},
+                                                  {"OPENCV_FISHEYE", 8},
+                                                  {"FULL_OPENCV", 12},
+                                                  {"FOV", 5},
+                                                  {"SIMPLE_RADIAL_FISHEYE", 4},
+                                                  {"RADIAL_FISHEYE", 5},
+                                                  {"THIN_PRISM_FISHEYE", 12},
+                                                  {"RAD_TAN_THIN_PRISM_FISHEYE", 16},
+                                                  {"SIMPLE_DIVISION", 4},
+                                                  {"DIVISION", 5},
+                                                  {"SIMPLE_FISHEYE", 3},
+                                                  {"FISHEYE", 4},
+                                                  {"EUCM", 6},
+                                                  {"EQUIRECTANGULAR", 2}}};
+
+/// Takes values off a file from its front on, little-endian as this machine's.
+class FileValues {
+ public:
+  explicit FileValues(const fs::path& path) : file_(path) {}
+
+  template <class Value>
+  Value take() {
+    std::array<std::byte, sizeof(Value)> bytes{};
+    for (std::byte& byte : bytes) byte = next();
+    return std::bit_cast<Value>(bytes);
+  }
+  double finite() {
+    const auto value = take<double>();
+    if (!std::isfinite(value)) throw std::invalid_argument("a number is not finite");
+    return value;
+  }
+  /// Up to the next byte 0.
+  std::string name() {
+    constexpr std::size_t kMost = 4096;  // of a path on Linux
+    std::string text;
+    for (auto c = take<char>(); c != '\0'; c = take<char>()) {
+      text += c;
+      if (text.size() > kMost) throw std::invalid_argument("a name has no end");
+    }
+    return text;
+  }
+  void pass(uint64_t count, uint64_t bytes_of_each) {
+    if (count > (file_.size() - at_) / bytes_of_each) throw std::invalid_argument("it ends too early");
+    at_ += count * bytes_of_each;
+  }
+  bool at_end() const { return at_ == file_.size(); }
+
+ private:
+  std::byte next() {
+    if (at_ >= file_.size()) throw std::invalid_argument("it ends too early");
+    if (at_ < begin_ || at_ >= begin_ + size_) {
+      begin_ = at_;
+      size_ = std::min<uint64_t>(buffer_.size(), file_.size() - at_);
+      file_.read(begin_, std::span(buffer_).first(size_));
+    }
+    return buffer_.at(at_++ - begin_);
+  }
+
+  InputFile file_;
+  uint64_t at_ = 0, begin_ = 0, size_ = 0;  // of the next value, and of what the buffer holds
+  std::array<std::byte, 4096> buffer_{};
+};
+
+using CamerasById = std::map<uint32_t, Camera>;
+
+Camera take_camera(FileValues& values, LensReading lenses) {
+  const auto model = values.take<int32_t>();
+  const auto width = static_cast<double>(values.take<uint64_t>()),
+             height = static_cast<double>(values.take<uint64_t>());
+  if (model < 0 || static_cast<std::size_t>(model) >= kModels.size())
+    throw std::invalid_argument("no camera model has the number " + std::to_string(model));
+  const ModelOfFile& kind = kModels.at(static_cast<std::size_t>(model));
+  std::vector<double> numbers;
+  while (numbers.size() < kind.numbers) numbers.push_back(values.finite());
+  Camera camera;
+  // A wrong size or focal length is said before a lens that is not known.
+  set_simple_intrinsics(camera, width, height, numbers[0]);
+  set_lens(camera, colmap_lens(kind.name, width, height, numbers), lenses);
+  return camera;
+}
+
+CamerasById take_cameras(FileValues& values, LensReading lenses) {
+  CamerasById cameras;
+  for (auto left = values.take<uint64_t>(); left > 0; --left) {
+    const auto id = values.take<uint32_t>();
+    Camera camera = take_camera(values, lenses);
+    camera.camera_id = static_cast<int>(cameras.size());
+    if (!cameras.emplace(id, camera).second)
+      throw std::invalid_argument("camera " + std::to_string(id) + " is there twice");
+  }
+  return cameras;
+}
+
+std::vector<FrameCamera> take_images(FileValues& values, const CamerasById& cameras) {
+  constexpr uint64_t kObservation = 24;  // x, y and the number of a point
+  std::vector<FrameCamera> frames;
+  for (auto left = values.take<uint64_t>(); left > 0; --left) {
+    FrameCamera frame;
+    frame.as_stored = true;
+    values.take<uint32_t>();  // the image's number
+    std::array<double, 7> pose{};
+    for (double& number : pose) number = values.finite();
+    const auto camera = cameras.find(values.take<uint32_t>());
+    if (camera != cameras.end()) frame.camera = camera->second;
+    frame.camera.cam_from_world.linear() =
+        unit_quaternion({pose[0], pose[1], pose[2], pose[3]}).toRotationMatrix();
+    frame.camera.cam_from_world.translation() << pose[4], pose[5], pose[6];
+    frame.file = values.name();
+    values.pass(values.take<uint64_t>(), kObservation);
+    frames.push_back(std::move(frame));
+  }
+  return frames;
+}
+
+/// All that a file holds.
+template <class Take>
+auto whole_of(const fs::path& path, const Take& take) try {
+  FileValues values(path);
+  auto result = take(values);
+  if (!values.at_end()) throw std::invalid_argument("it goes on after its last record");
+  return result;
+} catch (const std::invalid_argument& error) {
+  throw std::invalid_argument(path.string() + ": as COLMAP's binary file: " + error.what());
+}
+
+}  // namespace
+
+std::vector<FrameCamera> read_colmap_binary(const fs::path& path, LensReading lenses) {
+  const fs::path beside = path.parent_path() / "cameras.bin";
+  CamerasById cameras;
+  if (fs::exists(beside))
+    cameras = whole_of(beside, [&](FileValues& values) { return take_cameras(values, lenses); });
+  return whole_of(path, [&](FileValues& values) { return take_images(values, cameras); });
+}
+
+}  // namespace vggt
