@@ -22,9 +22,10 @@ struct AdjustedScene {
   std::vector<Camera> cameras;
   bool guesses_focal = false;    // that of a lens is held at the network's: the matches do not tell it
   std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
-  /// Groups of two and more frames that no matches link: how they lie to each other is the network's guess.
-  /// Empty where there is one, or where poses were given.
+  /// Groups of two and more frames that no matches link, or (groups_are_linked) a handful, which may be
+  /// wrong: how they lie to each other is a guess. Empty where there is one, or where poses were given.
   std::vector<std::vector<int>> groups;
+  bool groups_are_linked = false;
   std::vector<Track> tracks;  // points seen in three and more frames
   std::string summary;        // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -90,16 +91,14 @@ class SceneAdjustment {
         matcher_(input, depth, usable(cameras), lean, events),
         trials_(start_of(input, cameras, options, matcher_), priors_of(cameras, options), options, frames_,
                 events),
-        weak_(cameras.size(), false),
-        doubtful_(cameras.size(), false) {}
+        last_{{}, {}, 0, std::vector<bool>(cameras.size()), std::vector<bool>(cameras.size()), 1} {}
 
   Found run() {
     Bundle found = trials_.start();
     const bool guessed = options_.poses == Known::no && take_guessed_focals(input_, found);
     bool has_matches = coarse(found);
     if (has_matches && guessed) adjust_given_lenses(found);
-    has_matches = has_matches && pass(found, enough(kFine, found), {}, true) &&
-                  pass(found, again(kFinest), {1, 15}, false);
+    has_matches = has_matches && fine(found) && pass(found, again(kFinest), {1, 15});
     if (!has_matches)
       return not_adjusted("too few matches between frames",
                           cameras_of(trials_.given(), cameras_, trials_.model()));
@@ -148,7 +147,7 @@ class SceneAdjustment {
 
   /// A pass that looks for no more anchors than it needs, by what the last one found.
   MatchPass enough(MatchPass pass, const Bundle& found) const {
-    const double found_of_frame = static_cast<double>(found.sightings.size()) * last_every_ / frames_,
+    const double found_of_frame = static_cast<double>(found.sightings.size()) * last_.every / frames_,
                  wanted = are_many(std::ssize(cameras_)) ? kEnoughMatchesOfMany : kEnoughMatches;
     pass.every = std::max(1, static_cast<int>(std::lround(found_of_frame / wanted)));
     return pass;
@@ -157,9 +156,9 @@ class SceneAdjustment {
   /// A pass that looks again for what the last one found. Where the network's depth is not believed, what was
   /// adjusted without it may be far from it, and is not hidden by it.
   MatchPass again(MatchPass pass) const {
-    pass.every = last_every_;
+    pass.every = last_.every;
     pass.by_depth = trials_.believes_depth();
-    pass.only = &found_before_;
+    pass.only = &last_.found;
     return pass;
   }
 
@@ -169,15 +168,38 @@ class SceneAdjustment {
     double before = std::numeric_limits<double>::infinity();
     std::size_t matches = 0;
     for (int i = 0; i < kMostCoarse; ++i) {
-      if (!pass(found, coarse_pass(), kRoughly, false)) return i > 0;
+      if (!pass(found, coarse_pass(), kRoughly)) return i > 0;
       const double error = trials_.error_of(found, found);
       const bool settled =
           error > kStillBetter * before &&
           static_cast<double>(found.sightings.size()) * kStillBetter < static_cast<double>(matches);
       before = error;
       matches = found.sightings.size();
-      if (settled || found_share_ > kFoundShare) break;
+      if (settled || last_.found_share > kFoundShare) break;
     }
+    return true;
+  }
+
+  /// A fine pass, and another one where it shows that the lens is distorted: in the first, matches were
+  /// looked for where a lens without distortion shows them, so that those of the corners are missing.
+  bool fine(Bundle& found) {
+    MatchPass how = enough(kFine, found);
+    if (!pass(found, how, {}, [&] { trials_.free_what_pays(found); })) return false;
+    const bool is_clear = trials_.has_freed_k1();
+    const Bundle before = found;
+    const BundleTrials::Decisions decisions = trials_.decisions();
+    const PassState state = last_;
+    if (!is_clear && !trials_.take_suspected_lens(found)) return true;
+    how.by_depth = trials_.believes_depth();
+    bool stays = is_clear;
+    const auto judge = [&] {
+      stays = stays || trials_.k1_pays(found, decisions);
+      if (stays) trials_.free_k2_if_it_pays(found);
+    };
+    if (pass(found, how, {}, judge) && stays) return true;
+    found = before;
+    trials_.go_back_to(decisions);
+    last_ = state;
     return true;
   }
 
@@ -185,41 +207,43 @@ class SceneAdjustment {
   /// same ones: as the cameras moved, others would be chosen from many frames. Weak frames, of which it looks
   /// for everything, get new ones, too.
   std::vector<std::pair<int, int>> pairs(const Bundle& found, const MatchPass& how) const {
-    if (how.only && std::ranges::count(weak_, true) == 0) return last_pairs_;
-    std::vector<std::pair<int, int>> chosen = matcher_.pairs(found, weak_, events_);
+    if (how.only && std::ranges::count(last_.weak, true) == 0) return last_.pairs;
+    std::vector<std::pair<int, int>> chosen = matcher_.pairs(found, last_.weak, events_);
     if (!how.only) return chosen;
     std::erase_if(chosen, [&](const std::pair<int, int>& pair) {
-      return !weak_[static_cast<std::size_t>(pair.first)] && !weak_[static_cast<std::size_t>(pair.second)];
+      return !last_.weak[static_cast<std::size_t>(pair.first)] &&
+             !last_.weak[static_cast<std::size_t>(pair.second)];
     });
     std::vector<std::pair<int, int>> all;
-    std::ranges::set_union(chosen, last_pairs_, std::back_inserter(all));
+    std::ranges::set_union(chosen, last_.pairs, std::back_inserter(all));
     return all;
   }
 
-  /// Matches once from the cameras found so far and adjusts to that, to more than was free before where it
-  /// may and that pays; false where there are too few matches.
-  bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule, bool may_free) {
-    last_every_ = how.every;
+  /// Matches once from the cameras found so far and adjusts to that; then `free` may free more than was free
+  /// before. False where there are too few matches.
+  bool pass(Bundle& found, const MatchPass& how, const BundleSchedule& schedule,
+            const std::function<void()>& free = {}) {
+    last_.every = how.every;
     // How many passes there will be, nobody knows; within each the progress grows.
     Events numbered = events_;
     numbered.on_progress = [this, number = ++passes_](const std::string& stage, const std::string& unit,
                                                       int64_t done, int64_t total) {
       events_.progress(stage + ", pass " + std::to_string(number), unit, done, total);
     };
-    last_pairs_ = pairs(found, how);
-    Matches matches = matcher_.match(found, last_pairs_, how, weak_, numbered);
+    last_.pairs = pairs(found, how);
+    Matches matches = matcher_.match(found, last_.pairs, how, last_.weak, numbered);
     std::vector<Sighting>& sightings = matches.sightings;
-    found_before_.clear();
-    for (const Sighting& sighting : sightings) found_before_.emplace_back(sighting.anchor, sighting.frame);
-    std::ranges::sort(found_before_);
-    found_share_ = static_cast<double>(sightings.size()) / static_cast<double>(matches.looked_for + 1);
+    last_.found.clear();
+    for (const Sighting& sighting : sightings) last_.found.emplace_back(sighting.anchor, sighting.frame);
+    std::ranges::sort(last_.found);
+    last_.found_share = static_cast<double>(sightings.size()) / static_cast<double>(matches.looked_for + 1);
     std::vector<Sighting> held_out = hold_out(sightings);
     if (sightings.size() < kFewestSightings || held_out.empty()) return false;
     trials_.hold_out(std::move(held_out));
     found.sightings = std::move(sightings);
     trials_.adjust(found, schedule);
     if (!how.only) find_poses_anew(found, schedule);
-    if (may_free) trials_.free_what_pays(found);
+    if (free) free();
     const std::vector<std::size_t> before = sightings_of_frames(found);
     drop_outliers(found);
     find_weak_frames(before, sightings_of_frames(found));
@@ -253,19 +277,29 @@ class SceneAdjustment {
     for (const Anchor& anchor : trials_.start().anchors) before.push_back(anchor.log_depth);
     std::vector<double> nearer;
     for (std::size_t i = 0; i < cameras_.size(); ++i) nearer.push_back(trials_.log_nearer(i));
-    if (options_.poses == Known::no)
-      result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
+    if (options_.poses == Known::no) find_groups(found, result);
     result.guesses_focal = trials_.holds_focal(found.lens_free);
     result.tracks = found_tracks(input_, found);
     auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_,
                                                             events_, trials_.believes_depth());
-    for (std::size_t i = 0; i < doubtful_.size(); ++i) {
-      if (doubtful_[i]) result.weak_frames.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < last_.doubtful.size(); ++i) {
+      if (last_.doubtful[i]) result.weak_frames.push_back(static_cast<int>(i));
     }
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " +
                      lens_text(found, result.cameras) + held_out;
     return {std::move(result), found.sightings.size(), std::move(matched), std::move(corrected)};
+  }
+
+  /// By chance two places that look alike have some matches; a handful, where other pairs of frames have
+  /// many, holds none of them where it is.
+  void find_groups(const Bundle& found, AdjustedScene& result) const {
+    constexpr int kHandful = 30, kOfUsual = 5;
+    result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
+    const int handful = std::min(kHandful, usual_sightings(found) / kOfUsual);
+    if (!result.groups.empty() || handful <= kFewestLinks) return;
+    result.groups = groups_of(cameras_.size(), matched_pairs(found, handful));
+    result.groups_are_linked = true;
   }
 
   /// Frames that hang on few sightings, or most of whose sightings were far off: a wrong pose that the others
@@ -282,8 +316,8 @@ class SceneAdjustment {
     const bool is_known = options_.poses == Known::exactly;  // few matches make no pose doubtful that is
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const bool are_few = static_cast<double>(kept[i]) < few, most_were_off = 2 * kept[i] < before[i];
-      weak_[i] = cameras_[i].valid && (are_few || most_were_off);
-      doubtful_[i] = cameras_[i].valid && ((are_few && kept[i] < kEnough && !is_known) || most_were_off);
+      last_.weak[i] = cameras_[i].valid && (are_few || most_were_off);
+      last_.doubtful[i] = cameras_[i].valid && ((are_few && kept[i] < kEnough && !is_known) || most_were_off);
     }
   }
 
@@ -296,12 +330,15 @@ class SceneAdjustment {
   const ImageMatcher matcher_;
   const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));
   BundleTrials trials_;
-  std::vector<std::pair<int, int>> last_pairs_;    // of frames that the last pass compared
-  std::vector<std::pair<int, int>> found_before_;  // anchors and frames that it found
-  double found_share_ = 0;                         // of what it looked for
-  std::vector<bool> weak_, doubtful_;              // of each frame
+  struct PassState {
+    std::vector<std::pair<int, int>> pairs;  // of frames that the last pass compared
+    std::vector<std::pair<int, int>> found;  // anchors and frames that it found, in order
+    double found_share;                      // of what it looked for
+    std::vector<bool> weak, doubtful;        // of each frame
+    int every;                               // of every how many anchors it looked for one
+  };
+  PassState last_;
   int passes_ = 0;
-  int last_every_ = 1;  // of every how many anchors the last pass looked for one
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -41,7 +42,10 @@ struct LensTrial {
 constexpr LensTrial kRadial{CameraModel::simple_radial, &LensFreedom::k1},
     kAspect{CameraModel::pinhole, &LensFreedom::aspect};
 constexpr double kLensPays = 0.99, kClearly = 4;  // standard errors
-constexpr std::size_t kFewestHeldOut = 20;        // of which these mean something
+// A lens that may be another one: below which share of the median error, or by how many standard errors of
+// the cost.
+constexpr double kMuchNearer = 0.8, kLikely = 2;
+constexpr std::size_t kFewestHeldOut = 20;  // of which these mean something
 
 // Below which share the error of held-out matches has to fall for the prior of the network's depth to be
 // dropped, and that prior from then on.
@@ -160,7 +164,8 @@ void BundleTrials::try_lenses(Bundle& found) {
   const Adjusted without = adjusted_of(found);
   Adjusted chosen = without;
   const double prior = priors_.log_depth;
-  double chosen_prior = prior, least_share = kLensPays;
+  const double plain_error = error_of(found, found);
+  double chosen_prior = prior, least_share = kLensPays, least_error = plain_error;
   const auto adjust_from_given = [&](const std::vector<LensFreedom>& lens_free,
                                      const BundleSchedule& schedule) {
     put(without, found);
@@ -194,15 +199,76 @@ void BundleTrials::try_lenses(Bundle& found) {
       chosen_prior = log_depth;
       model_ = trial.model;
     }
+    const double error = error_of(found, found);
+    const bool is_likely =
+        (change.share < kLensPays && change.standard_errors > kLikely) || error < kMuchNearer * plain_error;
+    if (trial.model == kRadial.model && moves && is_likely && error < least_error) {
+      least_error = error;
+      suspected_ = {adjusted_of(found), log_depth};
+    }
     return moves;
   };
   const bool k1_moves = attempt(kRadial, prior, plain), is_doubted = doubts_focal(without);
   attempt(kAspect, prior, plain);
-  if ((k1_moves || is_doubted) && prior < kFreeDepth && options_.poses != Known::exactly)
+  if ((k1_moves || is_doubted) && prior < kFreeDepth)
     attempt(kRadial, kFreeDepth, is_doubted ? plain : adjust_with(nullptr, kFreeDepth));
   priors_.log_depth = chosen_prior;
   put(chosen, found);
   if (model_ == kRadial.model && believes_depth()) try_free_depth(found);
+}
+
+void BundleTrials::free_k2_if_it_pays(Bundle& found) {
+  if (!has_freed_k1() || frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
+  adjust(found, kTrial);  // what more steps bring is not k2's
+  const std::vector<double> errors = errors_of(found);
+  const Adjusted without = adjusted_of(found);
+  for (LensFreedom& free : found.lens_free) free.k2 = free.k1;
+  adjust(found, kTrial);
+  double moved = 0;  // pixels of a corner
+  for (std::size_t i = 0; i < found.lenses.size(); ++i) {
+    const Eigen::Vector2d corner = seen_at(without.lenses[i], Eigen::Vector2d::Zero());
+    moved = std::max(moved, shown_at(found.lenses[i], corner).norm());
+  }
+  if (pays(cost_change(errors_of(found), errors), kLensPays) && moved >= kLeastMove) {
+    model_ = CameraModel::radial;
+  } else {
+    put(without, found);
+  }
+}
+
+bool BundleTrials::take_suspected_lens(Bundle& found) {
+  if (!suspected_ || model_ != model_of(options_)) return false;
+  put(suspected_->adjusted, found);
+  priors_.log_depth = suspected_->log_depth;
+  model_ = kRadial.model;
+  return true;
+}
+
+bool BundleTrials::k1_pays(Bundle& found, const Decisions& before) {
+  const std::vector<double> errors = errors_of(found);
+  const Adjusted bent = adjusted_of(found);
+  const double prior = priors_.log_depth;
+  bool clearly = held_out_.size() >= kFewestHeldOut;
+  for (const double log_depth : std::set{prior, before.priors.log_depth}) {
+    if (!clearly) break;
+    for (std::size_t i = 0; i < found.lenses.size(); ++i) {
+      found.lenses[i].distortion.setZero();
+      found.lens_free[i] = start_.lens_free[i];
+    }
+    priors_.log_depth = log_depth;
+    adjust(found, kTrial);
+    clearly = pays(cost_change(errors, errors_of(found)), kLensPays);
+    put(bent, found);
+  }
+  priors_.log_depth = prior;
+  return clearly;
+}
+
+void BundleTrials::go_back_to(Decisions decisions) {
+  start_.lenses = std::move(decisions.start);
+  priors_ = decisions.priors;
+  model_ = decisions.model;
+  held_out_ = std::move(decisions.held_out);
 }
 
 /// Looks for a focal length that explains the held-out matches clearly better, from several that are far from
@@ -361,11 +427,12 @@ void BundleTrials::judge_focals(Bundle& found) {
       anchor.log_depth -= log_nearer(frame);
   }
   for (const std::size_t i : untold) {
-    // What k1 does to pixels stays.
-    const double k1 =
-        found.lenses[i].distortion[0] * std::pow(network_[i].focal.x() / found.lenses[i].focal.x(), 2);
+    // What k1 and k2 do to pixels stays.
+    const double square = std::pow(network_[i].focal.x() / found.lenses[i].focal.x(), 2);
+    const Eigen::Vector2d distortion =
+        found.lenses[i].distortion.cwiseProduct(Eigen::Vector2d(square, square * square));
     found.lenses[i] = start_.lenses[i] = network_[i];
-    if (found.lens_free[i].k1) found.lenses[i].distortion[0] = k1;
+    if (found.lens_free[i].k1) found.lenses[i].distortion = distortion;
     found.lens_free[i].focal = found.lens_free[i].aspect = false;
   }
   if (untold.size() == found.lenses.size() && model_ == kAspect.model) model_ = model_of(options_);

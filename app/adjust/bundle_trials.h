@@ -47,9 +47,31 @@ class BundleTrials {
   void adjust(Bundle& found, const BundleSchedule& schedule) const;
 
   /// Drops the prior of the network's depth, and where the options leave the lenses to the matches frees
-  /// distortion or aspect, each if it pays. Where a focal length is doubted, looks for another one that
-  /// takes the given one's place. Throws as adjust().
+  /// k1 or aspect, each if it pays. Where a focal length is doubted, looks for another one that takes the
+  /// given one's place. Throws as adjust().
   void free_what_pays(Bundle& found);
+
+  /// Whether free_what_pays() has freed k1.
+  bool has_freed_k1() const { return !options_.model && model_ == CameraModel::simple_radial; }
+  /// Where it has, frees k2 as well, if that pays beside it. Throws as adjust().
+  void free_k2_if_it_pays(Bundle& found);
+
+  /// Where free_what_pays() tried a k1 that brings the held-out matches nearer, but not clearly, takes it: of
+  /// matches that were looked for without it those that show it most are missing.
+  bool take_suspected_lens(Bundle& found);
+
+  /// What the trials have decided so far.
+  struct Decisions {
+    std::vector<Lens> start;
+    BundlePriors priors;
+    std::optional<CameraModel> model;
+    std::vector<Sighting> held_out;
+  };
+  /// Whether the distortion explains the held-out matches, which were looked for with it, clearly better than
+  /// none would, with the prior of depth that there is and with the one before. Throws as adjust().
+  bool k1_pays(Bundle& found, const Decisions& before);
+  Decisions decisions() const { return {start_.lenses, priors_, model_, held_out_}; }
+  void go_back_to(Decisions decisions);
 
   /// Of three and more frames, after the last matches, where the options leave the lenses to these: frees a
   /// focal length that adjust() holds if they tell it clearly now, and gives a lens whose focal length they
@@ -68,6 +90,12 @@ class BundleTrials {
   };
   static Adjusted adjusted_of(const Bundle& bundle);
   static void put(const Adjusted& adjusted, Bundle& bundle);
+
+  /// A lens that was tried, and the prior of depth that it was tried with.
+  struct Suspected {
+    Adjusted adjusted;
+    double log_depth = 0;
+  };
 
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
@@ -97,6 +125,7 @@ class BundleTrials {
   const Events& events_;
   std::optional<CameraModel> model_;
   std::vector<Sighting> held_out_;
+  std::optional<Suspected> suspected_;
 };
 
 }  // namespace vggt

@@ -2,17 +2,34 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "app/scene/linked_frames.h"
+#include "app/scene/median.h"
 
 namespace vggt {
 
-std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest) {
+namespace {
+
+/// Of each pair of frames that has some.
+std::map<std::pair<int, int>, int> sightings_of_pairs(const Bundle& bundle) {
   std::map<std::pair<int, int>, int> counts;
   for (const Sighting& sighting : bundle.sightings)
     ++counts[std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
+  return counts;
+}
+
+}  // namespace
+
+int usual_sightings(const Bundle& bundle) {
+  std::vector<double> counts;
+  for (const auto& [pair, count] : sightings_of_pairs(bundle)) counts.push_back(count);
+  return counts.empty() ? 0 : static_cast<int>(median(std::span(counts)));
+}
+
+std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest) {
   std::vector<std::pair<int, int>> pairs;
-  for (const auto& [pair, count] : counts) {
+  for (const auto& [pair, count] : sightings_of_pairs(bundle)) {
     if (count >= fewest) pairs.push_back(pair);
   }
   return pairs;

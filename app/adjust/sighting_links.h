@@ -10,6 +10,9 @@ namespace vggt {
 /// The pairs of frames that have at least so many sightings.
 std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest = 1);
 
+/// How many sightings a pair of frames that has some has (median).
+int usual_sightings(const Bundle& bundle);
+
 /// Groups of two and more frames that these pairs link; empty where there is one.
 std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs);
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "io/frames/frame_sources.h"
+
 namespace vggt {
 namespace {
 
@@ -23,6 +25,14 @@ void check_inside(const char* option, const std::string& file) {
   if (file.empty() || is_name) return;
   throw std::invalid_argument(std::string(option) + ": '" + file +
                               "' lies in each scene's folder: give a name without folders");
+}
+
+/// Of a scene that nobody can read a run says so.
+bool is_no_video(const fs::path& source) try {
+  const SourceKind kind = kind_of_source(source);
+  return kind != SourceKind::video;
+} catch (const std::exception&) {
+  return false;
 }
 
 }  // namespace
@@ -55,6 +65,10 @@ Options scene_options(const Options& batch, const BatchScene& scene) {
     if (!file->empty()) *file = (folder / *file).string();
   }
   for (std::string Options::*member : kNamedByScene) options.*member = replaced(options.*member, scene.name);
+  if (is_no_video(scene.source)) {
+    options.fps.reset();
+    options.stride.reset();
+  }
   return options;
 }
 

@@ -213,8 +213,8 @@ GivenCameras plan_given(const Options& options) {
       given.intrinsics = read_cameras_of("intrinsics", options.intrinsics, LensReading::whole);
       for (const FrameCamera& frame : given.intrinsics) {
         if (frame.camera.valid && !(frame.camera.has_intrinsics() && frame.camera.k(0, 0) > 0))
-          refuse("intrinsics",
-                 options.intrinsics + ": tells no focal length and size of '" + frame.file + "'");
+          refuse("intrinsics", options.intrinsics + ": tells no focal length and size of " +
+                                   (frame.file.empty() ? "its frames" : "'" + frame.file + "'"));
       }
     }
   }

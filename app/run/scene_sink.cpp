@@ -20,14 +20,16 @@ at::Tensor fp32(const at::Tensor& values) {
   return values.to(at::kCPU, at::kFloat).contiguous();
 }
 
-/// Names the first frame of a few groups that nothing links.
-std::string groups_text(const std::vector<std::vector<int>>& groups, const FrameSet& frames) {
+/// Names the first frame of a few groups that nothing links, or little.
+std::string groups_text(const std::vector<std::vector<int>>& groups, bool are_linked,
+                        const FrameSet& frames) {
   constexpr std::size_t kNamed = 4;
   std::vector<std::string> names;
   for (const std::vector<int>& group : groups)
     names.push_back(frames.frames[static_cast<std::size_t>(group.front())].file);
-  return "no matches link " + std::to_string(groups.size()) + " groups of frames, those with " +
-         first_of(names, kNamed) + ": how these lie to each other is the network's guess";
+  return std::string(are_linked ? "few" : "no") + " matches link " + std::to_string(groups.size()) +
+         " groups of frames, those with " + first_of(names, kNamed) + ": how these lie to each other " +
+         (are_linked ? "may be wrong" : "is the network's guess");
 }
 
 /// The largest coordinate of the cameras' centres.
@@ -191,7 +193,8 @@ std::string SceneSink::adjust(int64_t room) {
     events_.warn(
         "the matches do not tell the focal length, as where few link the frames or one flat thing is seen "
         "straight on: it stays the network's, which may be far off; --intrinsics gives a known one");
-  if (!adjusted.groups.empty()) events_.warn(groups_text(adjusted.groups, frames_));
+  if (!adjusted.groups.empty())
+    events_.warn(groups_text(adjusted.groups, adjusted.groups_are_linked, frames_));
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());

@@ -105,7 +105,8 @@ std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
   }
   const FrameMatch match = [&] {
     try {
-      return match_frames(ours, theirs, {"the frames", "the poses"});
+      return match_frames(ours, theirs,
+                          {"the frames", where.starts_with("intrinsics") ? "the cameras" : "the poses"});
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(where + ": " + error.what());
     }

@@ -325,6 +325,9 @@ void check_writable(const std::vector<fs::path>& paths, const std::vector<fs::pa
       if (access(folder.c_str(), W_OK | X_OK) != 0) fail(errno, folder);
     }
   }
+  for (const fs::path& folder : folders) {  // what stands there is taken away
+    if (fs::is_directory(folder) && access(folder.c_str(), W_OK | X_OK) != 0) fail(errno, folder);
+  }
 }
 
 void check_writable_file(const fs::path& path) {
@@ -336,6 +339,9 @@ void check_writable_file(const fs::path& path) {
 void check_replaceable(const fs::path& folder) {
   const fs::file_status status = fs::symlink_status(folder);
   if (!fs::exists(status)) return;
+  if (fs::is_symlink(status))
+    throw std::invalid_argument(folder.string() +
+                                ": is a link, where an export's own folder goes: move it away");
   if (!fs::is_directory(status)) fail(ENOTDIR, folder);
   std::set<std::string> known;
   std::ifstream list(folder / kFileList);

@@ -250,6 +250,9 @@ void in_parallel(int threads, std::size_t count, const std::function<void(std::s
 
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress) {
+  std::error_code ignored;
+  if (fs::equivalent(options.masks, options.source, ignored))
+    fail(options.masks.string() + " is the frames' own folder");
   MaskFinder finder(options.masks);
   std::vector<fs::path> paths;
   for (const Frame& frame : frames.frames) paths.push_back(finder.find(frame.file));

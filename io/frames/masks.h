@@ -11,9 +11,9 @@ namespace vggt {
 /// image extension, or with one more: a.png or a.jpg.png for a.jpg, walk.mp4#12.png for frame 12 of walk.mp4.
 /// The mask of a/b/c.jpg of a list lies in a/b, in b or in the folder itself. A network pixel is used where
 /// it shows no black one. The masks lie in options.space; threads and memory are those of the frames.
-/// progress(done, total) may throw to stop. Throws std::invalid_argument: no such folder, a frame without a
-/// mask or with two, another size, a file that cannot be decoded, one that is nearly black all over, black
-/// ones alone; std::system_error.
+/// progress(done, total) may throw to stop. Throws std::invalid_argument: no such folder, the frames' own
+/// one, a frame without a mask or with two, another size, a file that cannot be decoded, one that is nearly
+/// black all over, black ones alone; std::system_error.
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress = {});
 

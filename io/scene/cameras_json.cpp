@@ -95,6 +95,13 @@ double shared_number(const json& entry, const json& all, const char* name, doubl
 /// Files of before have neither `model` nor `distortion`.
 void set_own_lens(Camera& camera, const json& entry, LensReading lenses) {
   const json &rows = entry["k_original"], &size = entry["original_size"];
+  const auto is_row = [](const json& row, std::size_t numbers) {
+    return row.is_array() && row.size() == numbers && std::ranges::all_of(row, &json::is_number);
+  };
+  if (!rows.is_array() || rows.size() != 3 ||
+      !std::ranges::all_of(rows, [&](const json& row) { return is_row(row, 3); }))
+    fail("`k_original` is no matrix of 3×3 numbers");
+  if (!is_row(size, 2)) fail("`original_size` is not [width, height]");
   Eigen::Matrix3d k;
   for (std::size_t r = 0; r < 3; ++r) {
     for (std::size_t c = 0; c < 3; ++c)
@@ -107,7 +114,7 @@ void set_own_lens(Camera& camera, const json& entry, LensReading lenses) {
   if (!(more <= kRounding * std::max(1.0, k(0, 0)))) lens.beyond = "skew or more";
   if (entry.contains("distortion")) {
     const json& distortion = entry["distortion"];
-    if (distortion.size() != 2) fail("`distortion` is not [k1, k2]");
+    if (!is_row(distortion, 2)) fail("`distortion` is not [k1, k2]");
     lens.k1 = distortion.at(0).get<double>();
     lens.k2 = distortion.at(1).get<double>();
   }
@@ -207,7 +214,10 @@ FrameCamera nerf_frame(const json& entry, const json& all, LensReading lenses) {
   frame.file = field<std::string>(entry, "file_path");
   frame.as_stored = true;
   const Eigen::Vector3d opengl_from_opencv(1, -1, -1);
-  Eigen::Isometry3d world_from_cam = nearest_pose(pose_matrix(entry.at("transform_matrix")));
+  // Where lenses are wanted poses may be missing.
+  const bool has_pose = lenses == LensReading::as_far_as_known || entry.contains("transform_matrix");
+  Eigen::Isometry3d world_from_cam = Eigen::Isometry3d::Identity();
+  if (has_pose) world_from_cam = nearest_pose(pose_matrix(field<json>(entry, "transform_matrix")));
   world_from_cam.linear() = world_from_cam.linear() * opengl_from_opencv.asDiagonal();
   frame.camera.cam_from_world = world_from_cam.inverse();
   set_nerf_intrinsics(frame.camera, entry, all, lenses);

@@ -250,6 +250,19 @@ TEST_F(BatchScenes, WhatIsDoneAgain) {
   EXPECT_EQ(reason(SceneState::done, now, false), "files are missing");
 }
 
+TEST(SceneOptions, AVideosRateIsNoneOfPhotographs) {
+  Options batch;
+  batch.out = "results";
+  batch.fps = 2;
+  batch.stride = 3;
+  const Options photos = scene_options(batch, {"room", VGGT_SOURCE_DIR "/examples/room"}),
+                video = scene_options(batch, {"a.mp4", VGGT_SOURCE_DIR "/examples/room.jpg"});
+  EXPECT_FALSE(photos.fps);
+  EXPECT_FALSE(photos.stride);
+  EXPECT_EQ(video.fps, 2);
+  EXPECT_EQ(video.stride, 3);
+}
+
 TEST(SceneOptions, HaveTheirOwnFolderAndFiles) {
   Options batch;
   batch.out = "results";

@@ -18,6 +18,7 @@ using namespace vggt;
 
 constexpr int kFrames = 24, kAnchorsOfFrame = 150, kReach = 6;
 constexpr double kFocal = 700;
+const Events kSilent;
 
 /// How a camera moves, and what the matches and the network err by.
 struct Pan {
@@ -27,6 +28,7 @@ struct Pan {
   double noise = 0.3;                // of sightings, pixels
   double depth_error = 0.05;         // of the given depths, smooth in an image
   bool flat = false;                 // a wall that is seen straight on, without turning
+  double k2 = 0;
 };
 
 /// The bundle as it is given.
@@ -35,7 +37,7 @@ Bundle given_bundle(const Pan& pan) {
   std::uniform_real_distribution<double> unit(-1, 1);
   std::normal_distribution<double> normal;
   Bundle truth;
-  truth.lenses.push_back({{kFocal, kFocal}, {639.5, 359.5}, {pan.k1, 0}});
+  truth.lenses.push_back({{kFocal, kFocal}, {639.5, 359.5}, {pan.k1, pan.k2}});
   truth.lens_free.emplace_back();
   for (int i = 0; i < kFrames; ++i) {
     Eigen::Isometry3d pose = Eigen::Isometry3d::Identity();
@@ -88,11 +90,12 @@ Outcome freed(Bundle given, const AdjustOptions& options = {}) {
   Outcome outcome{std::move(given), {}};
   Bundle& found = outcome.found;
   std::vector<Sighting> held_out = hold_out(found.sightings);
-  BundleTrials trials(found, {}, options, static_cast<double>(found.poses.size()), {});
+  BundleTrials trials(found, {}, options, static_cast<double>(found.poses.size()), kSilent);
   trials.hold_out(std::move(held_out));
   trials.adjust(found, {4, 15, 1e-4});
   trials.adjust(found, {});
   trials.free_what_pays(found);
+  trials.free_k2_if_it_pays(found);
   trials.adjust(found, kFully);
   trials.judge_focals(found);
   outcome.model = trials.model();
@@ -226,6 +229,44 @@ TEST(BundleTrials, FindsTheFocalLengthBesideAStrongDistortion) {
   }
 }
 
+/// As of an action camera.
+TEST(BundleTrials, FreesK2WhereItPays) {
+  const auto [found, model, guesses, nearer] = freed({.k1 = -0.24, .turn = 0.03, .move = 0.05, .k2 = 0.05});
+  EXPECT_EQ(model, CameraModel::radial);
+  EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 3);
+  EXPECT_NEAR(found.lenses[0].distortion[0], -0.24, 0.005);
+  EXPECT_NEAR(found.lenses[0].distortion[1], 0.05, 0.01);
+}
+
+TEST(BundleTrials, ADistortionPaysWhereItIsAndNowhereElse) {
+  for (const double k1 : {-0.2, 0.0}) {
+    Bundle found = given_bundle({.k1 = k1});
+    std::vector<Sighting> held_out = hold_out(found.sightings);
+    BundleTrials trials(found, {}, {}, kFrames, kSilent);
+    trials.hold_out(std::move(held_out));
+    for (LensFreedom& free : found.lens_free) free.k1 = true;
+    found.lenses[0].distortion[0] = k1 - 0.01;
+    trials.adjust(found, {2, 30, 1e-5});
+    const Bundle before = found;
+    EXPECT_EQ(trials.k1_pays(found, trials.decisions()), k1 != 0);
+    EXPECT_EQ(found.lenses[0].distortion, before.lenses[0].distortion);
+    EXPECT_EQ(found.lenses[0].focal, before.lenses[0].focal);
+    EXPECT_TRUE(found.lens_free[0].k1);
+    EXPECT_TRUE(trials.believes_depth());
+  }
+}
+
+TEST(BundleTrials, WithoutASuspicionNoLensIsTaken) {
+  Bundle found = given_bundle({});
+  std::vector<Sighting> held_out = hold_out(found.sightings);
+  BundleTrials trials(found, {}, {}, kFrames, kSilent);
+  trials.hold_out(std::move(held_out));
+  trials.adjust(found, {});
+  trials.free_what_pays(found);
+  EXPECT_FALSE(trials.take_suspected_lens(found));
+  EXPECT_EQ(trials.model(), CameraModel::simple_pinhole);
+}
+
 TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
   for (const double longer : {0.8, 1.0, 1.35}) {
     for (const double depth_error : {0.0, 0.15}) {
@@ -253,7 +294,7 @@ TEST(BundleTrials, AFocalLengthIsToldWhereAllPosesAreFree) {
     Bundle found = given_bundle({.turn = 0.03, .move = 0.1, .longer = longer});
     found.free[0] = true;
     std::vector<Sighting> held_out = hold_out(found.sightings);
-    BundleTrials trials(found, {}, {}, kFrames, {});
+    BundleTrials trials(found, {}, {}, kFrames, kSilent);
     trials.hold_out(std::move(held_out));
     trials.adjust(found, {4, 15, 1e-4});
     const std::vector<double> deviations =
@@ -270,7 +311,7 @@ TEST(BundleTrials, AFocalLengthIsToldWhereAllPosesAreFree) {
 TEST(BundleTrials, AFocalLengthThatWasHeldIsFreedWhereTheLastMatchesTellIt) {
   Bundle found = given_bundle({.turn = 0.03, .move = 0.1, .longer = 1.35});
   std::vector<Sighting> held_out = hold_out(found.sightings);
-  BundleTrials trials(found, {}, {}, kFrames, {});
+  BundleTrials trials(found, {}, {}, kFrames, kSilent);
   trials.hold_out(std::move(held_out));
   found.lens_free[0].focal = false;
   trials.adjust(found, {4, 15, 1e-4});

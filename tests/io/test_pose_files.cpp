@@ -274,6 +274,15 @@ TEST(PoseJson, RefusesWithThePlace) {
   EXPECT_THAT(refused(R"({"frames": [{"file_path": 3}]})"),
               HasSubstr("`file_path` is missing or of another type"));
   EXPECT_THAT(refused(R"({"frames": [{"file_path": "a"}]})"), HasSubstr("transform_matrix"));
+  const auto ours = [&](const std::string& lens) {
+    return refused(R"({"cameras": [{"file": "a", "cam_from_world": [[1,0,0,0],[0,1,0,0],[0,0,1,0]], )" +
+                   lens + "}]}");
+  };
+  for (const char* k : {"null", "[[1,0],[0,1]]", "[[1,0,0],[0,1,0],[0,0,\"1\"]]"})
+    EXPECT_THAT(ours(std::string(R"("original_size": [9, 9], "k_original": )") + k),
+                HasSubstr("cameras[0]: `k_original` is no matrix of 3×3 numbers"));
+  EXPECT_THAT(ours(R"("original_size": [9], "k_original": [[9,0,4],[0,9,4],[0,0,1]])"),
+              HasSubstr("`original_size` is not [width, height]"));
   EXPECT_THAT(refused(frame("[]")), HasSubstr("not 3×4"));
   EXPECT_THAT(refused(frame("[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,7]]")), HasSubstr("last row"));
   EXPECT_THAT(refused(frame("[[1,0,0,0],[0,1,0,0],[0,0,null,0]]")), HasSubstr("no number"));
