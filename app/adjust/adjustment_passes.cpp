@@ -186,14 +186,18 @@ class SceneAdjustment {
     MatchPass how = enough(kFine, found);
     if (!pass(found, how, {}, [&] { trials_.free_what_pays(found); })) return false;
     const bool is_clear = trials_.has_freed_k1();
+    if (!is_clear && !trials_.suspects_lens()) return true;
     const Bundle before = found;
     const BundleTrials::Decisions decisions = trials_.decisions();
     const PassState state = last_;
-    if (!is_clear && !trials_.take_suspected_lens(found)) return true;
+    const double error = trials_.error_of(found, found);
+    if (!is_clear) trials_.take_suspected_lens(found);
     how.by_depth = trials_.believes_depth();
     bool stays = is_clear;
     const auto judge = [&] {
-      stays = stays || trials_.k1_pays(found, decisions);
+      constexpr double kNoWorse = 1.1;  // of other matches
+      stays =
+          stays || (trials_.error_of(found, found) < kNoWorse * error && trials_.k1_pays(found, decisions));
       if (stays) trials_.free_k2_if_it_pays(found);
     };
     if (pass(found, how, {}, judge) && stays) return true;

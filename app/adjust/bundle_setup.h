@@ -16,8 +16,8 @@ enum class Known { no, nearly, exactly };
 
 /// What is adjusted, and what is not.
 struct AdjustOptions {
-  /// Nothing: simple_pinhole, or simple_radial or pinhole where the matches show that; of known intrinsics
-  /// each camera's own.
+  /// Nothing: simple_pinhole, or simple_radial, radial or pinhole where the matches show that; of known
+  /// intrinsics each camera's own.
   std::optional<CameraModel> model;
   Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
   Known poses = Known::no;

@@ -129,6 +129,7 @@ void BundleTrials::free_what_pays(Bundle& found) {
   if ((is_doubted || doubts_focal(adjusted_of(found))) && finds_another_focal(found) &&
       model_ != kRadial.model)
     free_lenses();
+  if (suspected_ && suspected_->error >= error_of(found, found)) suspected_.reset();
 }
 
 /// Drops the prior of the network's depth, if without it the matches that are held out are explained
@@ -159,6 +160,7 @@ void BundleTrials::try_free_depth(Bundle& found) {
 /// that drops the prior alone. Where k1 is free with the prior, the prior is doubted once more. Two frames
 /// cannot tell, nor can few matches.
 void BundleTrials::try_lenses(Bundle& found) {
+  suspected_.reset();
   if (frames_ < 3 || held_out_.size() < kFewestHeldOut) return;
   const std::vector<double> plain = errors_of(found);
   const Adjusted without = adjusted_of(found);
@@ -204,7 +206,7 @@ void BundleTrials::try_lenses(Bundle& found) {
         (change.share < kLensPays && change.standard_errors > kLikely) || error < kMuchNearer * plain_error;
     if (trial.model == kRadial.model && moves && is_likely && error < least_error) {
       least_error = error;
-      suspected_ = {adjusted_of(found), log_depth};
+      suspected_ = {adjusted_of(found), log_depth, error};
     }
     return moves;
   };
@@ -236,12 +238,10 @@ void BundleTrials::free_k2_if_it_pays(Bundle& found) {
   }
 }
 
-bool BundleTrials::take_suspected_lens(Bundle& found) {
-  if (!suspected_ || model_ != model_of(options_)) return false;
+void BundleTrials::take_suspected_lens(Bundle& found) {
   put(suspected_->adjusted, found);
   priors_.log_depth = suspected_->log_depth;
   model_ = kRadial.model;
-  return true;
 }
 
 bool BundleTrials::k1_pays(Bundle& found, const Decisions& before) {

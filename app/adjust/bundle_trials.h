@@ -56,9 +56,10 @@ class BundleTrials {
   /// Where it has, frees k2 as well, if that pays beside it. Throws as adjust().
   void free_k2_if_it_pays(Bundle& found);
 
-  /// Where free_what_pays() tried a k1 that brings the held-out matches nearer, but not clearly, takes it: of
-  /// matches that were looked for without it those that show it most are missing.
-  bool take_suspected_lens(Bundle& found);
+  /// Whether free_what_pays() tried a k1 that brings the held-out matches nearer, but not clearly: of matches
+  /// that were looked for without it those that show it most are missing.
+  bool suspects_lens() const { return suspected_ && model_ == model_of(options_); }
+  void take_suspected_lens(Bundle& found);
 
   /// What the trials have decided so far.
   struct Decisions {
@@ -91,10 +92,10 @@ class BundleTrials {
   static Adjusted adjusted_of(const Bundle& bundle);
   static void put(const Adjusted& adjusted, Bundle& bundle);
 
-  /// A lens that was tried, and the prior of depth that it was tried with.
+  /// A lens that was tried, the prior of depth that it was tried with, and the median error.
   struct Suspected {
     Adjusted adjusted;
-    double log_depth = 0;
+    double log_depth = 0, error = 0;
   };
 
   void try_free_depth(Bundle& found);

@@ -38,16 +38,21 @@ int64_t most_source_bytes(const RunPlan& plan, const FrameSet& sized) {
   return static_cast<int64_t>(most);
 }
 
-/// Throws where an image, or the picture, does not fit.
-void check_images(const RunPlan& plan, const FrameSet& sized) {
-  int64_t most = most_source_bytes(plan, sized);
+/// What an image takes at most, or the picture.
+int64_t most_image_bytes(const RunPlan& plan, const FrameSet& sized) {
+  int64_t most = std::max(most_source_bytes(plan, sized), picture_bytes(plan));
   if (const auto images = exported_images(plan, sized))
     most = std::max(most, static_cast<int64_t>(most_export_bytes(plan.outputs.exports, *images, sized)));
-  const int64_t picture = picture_bytes(plan), bytes = std::max(most, picture);
+  return most;
+}
+
+/// Throws where one of so many bytes does not fit.
+void check_images(const RunPlan& plan, const FrameSet& sized, int64_t bytes) {
+  const int64_t picture = picture_bytes(plan);
   if (bytes == 0 || bytes <= plan.limits.images) return;
   const std::string for_image = plan.limits.host_memory_for(bytes);
-  const auto for_network = least_host_memory(plan.limits, request_for(plan.memory, sized),
-                                             plan.given.merge == "auto", std::stoll(for_image) * 1'000'000);
+  const auto for_network =
+      least_host_memory(plan.limits, request_for(plan.memory, sized), plan.given.merge == "auto");
   const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
                     when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
@@ -106,10 +111,12 @@ void plan_image_memory(RunPlan& plan, bool with_network) {
   const bool all_are_sized = kind_of_source(plan.frames) != SourceKind::video,
              checks_network = with_network && all_are_sized;
   if (all_are_sized) hold_in_memory(plan, sized);
+  const int64_t image = most_image_bytes(plan, sized);
+  plan.limits.least = std::stoll(plan.limits.host_memory_for(image));
   // Without a scratch folder the refusal of the network names what frames and maps take.
   const bool network_first = checks_network && !plan.limits.storage.scratch;
   if (network_first) check_network_fits(plan, sized);
-  check_images(plan, sized);
+  check_images(plan, sized, image);
   if (checks_network && !network_first) check_network_fits(plan, sized);
 }
 

@@ -92,7 +92,7 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
 }
 
 std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
-                                             bool or_exact, int64_t at_least) {
+                                             bool or_exact) {
   constexpr int64_t kMost = 10'000'000;  // megabytes
   if (!limits.host) return std::nullopt;
   const auto fits = [&](int64_t megabytes) {
@@ -103,8 +103,8 @@ std::optional<std::string> least_host_memory(const MemoryLimits& limits, const M
     tried.merge.reset();
     return or_exact && plan_memory(tried).fits;
   };
-  int64_t low = std::max((std::max(*limits.host, at_least) + kMegabyte - 1) / kMegabyte, int64_t{1}),
-          high = low;
+  const int64_t from = std::max(*limits.host, limits.least * kMegabyte);
+  int64_t low = std::max((from + kMegabyte - 1) / kMegabyte, int64_t{1}), high = low;
   while (!fits(high)) {
     low = high + 1;
     high *= 2;

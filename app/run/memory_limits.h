@@ -25,6 +25,7 @@ struct MemoryLimits {
   /// runs and written after it, when of the network only the weights are held.
   int64_t images = MemoryBudget::kUnlimited;
   int64_t stored = 0;  // bytes of frames and maps, where all of them must lie in memory
+  int64_t least = 0;   // megabytes of --host-memory that the images alone need
 
   /// Where --host-memory is set without a scratch folder: frames and maps, which take so many bytes, may all
   /// lie in memory, and the network and images have what is left. A later call takes the place of an earlier
@@ -51,11 +52,11 @@ NcclBuffers nccl_buffers(const Options& options);
 /// Takes the weights that the host holds during the whole run from what images may take.
 void keep_weights(MemoryLimits& limits, int64_t bytes);
 
-/// The least --host-memory, such as "780MB", within whose limits the network's plan fits, at least so many
-/// bytes; nothing without one, and where none helps. request: with sizes; its budget for the GPU stays.
-/// or_exact: where it merges, exact attention would do as well.
+/// The least --host-memory, such as "780MB", within whose limits the network's plan fits, at least
+/// what images need; nothing without one, and where none helps. request: with sizes; its budget for the GPU
+/// stays. or_exact: where it merges, exact attention would do as well.
 std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
-                                             bool or_exact, int64_t at_least = 0);
+                                             bool or_exact);
 
 /// How many threads work at a time with this --threads: of 0 as many as there are cores, and never more.
 int64_t working_threads(int64_t threads);

@@ -179,11 +179,16 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     if (known) beside.stages.emplace_back(stage, *seconds);
     return known;
   };
+  // Where no run had limited memory, others tell as much.
+  const auto learned = [&](const StageWork& work) {
+    const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
+    return runs.empty() ? runs_of(all, key_of(plan, work, /*limited=*/false)) : runs;
+  };
   for (const StageWork& work : works) {
     if (work.units < kLeastUnits) continue;
-    std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
+    std::vector<StageRun> runs = learned(work);
     if (work.stage == kAdjustment) {
-      const std::vector<StageRun> trials = runs_of(all, key_of(plan, trial_of(plan), limited));
+      const std::vector<StageRun> trials = learned(trial_of(plan));
       auto trial = trials.empty() ? std::nullopt : std::optional(trials.back());
       if (trial) trial->seconds *= scene_of_trial(threads);
       if (!add(work.stage, adjustment_seconds(runs, trial, work.units))) continue;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
@@ -55,6 +56,18 @@ std::string extension_of(const fs::path& path) {
   const bool is_word = !word.empty() && word.size() < 20 &&
                        std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) != 0; });
   return is_word ? word : "other";
+}
+
+/// Of several kinds of files the one of most pixels.
+std::string main_kind(const FrameSet& frames) {
+  std::map<std::string, double> pixels;
+  std::string most;
+  for (const Frame& frame : frames.frames) {
+    const std::string kind = extension_of(frame.file);
+    pixels[kind] += static_cast<double>(frame.original_width) * frame.original_height;
+    if (most.empty() || pixels[kind] > pixels[most]) most = kind;
+  }
+  return most;
 }
 
 StageWork frames_work(const RunPlan& plan, const MemoryRequest& request, double pixels,
@@ -171,7 +184,7 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
       source.pixels = passed * (options.max_frames ? 2 : 1) * last.original_width *
                       static_cast<double>(last.original_height);
   } else {
-    source.kind = extension_of(file);
+    source.kind = main_kind(frames);
   }
   return source;
 }

@@ -247,15 +247,23 @@ ImageHeader read_tiff(Bytes file) {
   header.width = static_cast<int64_t>(directory.find(256).value_or(0));
   header.height = static_cast<int64_t>(directory.find(257).value_or(0));
   const int bits = static_cast<int>(std::min<uint64_t>(directory.find(258).value_or(8), 64));
-  const int samples = static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
+  constexpr unsigned kCompression = 259, kColors = 262, kRowsPerStrip = 278, kPlanes = 284, kTileRows = 323,
+                     kSampleFormat = 339;
+  constexpr uint64_t kPalette = 3, kApart = 2, kFloat = 3;
+  if (directory.find(kSampleFormat).value_or(1) == kFloat)
+    throw std::invalid_argument("has a pixel type that is not supported");
+  const bool is_palette = directory.find(kColors).value_or(1) == kPalette;
+  const int samples =
+      is_palette ? 3 : static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
-  // A compressed strip is held as it is, whole, and as colours.
-  constexpr unsigned kCompression = 259, kRowsPerStrip = 278, kTileRows = 323;
-  if (directory.find(kCompression).value_or(1) != 1) {
+  // A compressed strip is held as it is, whole, and as colours; of planes that lie apart their strips are
+  // held, and colours.
+  const bool is_compressed = directory.find(kCompression).value_or(1) != 1;
+  if (is_compressed || directory.find(kPlanes).value_or(1) == kApart) {
     const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height));
     const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height));
-    header.decoder_bytes =
-        static_cast<int>(static_cast<uint64_t>(header.bytes_per_pixel + 5) * std::min(rows, height) / height);
+    const int held = is_compressed ? header.bytes_per_pixel + 5 : 5;
+    header.decoder_bytes = static_cast<int>(static_cast<uint64_t>(held) * std::min(rows, height) / height);
   }
   const bool has_alpha = directory.find(338).value_or(0) != 0;
   // libtiff multiplies 8-bit colours by their alpha.
@@ -287,12 +295,13 @@ ImageHeader read_bmp(Bytes file) {
 ImageHeader read_heif(Bytes file) {
   const HeifInfo info = read_heif_info(file);
   // The decoder holds the planes as they are stored, and what they are converted and turned to.
-  constexpr int kCopies = 3;
+  const bool is_avif = Fields(file, 0, true).holds(8, "avif");
+  const int copies = is_avif && !info.alpha ? 4 : 3;
   ImageHeader header{ImageFormat::heif};
   header.width = info.width;
   header.height = info.height;
   header.bytes_per_pixel = info.alpha ? 4 : 3;
-  header.decoder_bytes = kCopies * header.bytes_per_pixel + (info.bits > 8 ? 6 : 0);
+  header.decoder_bytes = copies * header.bytes_per_pixel + (info.bits > 8 ? 6 : 0);
   if (info.alpha) header.alpha = info.premultiplied ? Alpha::premultiplied_on_white : Alpha::on_white;
   header.camera = camera_at(info.exif, 0);
   return header;

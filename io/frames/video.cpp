@@ -177,7 +177,7 @@ std::optional<std::size_t> frames_more(uint32_t codec) {
                                                                                  {"apco", 1},
                                                                                  {"ap4h", 1},
                                                                                  {"ap4x", 1},
-                                                                                 {"FFV1", 1},
+                                                                                 {"FFV1", 2},
                                                                                  {"HFYU", 1},
                                                                                  {"FFVH", 1},
                                                                                  {"AVdn", 1},

@@ -256,7 +256,7 @@ TEST(SceneOptions, AVideosRateIsNoneOfPhotographs) {
   batch.fps = 2;
   batch.stride = 3;
   const Options photos = scene_options(batch, {"room", VGGT_SOURCE_DIR "/examples/room"}),
-                video = scene_options(batch, {"a.mp4", VGGT_SOURCE_DIR "/examples/room.jpg"});
+                video = scene_options(batch, {"a.mp4", VGGT_FIXTURES "/videos/hevc.mp4"});
   EXPECT_FALSE(photos.fps);
   EXPECT_FALSE(photos.stride);
   EXPECT_EQ(video.fps, 2);

@@ -263,7 +263,7 @@ TEST(BundleTrials, WithoutASuspicionNoLensIsTaken) {
   trials.hold_out(std::move(held_out));
   trials.adjust(found, {});
   trials.free_what_pays(found);
-  EXPECT_FALSE(trials.take_suspected_lens(found));
+  EXPECT_FALSE(trials.suspects_lens());
   EXPECT_EQ(trials.model(), CameraModel::simple_pinhole);
 }
 

@@ -261,6 +261,26 @@ TEST(StageHistory, ARunUnderABudgetIsFirstPredictedByThoseWithout) {
   fs::remove_all(cache);
 }
 
+TEST(StageHistory, SoAreTheOtherStagesOfARunUnderABudget) {
+  const fs::path cache = fs::temp_directory_path() / ("vggt_other_stages_" + std::to_string(::getpid()));
+  fs::remove_all(cache);
+  const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
+  Options options = valid();
+  const RunPlan unlimited = plan_run(options);
+  options.host_memory = "2GB";
+  const RunPlan limited = plan_run(options);
+  const std::vector<StageWork> works = {{"adjustment", "matches", 1e6}, {"write", "points", 1e6}};
+  const auto seconds = [&](const RunPlan& plan) { return predict_beside(plan, works, false).stages; };
+  EXPECT_TRUE(seconds(limited).empty());
+  keep_seconds(unlimited, works, {{"adjustment", 3}, {"write", 2}});
+  EXPECT_EQ(seconds(limited), seconds(unlimited));
+  ASSERT_EQ(seconds(limited).size(), 2U);
+  keep_seconds(limited, works, {{"adjustment", 6}, {"write", 4}});
+  EXPECT_NEAR(seconds(limited)[1].second, 4, 1e-9);
+  EXPECT_NEAR(seconds(unlimited)[1].second, 2, 1e-9);
+  fs::remove_all(cache);
+}
+
 // A GPU's plans of attention hold for about as many frames of the same size.
 TEST(StageHistory, KnowsTheSizesThatThereWereRunsOf) {
   const fs::path cache = fs::temp_directory_path() / ("vggt_sizes_" + std::to_string(::getpid()));
@@ -337,6 +357,9 @@ TEST(FrameSource, CountsWhatIsDecoded) {
   add("a/b.c/#1.JPEG");
   add("2.png");
   expect(options, "jpg", 400);
+  add("3.png");
+  expect(options, "png", 600);
+  frames.frames.pop_back();
   options.source.clear();
   options.images.resize(2);
   expect(options, "memory", 400);

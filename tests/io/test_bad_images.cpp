@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "io/frames/frames.h"
+#include "io/frames/image_header.h"
 #include "tests/support/media.h"
 
 namespace vggt {
@@ -185,6 +186,35 @@ TEST(BadImages, OnlyBadOnesAreAnError) {
   for (const BadFile& file : bad_files()) {
     EXPECT_THAT(load_error(small_options(folder / file.name)), HasSubstr(file.reason)) << file.name;
   }
+}
+
+/// A little-endian TIFF directory of such (tag, value) pairs, in order, and nothing else.
+Bytes tiff_of(const std::vector<std::pair<uint16_t, uint16_t>>& fields) {
+  Bytes bytes{'I', 'I', 42, 0, 8, 0, 0, 0, static_cast<uint8_t>(fields.size()), 0};
+  for (const auto& [tag, value] : fields) {
+    for (const int part : {tag & 255, tag >> 8, 3, 0, 1, 0, 0, 0, value & 255, value >> 8, 0, 0})
+      bytes.push_back(static_cast<uint8_t>(part));
+  }
+  bytes.insert(bytes.end(), 4, 0);
+  return bytes;
+}
+
+// Before any of them is in memory.
+TEST(TiffHeaders, TellWhatDecodingTakes) {
+  const auto header = [](uint16_t tag, uint16_t value, uint16_t compression = 1, uint16_t colors = 2) {
+    std::vector<std::pair<uint16_t, uint16_t>> fields = {
+        {256, 600}, {257, 400}, {258, 8}, {259, compression}, {262, colors}, {277, colors == 3 ? 1 : 3},
+        {278, 400}};
+    if (tag > 278) fields.emplace_back(tag, value);
+    const Bytes file = tiff_of(fields);
+    return read_image_header(std::as_bytes(std::span(file)));
+  };
+  EXPECT_EQ(header(0, 0).bytes_per_pixel, 3);
+  EXPECT_EQ(header(0, 0).decoder_bytes, 0);
+  EXPECT_EQ(header(284, 2).decoder_bytes, 5);           // planes that lie apart
+  EXPECT_EQ(header(0, 0, 5).decoder_bytes, 8);          // one compressed strip
+  EXPECT_EQ(header(0, 0, 1, 3).bytes_per_pixel, 3);     // a palette's colours
+  EXPECT_THROW(header(339, 3), std::invalid_argument);  // numbers with a point
 }
 
 TEST(BadImages, ExtremeShapesThatRun) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "io/frames/frames.h"
+#include "io/frames/masks.h"
 #include "tests/support/media.h"
 
 namespace vggt {
@@ -188,6 +189,28 @@ TEST_F(Masks, WhatDoesNotFitIsRefused) {
   FrameOptions nowhere = options();
   nowhere.masks = folder_ / "nowhere";
   EXPECT_THAT(load_error(nowhere), HasSubstr("nowhere is no folder"));
+  nowhere.masks = folder_ / "masks/../frames";
+  EXPECT_THAT(load_error(nowhere), HasSubstr("is the frames' own folder"));
+}
+
+TEST_F(Masks, HeadersTellWhatTheLargestTakes) {
+  const auto bytes = [&] {
+    FrameOptions sizes = options();
+    sizes.pixels = false;
+    sizes.masks.clear();
+    return most_mask_bytes(options(), load_frames(sizes));
+  };
+  for (const char* name : {"masks/1.png", "masks/2.png", "frames/1.png", "frames/2.png"})
+    image(name, test::flat_picture(60, 40, 255));
+  const std::size_t all = bytes();
+  EXPECT_GE(all, 4U * 60 * 40);
+  image("masks/2.png", cv::Mat(40, 60, CV_16UC4, cv::Scalar::all(65535)));
+  EXPECT_GE(bytes(), all + 5 * 60 * 40);
+  // What load_masks() refuses counts nothing.
+  image("masks/2.png", cv::Mat(400, 600, CV_16UC4, cv::Scalar::all(65535)));
+  EXPECT_EQ(bytes(), all);
+  fs::remove(folder_ / "masks/2.png");
+  EXPECT_EQ(bytes(), all);
 }
 
 TEST_F(Masks, OfATurnedPhotographAreUpright) {
