@@ -193,6 +193,8 @@ class SceneAdjustment {
     const double error = trials_.error_of(found, found);
     if (!is_clear) trials_.take_suspected_lens(found);
     how.by_depth = trials_.believes_depth();
+    // Where depth hides nothing about twice as many matches are found, which many frames do not need.
+    if (!how.by_depth && are_many(std::ssize(cameras_))) how.every *= 2;
     bool stays = is_clear;
     const auto judge = [&] {
       constexpr double kNoWorse = 1.1;  // of other matches
