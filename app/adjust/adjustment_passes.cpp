@@ -187,7 +187,7 @@ class SceneAdjustment {
     if (!pass(found, how, {}, [&] { trials_.free_what_pays(found); })) return false;
     const bool is_clear = trials_.has_freed_k1();
     if (!is_clear && !trials_.suspects_lens()) return true;
-    const Bundle before = found;
+    Bundle before = found;
     const BundleTrials::Decisions decisions = trials_.decisions();
     const PassState state = last_;
     const double error = trials_.error_of(found, found);
@@ -198,12 +198,15 @@ class SceneAdjustment {
     bool stays = is_clear;
     const auto judge = [&] {
       constexpr double kNoWorse = 1.1;  // of other matches
-      stays =
-          stays || (trials_.error_of(found, found) < kNoWorse * error && trials_.k1_pays(found, decisions));
+      stays = stays || (trials_.error_of(found, found) < kNoWorse * error &&
+                        trials_.k1_pays(found, before, decisions));
       if (stays) trials_.free_k2_if_it_pays(found);
     };
-    if (pass(found, how, {}, judge) && stays) return true;
-    found = before;
+    try {
+      if (pass(found, how, {}, judge) && stays) return true;
+    } catch (const TooManyEquations&) {  // of more matches than there were; those are still there
+    }
+    found = std::move(before);
     trials_.go_back_to(decisions);
     last_ = state;
     return true;
@@ -304,7 +307,13 @@ class SceneAdjustment {
     result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
     const int handful = std::min(kHandful, usual_sightings(found) / kOfUsual);
     if (!result.groups.empty() || handful <= kFewestLinks) return;
-    result.groups = groups_of(cameras_.size(), matched_pairs(found, handful));
+    std::vector<std::vector<int>> groups = groups_of(cameras_.size(), matched_pairs(found, handful));
+    constexpr int kMoreInside = 10;
+    const bool are_apart = std::ranges::any_of(
+        sightings_of_groups(found, groups),
+        [](const GroupSightings& group) { return group.inside > kMoreInside * group.across; });
+    if (!are_apart) return;
+    result.groups = std::move(groups);
     result.groups_are_linked = true;
   }
 

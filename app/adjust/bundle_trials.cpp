@@ -241,15 +241,17 @@ void BundleTrials::free_k2_if_it_pays(Bundle& found) {
 void BundleTrials::take_suspected_lens(Bundle& found) {
   put(suspected_->adjusted, found);
   priors_.log_depth = suspected_->log_depth;
+  suspected_.reset();
   model_ = kRadial.model;
 }
 
-bool BundleTrials::k1_pays(Bundle& found, const Decisions& before) {
+bool BundleTrials::k1_pays(Bundle& found, const Bundle& before, const Decisions& decided_before) {
   const std::vector<double> errors = errors_of(found);
   const Adjusted bent = adjusted_of(found);
   const double prior = priors_.log_depth;
-  bool clearly = held_out_.size() >= kFewestHeldOut;
-  for (const double log_depth : std::set{prior, before.priors.log_depth}) {
+  bool clearly = held_out_.size() >= kFewestHeldOut &&
+                 pays(cost_change(errors, epipolar_errors(before, found.anchors, held_out_)), kLensPays);
+  for (const double log_depth : std::set{prior, decided_before.priors.log_depth}) {
     if (!clearly) break;
     for (std::size_t i = 0; i < found.lenses.size(); ++i) {
       found.lenses[i].distortion.setZero();
@@ -265,7 +267,6 @@ bool BundleTrials::k1_pays(Bundle& found, const Decisions& before) {
 }
 
 void BundleTrials::go_back_to(Decisions decisions) {
-  start_.lenses = std::move(decisions.start);
   priors_ = decisions.priors;
   model_ = decisions.model;
   held_out_ = std::move(decisions.held_out);
@@ -310,7 +311,10 @@ bool BundleTrials::finds_another_focal(Bundle& found) {
   if (is_untold) {
     put(tried.given, found);
     free_focals(found, false);
-    if (pays(change(), kLensPays)) return false;
+    if (pays(change(), kLensPays)) {
+      suspected_.reset();  // its focal length is free
+      return false;
+    }
   }
   return stays();
 }

@@ -63,15 +63,15 @@ class BundleTrials {
 
   /// What the trials have decided so far.
   struct Decisions {
-    std::vector<Lens> start;
     BundlePriors priors;
     std::optional<CameraModel> model;
     std::vector<Sighting> held_out;
   };
   /// Whether the distortion explains the held-out matches, which were looked for with it, clearly better than
-  /// none would, with the prior of depth that there is and with the one before. Throws as adjust().
-  bool k1_pays(Bundle& found, const Decisions& before);
-  Decisions decisions() const { return {start_.lenses, priors_, model_, held_out_}; }
+  /// the bundle before, which has none, and than none would from here on, with the prior of depth that there
+  /// is and with the one before. Throws as adjust().
+  bool k1_pays(Bundle& found, const Bundle& before, const Decisions& decided_before);
+  Decisions decisions() const { return {priors_, model_, held_out_}; }
   void go_back_to(Decisions decisions);
 
   /// Of three and more frames, after the last matches, where the options leave the lenses to these: frees a

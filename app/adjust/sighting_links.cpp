@@ -27,6 +27,26 @@ int usual_sightings(const Bundle& bundle) {
   return counts.empty() ? 0 : static_cast<int>(median(std::span(counts)));
 }
 
+std::vector<GroupSightings> sightings_of_groups(const Bundle& bundle,
+                                                const std::vector<std::vector<int>>& groups) {
+  std::map<int, std::size_t> group_of;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const int frame : groups[group]) group_of[frame] = group;
+  }
+  std::vector<GroupSightings> result(groups.size());
+  for (const auto& [pair, count] : sightings_of_pairs(bundle)) {
+    const auto a = group_of.find(pair.first), b = group_of.find(pair.second);
+    if (a == group_of.end() || b == group_of.end()) continue;
+    if (a->second == b->second) {
+      result[a->second].inside += count;
+    } else {
+      result[a->second].across += count;
+      result[b->second].across += count;
+    }
+  }
+  return result;
+}
+
 std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest) {
   std::vector<std::pair<int, int>> pairs;
   for (const auto& [pair, count] : sightings_of_pairs(bundle)) {

@@ -10,6 +10,13 @@ namespace vggt {
 /// The pairs of frames that have at least so many sightings.
 std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest = 1);
 
+/// Of each group the sightings between two of its frames, and those between one of them and another group's.
+struct GroupSightings {
+  int inside = 0, across = 0;
+};
+std::vector<GroupSightings> sightings_of_groups(const Bundle& bundle,
+                                                const std::vector<std::vector<int>>& groups);
+
 /// How many sightings a pair of frames that has some has (median).
 int usual_sightings(const Bundle& bundle);
 

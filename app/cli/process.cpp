@@ -36,6 +36,12 @@ bool can_start(int threads) {
   return true;
 }
 
+/// Whether `ulimit -v` sets a limit.
+bool has_few_addresses() {
+  rlimit addresses{};
+  return ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY;
+}
+
 /// While there is memory for them: later OpenCV would wait without end for threads that cannot start.
 void start_threads_of_opencv() {
   if (!can_start(cv::getNumThreads())) cv::setNumThreads(1);
@@ -45,13 +51,15 @@ void start_threads_of_opencv() {
 }  // namespace
 
 void set_process_threads(int64_t threads) {
+  if (has_few_addresses()) ::mallopt(M_ARENA_MAX, 2);  // each takes 64 MiB of them, for a thread or two
   const int64_t cores = usable_cores();
   if (threads > 0) {
     at::set_num_threads(static_cast<int>(threads));
     // TBB, which OpenCV may stand on, warns of more than there are cores, and starts no more.
     cv::setNumThreads(static_cast<int>(std::min(threads, cores)));
-  } else if (at::get_num_threads() > cores) {  // it knows nothing of a control group's time
-    at::set_num_threads(static_cast<int>(cores));
+  } else {  // neither knows of a control group's time
+    if (at::get_num_threads() > cores) at::set_num_threads(static_cast<int>(cores));
+    if (cv::getNumThreads() > cores) cv::setNumThreads(static_cast<int>(cores));
   }
   start_threads_of_opencv();
 }
@@ -63,10 +71,7 @@ void set_process_precision(Precision precision) {
 void set_process_host_memory(bool limited) {
   // Each thread's arena keeps blocks below the threshold, which malloc would otherwise raise to 32 MiB.
   constexpr int kOwnMapping = 1 << 20;
-  rlimit addresses{};
-  const bool few_addresses = ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY;
-  if (limited || few_addresses) ::mallopt(M_MMAP_THRESHOLD, kOwnMapping);
-  if (few_addresses) ::mallopt(M_ARENA_MAX, 2);  // each takes 64 MiB of them
+  if (limited || has_few_addresses()) ::mallopt(M_MMAP_THRESHOLD, kOwnMapping);
 }
 
 void set_process_gpu_memory([[maybe_unused]] at::Device device,

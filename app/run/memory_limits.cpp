@@ -149,7 +149,14 @@ std::optional<int64_t> free_host_bytes() {
   };
   for (const std::filesystem::path& group : control_groups()) {
     const auto most = number_in(group / "memory.max"), used = number_in(group / "memory.current");
-    if (most && used) at_most(*most - *used);
+    if (!most || !used) continue;
+    // Copies of files that the system drops where memory is wanted count as used, too.
+    int64_t dropped = 0, bytes = 0;
+    std::ifstream parts(group / "memory.stat");
+    for (std::string name; parts >> name >> bytes;) {
+      if (name == "inactive_file") dropped = bytes;
+    }
+    at_most(*most - *used + dropped);
   }
   rlimit limit{};
   int64_t pages = 0;

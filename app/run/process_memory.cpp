@@ -233,7 +233,10 @@ int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const Fram
 
 }  // namespace
 
-FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
+namespace {
+
+/// Without what masks take.
+FrameOrigin origin_of_images(const RunPlan& plan, const FrameSet& frames) {
   FrameOrigin origin;
   int64_t most = 0, all = 0, gray = 0, largest = 0;
   const auto count = static_cast<int64_t>(frames.frames.size());
@@ -252,6 +255,13 @@ FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
   if (largest > 0) origin.as_large = (all + largest - 1) / largest;
   // Tensors of frames have no gray copies: they are matched by their own pixels.
   origin.gray = reads(plan, SourceKind::tensor_file) ? 0 : gray;
+  return origin;
+}
+
+}  // namespace
+
+FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
+  FrameOrigin origin = origin_of_images(plan, frames);
   origin.mask_bytes = static_cast<int64_t>(most_mask_bytes(plan.frames, frames));
   return origin;
 }
@@ -261,7 +271,7 @@ int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
 }
 
 int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames) {
-  return stored_bytes(plan, request_for(plan.memory, frames), origin_of(plan, frames));
+  return stored_bytes(plan, request_for(plan.memory, frames), origin_of_images(plan, frames));
 }
 
 int64_t picture_bytes(const RunPlan& plan) {

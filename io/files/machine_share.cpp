@@ -1,6 +1,7 @@
 #include "io/files/machine_share.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 int64_t cores_of_affinity() {
   const int64_t all = std::max(1U, std::thread::hardware_concurrency());
   cpu_set_t cores;  // of up to 1024; with more the call fails
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return all;
+  if (::sched_getaffinity(::getpid(), sizeof cores, &cores) != 0) return all;
   return std::max(1, CPU_COUNT(&cores));
 }
 

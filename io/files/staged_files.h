@@ -68,8 +68,8 @@ void check_writable(const std::vector<std::filesystem::path>& paths,
 /// The same of one file whose folder has to exist, as for write_atomically().
 void check_writable_file(const std::filesystem::path& path);
 
-/// Throws std::invalid_argument if a folder exists and holds a file that StagedFiles did not write there;
-/// std::system_error if it is no folder, or cannot be read.
+/// Throws std::invalid_argument if a folder exists and holds a file that StagedFiles did not write there, or
+/// is a link; std::system_error if it is no folder, or cannot be read.
 void check_replaceable(const std::filesystem::path& folder);
 
 }  // namespace vggt

@@ -327,6 +327,7 @@ FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, cons
 FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   const SourceKind kind = kind_of_source(options);
   check_options(options, kind);
+  if (!options.masks.empty()) refuse_frames_as_masks(options);
   FrameSet set = kind == SourceKind::tensor_file ? load_tensor_frames(options, progress)
                                                  : load_images_or_video(options, kind, progress);
   if (!options.masks.empty()) set.read_mask = load_masks(options, set, progress);

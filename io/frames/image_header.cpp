@@ -250,11 +250,11 @@ ImageHeader read_tiff(Bytes file) {
   constexpr unsigned kCompression = 259, kColors = 262, kRowsPerStrip = 278, kPlanes = 284, kTileRows = 323,
                      kSampleFormat = 339;
   constexpr uint64_t kPalette = 3, kApart = 2, kFloat = 3;
-  if (directory.find(kSampleFormat).value_or(1) == kFloat)
-    throw std::invalid_argument("has a pixel type that is not supported");
   const bool is_palette = directory.find(kColors).value_or(1) == kPalette;
   const int samples =
       is_palette ? 3 : static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
+  if (directory.find(kSampleFormat).value_or(1) == kFloat && (samples > 1 || bits != 32))
+    throw std::invalid_argument("has a pixel type that is not supported");
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
   // A compressed strip is held as it is, whole, and as colours; of planes that lie apart their strips are
   // held, and colours.

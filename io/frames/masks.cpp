@@ -248,11 +248,17 @@ void in_parallel(int threads, std::size_t count, const std::function<void(std::s
 
 }  // namespace
 
+void refuse_frames_as_masks(const FrameOptions& options) {
+  std::error_code ignored;  // reading them says what is wrong
+  const bool is_folder = fs::is_directory(options.source, ignored);
+  const fs::path folder = is_folder ? options.source : options.source.parent_path();
+  const bool holds_frames = is_folder || kind_of_source(options) == SourceKind::image;
+  if (holds_frames && fs::equivalent(options.masks, folder.empty() ? "." : folder, ignored))
+    fail(options.masks.string() + " is the frames' own folder");
+}
+
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress) {
-  std::error_code ignored;
-  if (fs::equivalent(options.masks, options.source, ignored))
-    fail(options.masks.string() + " is the frames' own folder");
   MaskFinder finder(options.masks);
   std::vector<fs::path> paths;
   for (const Frame& frame : frames.frames) paths.push_back(finder.find(frame.file));

@@ -11,11 +11,15 @@ namespace vggt {
 /// image extension, or with one more: a.png or a.jpg.png for a.jpg, walk.mp4#12.png for frame 12 of walk.mp4.
 /// The mask of a/b/c.jpg of a list lies in a/b, in b or in the folder itself. A network pixel is used where
 /// it shows no black one. The masks lie in options.space; threads and memory are those of the frames.
-/// progress(done, total) may throw to stop. Throws std::invalid_argument: no such folder, the frames' own
-/// one, a frame without a mask or with two, another size, a file that cannot be decoded, one that is nearly
+/// progress(done, total) may throw to stop. Throws std::invalid_argument: no such folder,
+/// a frame without a mask or with two, another size, a file that cannot be decoded, one that is nearly
 /// black all over, black ones alone; std::system_error.
 ReadMask load_masks(const FrameOptions& options, const FrameSet& frames,
                     const std::function<void(int done, int total)>& progress = {});
+
+/// Throws std::invalid_argument where the folder of masks is the one that the frames lie in: each frame would
+/// be its own mask.
+void refuse_frames_as_masks(const FrameOptions& options);
 
 /// The most bytes that load_masks() needs to read one of the masks, as their headers tell; 0 without masks.
 /// Those that it would not find, or not read, do not count. Throws std::invalid_argument: no such folder.

@@ -12,10 +12,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "io/files/input_file.h"
-#include "io/files/machine_share.h"
 #include "io/files/memory_room.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/quiet_decoders.h"
@@ -197,12 +197,13 @@ std::optional<std::size_t> frames_more(uint32_t codec) {
 }  // namespace
 
 std::size_t VideoReader::decoder_bytes() const {
-  // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each core, those that others
-  // are predicted from, three where the container does not tell, and four more; OpenCV holds one in BGR.
+  // FFmpeg holds a frame for each of its threads, of which OpenCV makes one for each of the machine's cores,
+  // those that others are predicted from, three where the container does not tell, and four more; OpenCV
+  // holds one in BGR.
   constexpr std::size_t kMostThreads = 16, kUsualReferences = 3, kMore = 4;
   constexpr double kBgr = 3;
   const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
-  const std::size_t threads = std::min(static_cast<std::size_t>(usable_cores()), kMostThreads);
+  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
   const std::size_t references =
       container_.reference_frames ? static_cast<std::size_t>(*container_.reference_frames) : kUsualReferences;
   const std::size_t others = frames_more(property(cv::CAP_PROP_FOURCC)).value_or(references + kMore);

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "io/files/input_file.h"
 #include "io/scene/text_lines.h"
@@ -99,6 +103,8 @@ Camera take_camera(FileValues& values, LensReading lenses) {
   std::vector<double> numbers;
   while (numbers.size() < kind.numbers) numbers.push_back(values.finite());
   Camera camera;
+  const bool has_focal = kind.name != "EQUIRECTANGULAR";
+  if (!has_focal && lenses == LensReading::as_far_as_known) return camera;
   // A wrong size or focal length is said before a lens that is not known.
   set_simple_intrinsics(camera, width, height, numbers[0]);
   set_lens(camera, colmap_lens(kind.name, width, height, numbers), lenses);

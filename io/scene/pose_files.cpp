@@ -67,11 +67,15 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
   if (fs::is_directory(path, ignored)) return read_as_it_looks(file_in(path), lenses);
   std::string head = head_of(InputFile(path));
   if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
-  if (path.filename() == "cameras.bin")
-    throw std::invalid_argument(path.string() +
-                                ": COLMAP's cameras, which name no images; give images.bin beside it");
-  if (is_colmap_binary(path)) return read_colmap_binary(path, lenses);
-  if (head.find('\0') != std::string::npos)
+  for (const char* other : {"cameras.bin", "points3D.bin", "frames.bin", "rigs.bin"}) {
+    if (path.filename() == other)
+      throw std::invalid_argument(path.string() +
+                                  ": of COLMAP's files one that names no images; give images.bin beside it");
+  }
+  const bool is_binary = head.find('\0') != std::string::npos;
+  if (path.filename() == "images.bin" || (is_binary && is_colmap_binary(path)))
+    return read_colmap_binary(path, lenses);
+  if (is_binary)
     throw std::invalid_argument(path.string() +
                                 ": neither TUM nor images.txt nor images.bin nor transforms.json");
   if (looks_like_kitti(head))
@@ -95,8 +99,8 @@ std::vector<FrameCamera> read_as_it_looks(const fs::path& path, LensReading lens
 }  // namespace
 
 std::optional<fs::path> pose_file_in(const fs::path& folder) {
-  for (const char* name : {"images.txt", "images.bin", "transforms.json", "sparse/0/images.txt",
-                           "sparse/0/images.bin", "scene.cameras.json"}) {
+  for (const char* name : {"images.txt", "transforms.json", "sparse/0/images.txt", "scene.cameras.json",
+                           "images.bin", "sparse/0/images.bin"}) {
     if (fs::exists(folder / name)) return folder / name;
   }
   return std::nullopt;

@@ -14,11 +14,12 @@ enum class PoseFile { tum, colmap, json };
 /// Which of them a text is, by its first lines.
 PoseFile kind_of_poses(std::string_view text);
 
-/// Whether a file is read as COLMAP's images.bin: those that end so.
+/// Whether a binary file is read as COLMAP's images.bin: by its name's end.
 bool is_colmap_binary(const std::filesystem::path& path);
 
-/// The file of a folder that holds poses: images.txt or .bin, transforms.json, COLMAP's sparse/0/images.txt
-/// or .bin, or a scene.cameras.json of ours; nothing if there is none of them.
+/// The file of a folder that holds poses: images.txt, transforms.json, COLMAP's
+/// sparse/0/images.txt, a scene.cameras.json of ours, or images.bin where images.txt may be; nothing if there
+/// is none of them.
 std::optional<std::filesystem::path> pose_file_in(const std::filesystem::path& folder);
 
 /// The cameras of a TUM file (times), of COLMAP's images.txt or images.bin, of a transforms.json or

@@ -239,6 +239,29 @@ TEST(AdjustScene, TellsOfGroupsThatNoMatchesLink) {
   EXPECT_EQ(adjust(scene, beside(scene.cameras)).groups, groups);
 }
 
+// But for a corner of one of them.
+TEST(AdjustScene, TellsOfGroupsThatAHandfulOfMatchesLinks) {
+  Scene scene;
+  const Scene other(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, 0, 1, {50, 70, 90});
+  std::vector<std::vector<int>> groups(2);
+  for (int f = 0; f < kFrames; ++f) {
+    groups[f < kFrames / 2 ? 0 : 1].push_back(f);
+    if (f < kFrames / 2) continue;
+    for (int y = 0; y < kHeight; ++y) {
+      for (int x = 0; x < kWidth; ++x) {
+        if (f == kFrames / 2 && x < kWidth / 5 && y < kHeight / 4) continue;
+        for (std::size_t c = 0; c < 3; ++c) {
+          const std::size_t pixel = c * kPixels + static_cast<std::size_t>(y * kWidth + x);
+          scene.rgb[static_cast<std::size_t>(f)][pixel] = other.rgb[static_cast<std::size_t>(f)][pixel];
+        }
+      }
+    }
+  }
+  const Adjusted result = adjust(scene, beside(scene.cameras));
+  EXPECT_EQ(result.groups, groups) << result.summary;
+  EXPECT_TRUE(result.groups_are_linked);
+}
+
 TEST(AdjustScene, DoesNotDependOnThreads) {
   const Scene scene = bent_scene();
   const std::vector<Camera> given = beside(scene.cameras);

@@ -244,11 +244,13 @@ TEST(BundleTrials, ADistortionPaysWhereItIsAndNowhereElse) {
     std::vector<Sighting> held_out = hold_out(found.sightings);
     BundleTrials trials(found, {}, {}, kFrames, kSilent);
     trials.hold_out(std::move(held_out));
+    trials.adjust(found, {2, 30, 1e-5});
+    const Bundle plain = found;
     for (LensFreedom& free : found.lens_free) free.k1 = true;
     found.lenses[0].distortion[0] = k1 - 0.01;
     trials.adjust(found, {2, 30, 1e-5});
     const Bundle before = found;
-    EXPECT_EQ(trials.k1_pays(found, trials.decisions()), k1 != 0);
+    EXPECT_EQ(trials.k1_pays(found, plain, trials.decisions()), k1 != 0);
     EXPECT_EQ(found.lenses[0].distortion, before.lenses[0].distortion);
     EXPECT_EQ(found.lenses[0].focal, before.lenses[0].focal);
     EXPECT_TRUE(found.lens_free[0].k1);

@@ -184,6 +184,15 @@ TEST_F(PoseFiles, AreKnownByWhatTheyHold) {
     EXPECT_LT((read_pose_file(path).at(0).camera.center() - Eigen::Vector3d(1, 2, 3)).norm(), 1e-12);
 }
 
+TEST_F(PoseFiles, OfAFolderTheTextComesBeforeTheBinaryFile) {
+  for (const char* name : {"sparse/0/images.bin", "images.bin", "scene.cameras.json", "sparse/0/images.txt",
+                           "transforms.json", "images.txt"}) {
+    EXPECT_NE(pose_file_in(dir_), dir_ / name);
+    write(name, "x");
+    EXPECT_EQ(pose_file_in(dir_), dir_ / name);
+  }
+}
+
 TEST_F(PoseFiles, OtherFilesAreRefused) {
   const auto says = [&](const fs::path& path, const std::string& words) {
     const std::string message = refusal([&] { read_pose_file(path); });

@@ -137,6 +137,23 @@ TEST(MemoryLimits, WithoutScratchFramesAndMapsHaveWhatTheyTake) {
   EXPECT_EQ(with_files.storage.bytes, before.storage.bytes);
 }
 
+TEST(MemoryLimits, TheLeastIsEnoughForImagesToo) {
+  Options options = with_host_memory("700MB");
+  options.frames = VGGT_SOURCE_DIR "/examples/room";
+  options.out = "x/";
+  const RunPlan plan = plan_run(options);
+  MemoryRequest request = plan.memory;
+  request.frames = 12;
+  request.height = request.width = 336;
+  MemoryLimits limits = plan.limits;
+  const auto least = [&] { return std::stoll(least_host_memory(limits, request, true).value()); };
+  const int64_t of_network = least();
+  limits.least = of_network + 500;
+  EXPECT_EQ(least(), of_network + 500);
+  limits.least = 1;
+  EXPECT_EQ(least(), of_network);
+}
+
 TEST(MemoryLimits, ACpuHasNoGpuMemory) {
   Options options;
   options.gpu_memory = "6GB";

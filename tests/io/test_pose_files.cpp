@@ -274,6 +274,9 @@ TEST(PoseJson, RefusesWithThePlace) {
   EXPECT_THAT(refused(R"({"frames": [{"file_path": 3}]})"),
               HasSubstr("`file_path` is missing or of another type"));
   EXPECT_THAT(refused(R"({"frames": [{"file_path": "a"}]})"), HasSubstr("transform_matrix"));
+  // Whose lens may be all that is wanted.
+  test::write_text(folder / "t.json", R"({"w": 90, "h": 60, "fl_x": 80, "frames": [{"file_path": "a"}]})");
+  EXPECT_EQ(read_cameras_json(folder / "t.json", LensReading::whole).at(0).camera.k(0, 0), 80);
   const auto ours = [&](const std::string& lens) {
     return refused(R"({"cameras": [{"file": "a", "cam_from_world": [[1,0,0,0],[0,1,0,0],[0,0,1,0]], )" +
                    lens + "}]}");

@@ -204,6 +204,16 @@ TEST_F(StagedFilesTest, InputsAreKeptApart) {
       check_apart({dir_ / "c"}, {dir_ / "b", "", dir_ / "export"}, {dir_ / "export/sub", dir_ / "exp"}));
 }
 
+TEST_F(StagedFilesTest, ALinkIsNoExportsFolder) {
+  const fs::path link = dir_ / "depth";
+  for (const fs::path& place : {fs::path("/tmp"), dir_ / "nowhere"}) {
+    fs::create_directory_symlink(place, link);
+    EXPECT_THROW(check_replaceable(link), std::invalid_argument) << place;
+    EXPECT_THROW(check_writable({}, {link}), std::invalid_argument) << place;
+    fs::remove(link);
+  }
+}
+
 TEST_F(StagedFilesTest, ADeviceOrPipeIsNotReplaced) {
   const fs::path pipe = dir_ / "pipe", link = dir_ / "link";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
