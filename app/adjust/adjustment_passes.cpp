@@ -281,12 +281,13 @@ class SceneAdjustment {
     AdjustedScene result;
     result.changed = true;
     result.cameras = cameras_of(found, cameras_, trials_.model());
-    std::vector<std::pair<int, int>> matched = matched_pairs(found);
+    const PairSightings links = sightings_of_pairs(found);
+    std::vector<std::pair<int, int>> matched = matched_pairs(links);
     std::vector<double> before;
     for (const Anchor& anchor : trials_.start().anchors) before.push_back(anchor.log_depth);
     std::vector<double> nearer;
     for (std::size_t i = 0; i < cameras_.size(); ++i) nearer.push_back(trials_.log_nearer(i));
-    if (options_.poses == Known::no) find_groups(found, result);
+    if (options_.poses == Known::no) find_groups(links, result);
     result.guesses_focal = trials_.holds_focal(found.lens_free);
     result.tracks = found_tracks(input_, found);
     auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_,
@@ -302,15 +303,15 @@ class SceneAdjustment {
 
   /// By chance two places that look alike have some matches; a handful, where other pairs of frames have
   /// many, holds none of them where it is.
-  void find_groups(const Bundle& found, AdjustedScene& result) const {
+  void find_groups(const PairSightings& links, AdjustedScene& result) const {
     constexpr int kHandful = 30, kOfUsual = 5;
-    result.groups = groups_of(cameras_.size(), matched_pairs(found, kFewestLinks));
-    const int handful = std::min(kHandful, usual_sightings(found) / kOfUsual);
+    result.groups = groups_of(cameras_.size(), matched_pairs(links, kFewestLinks));
+    const int handful = std::min(kHandful, usual_sightings(links) / kOfUsual);
     if (!result.groups.empty() || handful <= kFewestLinks) return;
-    std::vector<std::vector<int>> groups = groups_of(cameras_.size(), matched_pairs(found, handful));
+    std::vector<std::vector<int>> groups = groups_of(cameras_.size(), matched_pairs(links, handful));
     constexpr int kMoreInside = 10;
     const bool are_apart = std::ranges::any_of(
-        sightings_of_groups(found, groups),
+        sightings_of_groups(links, groups),
         [](const GroupSightings& group) { return group.inside > kMoreInside * group.across; });
     if (!are_apart) return;
     result.groups = std::move(groups);

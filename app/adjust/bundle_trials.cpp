@@ -129,7 +129,6 @@ void BundleTrials::free_what_pays(Bundle& found) {
   if ((is_doubted || doubts_focal(adjusted_of(found))) && finds_another_focal(found) &&
       model_ != kRadial.model)
     free_lenses();
-  if (suspected_ && suspected_->error >= error_of(found, found)) suspected_.reset();
 }
 
 /// Drops the prior of the network's depth, if without it the matches that are held out are explained
@@ -206,7 +205,7 @@ void BundleTrials::try_lenses(Bundle& found) {
         (change.share < kLensPays && change.standard_errors > kLikely) || error < kMuchNearer * plain_error;
     if (trial.model == kRadial.model && moves && is_likely && error < least_error) {
       least_error = error;
-      suspected_ = {adjusted_of(found), log_depth, error};
+      suspected_ = {adjusted_of(found), log_depth};
     }
     return moves;
   };

@@ -92,10 +92,10 @@ class BundleTrials {
   static Adjusted adjusted_of(const Bundle& bundle);
   static void put(const Adjusted& adjusted, Bundle& bundle);
 
-  /// A lens that was tried, the prior of depth that it was tried with, and the median error.
+  /// A lens that was tried, and the prior of depth that it was tried with.
   struct Suspected {
     Adjusted adjusted;
-    double log_depth = 0, error = 0;
+    double log_depth = 0;
   };
 
   void try_free_depth(Bundle& found);

@@ -1,7 +1,6 @@
 #include "app/adjust/sighting_links.h"
 
 #include <algorithm>
-#include <map>
 #include <span>
 
 #include "app/scene/linked_frames.h"
@@ -9,32 +8,27 @@
 
 namespace vggt {
 
-namespace {
-
-/// Of each pair of frames that has some.
-std::map<std::pair<int, int>, int> sightings_of_pairs(const Bundle& bundle) {
-  std::map<std::pair<int, int>, int> counts;
+PairSightings sightings_of_pairs(const Bundle& bundle) {
+  PairSightings counts;
   for (const Sighting& sighting : bundle.sightings)
     ++counts[std::minmax(sighting.frame, bundle.anchors[static_cast<std::size_t>(sighting.anchor)].frame)];
   return counts;
 }
 
-}  // namespace
-
-int usual_sightings(const Bundle& bundle) {
+int usual_sightings(const PairSightings& pairs) {
   std::vector<double> counts;
-  for (const auto& [pair, count] : sightings_of_pairs(bundle)) counts.push_back(count);
+  for (const auto& [pair, count] : pairs) counts.push_back(count);
   return counts.empty() ? 0 : static_cast<int>(median(std::span(counts)));
 }
 
-std::vector<GroupSightings> sightings_of_groups(const Bundle& bundle,
+std::vector<GroupSightings> sightings_of_groups(const PairSightings& pairs,
                                                 const std::vector<std::vector<int>>& groups) {
   std::map<int, std::size_t> group_of;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (const int frame : groups[group]) group_of[frame] = group;
   }
   std::vector<GroupSightings> result(groups.size());
-  for (const auto& [pair, count] : sightings_of_pairs(bundle)) {
+  for (const auto& [pair, count] : pairs) {
     const auto a = group_of.find(pair.first), b = group_of.find(pair.second);
     if (a == group_of.end() || b == group_of.end()) continue;
     if (a->second == b->second) {
@@ -47,12 +41,12 @@ std::vector<GroupSightings> sightings_of_groups(const Bundle& bundle,
   return result;
 }
 
-std::vector<std::pair<int, int>> matched_pairs(const Bundle& bundle, int fewest) {
-  std::vector<std::pair<int, int>> pairs;
-  for (const auto& [pair, count] : sightings_of_pairs(bundle)) {
-    if (count >= fewest) pairs.push_back(pair);
+std::vector<std::pair<int, int>> matched_pairs(const PairSightings& pairs, int fewest) {
+  std::vector<std::pair<int, int>> matched;
+  for (const auto& [pair, count] : pairs) {
+    if (count >= fewest) matched.push_back(pair);
   }
-  return pairs;
+  return matched;
 }
 
 std::vector<std::vector<int>> groups_of(std::size_t frames, const std::vector<std::pair<int, int>>& pairs) {

@@ -29,8 +29,7 @@ void check_inside(const char* option, const std::string& file) {
 
 /// Of a scene that nobody can read a run says so.
 bool is_no_video(const fs::path& source) try {
-  const SourceKind kind = kind_of_source(source);
-  return kind != SourceKind::video;
+  return kind_of_source(source) != SourceKind::video;
 } catch (const std::exception&) {
   return false;
 }
@@ -65,7 +64,7 @@ Options scene_options(const Options& batch, const BatchScene& scene) {
     if (!file->empty()) *file = (folder / *file).string();
   }
   for (std::string Options::*member : kNamedByScene) options.*member = replaced(options.*member, scene.name);
-  if (is_no_video(scene.source)) {
+  if ((options.fps || options.stride) && is_no_video(scene.source)) {
     options.fps.reset();
     options.stride.reset();
   }

@@ -132,7 +132,7 @@ std::vector<std::optional<Camera>> known_intrinsics(const GivenCameras& given, c
   if (is_one_for_all(given))
     return std::vector<std::optional<Camera>>(frames.frames.size(), given.intrinsics.front().camera);
   std::vector<std::optional<Camera>> known =
-      match_cameras(frames, given.intrinsics, "intrinsics: " + given.intrinsics_name);
+      match_cameras(frames, given.intrinsics, "intrinsics: " + given.intrinsics_name, "the cameras");
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (known[i]) complete(*known[i], frames.frames[i].original_width, frames.frames[i].original_height);
   }

@@ -112,7 +112,7 @@ void plan_image_memory(RunPlan& plan, bool with_network) {
              checks_network = with_network && all_are_sized;
   if (all_are_sized) hold_in_memory(plan, sized);
   const int64_t image = most_image_bytes(plan, sized);
-  plan.limits.least = std::stoll(plan.limits.host_memory_for(image));
+  plan.limits.least = plan.limits.host_megabytes_for(image);
   // Without a scratch folder the refusal of the network names what frames and maps take.
   const bool network_first = checks_network && !plan.limits.storage.scratch;
   if (network_first) check_network_fits(plan, sized);

@@ -195,10 +195,14 @@ void MemoryLimits::hold_in_memory(int64_t bytes) {
 }
 
 std::string MemoryLimits::host_memory_for(int64_t image_bytes) const {
+  return std::to_string(host_megabytes_for(image_bytes)) + "MB";
+}
+
+int64_t MemoryLimits::host_megabytes_for(int64_t image_bytes) const {
   const int64_t not_stored = image_bytes + network.host - images;  // with the weights
   const int64_t needed = std::max(not_stored + stored, not_stored + not_stored / (kStored - 1) + 1);
   const int64_t bytes = host.value_or(0) + parts * std::max<int64_t>(0, needed - shared());
-  return std::to_string((bytes + kMegabyte - 1) / kMegabyte) + "MB";
+  return (bytes + kMegabyte - 1) / kMegabyte;
 }
 
 }  // namespace vggt

@@ -35,7 +35,8 @@ struct MemoryLimits {
   /// frames and maps could lie in files.
   int64_t shared() const;
   int64_t for_network() const;
-  /// What so many bytes for one image ask of --host-memory, such as "1430MB".
+  /// What so many bytes for one image ask of --host-memory, such as 1430 and "1430MB".
+  int64_t host_megabytes_for(int64_t image_bytes) const;
   std::string host_memory_for(int64_t image_bytes) const;
 };
 

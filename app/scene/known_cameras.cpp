@@ -92,7 +92,7 @@ std::vector<Camera> upright_cameras(const std::vector<KnownFrame>& frames) {
 
 std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
                                                  const std::vector<FrameCamera>& known,
-                                                 const std::string& where) {
+                                                 const std::string& where, const char* theirs_name) {
   std::vector<FrameKey> ours, theirs;
   std::vector<const FrameCamera*> valid;
   for (const Frame& frame : frames.frames) ours.push_back({frame.file, frame.time_s});
@@ -105,8 +105,7 @@ std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
   }
   const FrameMatch match = [&] {
     try {
-      return match_frames(ours, theirs,
-                          {"the frames", where.starts_with("intrinsics") ? "the cameras" : "the poses"});
+      return match_frames(ours, theirs, {"the frames", theirs_name});
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(where + ": " + error.what());
     }

@@ -26,11 +26,12 @@ std::vector<Camera> upright_cameras(const std::vector<KnownFrame>& frames);
 
 /// The known camera of each upright frame, or nothing. Frames are matched as by match_frames(); cameras whose
 /// `valid` is false, those of frames that the source has but that were not taken, and those of other times
-/// are passed over. `where` begins messages, such as "align: poses.tum". Throws std::invalid_argument: a
-/// camera names a frame that the source does not have, a name or time is there twice, cameras with neither
-/// names nor times.
+/// are passed over. `where` begins messages, such as "align: poses.tum", theirs_name is what they call the
+/// known ones. Throws std::invalid_argument: a camera names a frame that the source does not have, a name or
+/// time is there twice, cameras with neither names nor times.
 std::vector<std::optional<Camera>> match_cameras(const FrameSet& frames,
                                                  const std::vector<FrameCamera>& known,
-                                                 const std::string& where);
+                                                 const std::string& where,
+                                                 const char* theirs_name = "the poses");
 
 }  // namespace vggt

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "io/files/byte_reader.h"
 #include "io/files/input_file.h"
 #include "io/scene/text_lines.h"
 
@@ -43,65 +43,34 @@ constexpr std::array<ModelOfFile, 18> kModels = {{{"SIMPLE_PINHOLE", 3},
                                                   {"EUCM", 6},
                                                   {"EQUIRECTANGULAR", 2}}};
 
-/// Takes values off a file from its front on, little-endian as this machine's.
-class FileValues {
- public:
-  explicit FileValues(const fs::path& path) : file_(path) {}
+double take_finite(ByteReader& values) {
+  const auto value = std::bit_cast<double>(values.number<uint64_t>());
+  if (!std::isfinite(value)) throw std::invalid_argument("a number is not finite");
+  return value;
+}
 
-  template <class Value>
-  Value take() {
-    std::array<std::byte, sizeof(Value)> bytes{};
-    for (std::byte& byte : bytes) byte = next();
-    return std::bit_cast<Value>(bytes);
+/// Up to the next byte 0.
+std::string take_name(ByteReader& values) {
+  constexpr std::size_t kMost = 4096;  // of a path on Linux
+  std::string text;
+  for (auto c = values.number<char>(); c != '\0'; c = values.number<char>()) {
+    text += c;
+    if (text.size() > kMost) throw std::invalid_argument("a name has no end");
   }
-  double finite() {
-    const auto value = take<double>();
-    if (!std::isfinite(value)) throw std::invalid_argument("a number is not finite");
-    return value;
-  }
-  /// Up to the next byte 0.
-  std::string name() {
-    constexpr std::size_t kMost = 4096;  // of a path on Linux
-    std::string text;
-    for (auto c = take<char>(); c != '\0'; c = take<char>()) {
-      text += c;
-      if (text.size() > kMost) throw std::invalid_argument("a name has no end");
-    }
-    return text;
-  }
-  void pass(uint64_t count, uint64_t bytes_of_each) {
-    if (count > (file_.size() - at_) / bytes_of_each) throw std::invalid_argument("it ends too early");
-    at_ += count * bytes_of_each;
-  }
-  bool at_end() const { return at_ == file_.size(); }
-
- private:
-  std::byte next() {
-    if (at_ >= file_.size()) throw std::invalid_argument("it ends too early");
-    if (at_ < begin_ || at_ >= begin_ + size_) {
-      begin_ = at_;
-      size_ = std::min<uint64_t>(buffer_.size(), file_.size() - at_);
-      file_.read(begin_, std::span(buffer_).first(size_));
-    }
-    return buffer_.at(at_++ - begin_);
-  }
-
-  InputFile file_;
-  uint64_t at_ = 0, begin_ = 0, size_ = 0;  // of the next value, and of what the buffer holds
-  std::array<std::byte, 4096> buffer_{};
-};
+  return text;
+}
 
 using CamerasById = std::map<uint32_t, Camera>;
 
-Camera take_camera(FileValues& values, LensReading lenses) {
-  const auto model = values.take<int32_t>();
-  const auto width = static_cast<double>(values.take<uint64_t>()),
-             height = static_cast<double>(values.take<uint64_t>());
+Camera take_camera(ByteReader& values, LensReading lenses) {
+  const auto model = values.number<int32_t>();
+  const auto width = static_cast<double>(values.number<uint64_t>()),
+             height = static_cast<double>(values.number<uint64_t>());
   if (model < 0 || static_cast<std::size_t>(model) >= kModels.size())
     throw std::invalid_argument("no camera model has the number " + std::to_string(model));
   const ModelOfFile& kind = kModels.at(static_cast<std::size_t>(model));
   std::vector<double> numbers;
-  while (numbers.size() < kind.numbers) numbers.push_back(values.finite());
+  while (numbers.size() < kind.numbers) numbers.push_back(take_finite(values));
   Camera camera;
   const bool has_focal = kind.name != "EQUIRECTANGULAR";
   if (!has_focal && lenses == LensReading::as_far_as_known) return camera;
@@ -111,10 +80,10 @@ Camera take_camera(FileValues& values, LensReading lenses) {
   return camera;
 }
 
-CamerasById take_cameras(FileValues& values, LensReading lenses) {
+CamerasById take_cameras(ByteReader& values, LensReading lenses) {
   CamerasById cameras;
-  for (auto left = values.take<uint64_t>(); left > 0; --left) {
-    const auto id = values.take<uint32_t>();
+  for (auto left = values.number<uint64_t>(); left > 0; --left) {
+    const auto id = values.number<uint32_t>();
     Camera camera = take_camera(values, lenses);
     camera.camera_id = static_cast<int>(cameras.size());
     if (!cameras.emplace(id, camera).second)
@@ -123,22 +92,23 @@ CamerasById take_cameras(FileValues& values, LensReading lenses) {
   return cameras;
 }
 
-std::vector<FrameCamera> take_images(FileValues& values, const CamerasById& cameras) {
+std::vector<FrameCamera> take_images(ByteReader& values, const CamerasById& cameras) {
   constexpr uint64_t kObservation = 24;  // x, y and the number of a point
   std::vector<FrameCamera> frames;
-  for (auto left = values.take<uint64_t>(); left > 0; --left) {
+  for (auto left = values.number<uint64_t>(); left > 0; --left) {
     FrameCamera frame;
     frame.as_stored = true;
-    values.take<uint32_t>();  // the image's number
+    values.number<uint32_t>();  // the image's number
     std::array<double, 7> pose{};
-    for (double& number : pose) number = values.finite();
-    const auto camera = cameras.find(values.take<uint32_t>());
+    for (double& number : pose) number = take_finite(values);
+    const auto camera = cameras.find(values.number<uint32_t>());
     if (camera != cameras.end()) frame.camera = camera->second;
     frame.camera.cam_from_world.linear() =
         unit_quaternion({pose[0], pose[1], pose[2], pose[3]}).toRotationMatrix();
     frame.camera.cam_from_world.translation() << pose[4], pose[5], pose[6];
-    frame.file = values.name();
-    values.pass(values.take<uint64_t>(), kObservation);
+    frame.file = take_name(values);
+    const auto observations = values.number<uint64_t>();
+    values.take(std::min(observations, values.left() / kObservation + 1) * kObservation);
     frames.push_back(std::move(frame));
   }
   return frames;
@@ -147,9 +117,10 @@ std::vector<FrameCamera> take_images(FileValues& values, const CamerasById& came
 /// All that a file holds.
 template <class Take>
 auto whole_of(const fs::path& path, const Take& take) try {
-  FileValues values(path);
+  const FileMapping mapping{InputFile(path)};
+  ByteReader values(mapping.bytes());
   auto result = take(values);
-  if (!values.at_end()) throw std::invalid_argument("it goes on after its last record");
+  if (values.left() > 0) throw std::invalid_argument("it goes on after its last record");
   return result;
 } catch (const std::invalid_argument& error) {
   throw std::invalid_argument(path.string() + ": as COLMAP's binary file: " + error.what());
@@ -161,8 +132,8 @@ std::vector<FrameCamera> read_colmap_binary(const fs::path& path, LensReading le
   const fs::path beside = path.parent_path() / "cameras.bin";
   CamerasById cameras;
   if (fs::exists(beside))
-    cameras = whole_of(beside, [&](FileValues& values) { return take_cameras(values, lenses); });
-  return whole_of(path, [&](FileValues& values) { return take_images(values, cameras); });
+    cameras = whole_of(beside, [&](ByteReader& values) { return take_cameras(values, lenses); });
+  return whole_of(path, [&](ByteReader& values) { return take_images(values, cameras); });
 }
 
 }  // namespace vggt
