@@ -81,6 +81,20 @@ HeifInfo info_of(const heif_image_handle* handle) {
   return info;
 }
 
+/// What the boxes of AV1 images say, which libheif does not tell. They stand at the beginning of a file.
+void read_av1_chroma(Bytes file, HeifInfo& info) {
+  constexpr std::string_view kBox = "av1C";
+  constexpr std::size_t kFlags = 6, kMost = 1 << 16;
+  constexpr unsigned kOneColor = 16, kHalvedDown = 4;
+  const std::string_view head(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kMost));
+  for (std::size_t at = head.find(kBox); at != head.npos && at + kFlags < head.size();
+       at = head.find(kBox, at + 1)) {
+    const auto flags = static_cast<unsigned char>(head[at + kFlags]);
+    info.is_av1 = true;
+    info.whole_chroma = info.whole_chroma || (flags & (kOneColor | kHalvedDown)) == 0;
+  }
+}
+
 /// Rows of interleaved RGB or RGBA as BGR or BGRA.
 cv::Mat with_blue_first(const uint8_t* rgb, int stride, int width, int height, int channels) {
   cv::Mat pixels(height, width, CV_8UC(channels));
@@ -115,6 +129,7 @@ HeifInfo read_heif_info(Bytes file) {
   const PrimaryImage image(file);
   HeifInfo info = info_of(image.handle());
   info.exif = read_exif(image.handle());
+  read_av1_chroma(file, info);
   return info;
 }
 

@@ -74,8 +74,8 @@ std::size_t ImageFile::decoded_bytes() const {
 
 std::size_t ImageFile::decoding_bytes() const {
   const std::size_t pixels = decoded_bytes();
-  const std::size_t decoder = pixels / static_cast<std::size_t>(header_.bytes_per_pixel) *
-                              static_cast<std::size_t>(header_.decoder_bytes);
+  const auto decoder = static_cast<std::size_t>(header_.decoder_bytes * static_cast<double>(header_.width) *
+                                                static_cast<double>(header_.height));
   const std::size_t transpose = transposed(header_.orientation) ? pixels : 0;
   return file_.size() + pixels + std::max(decoder, transpose);
 }

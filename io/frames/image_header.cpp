@@ -13,6 +13,7 @@ namespace vggt {
 namespace {
 
 constexpr const char* kTruncated = "is truncated";
+constexpr double kMostDecoderBytes = 64;  // whatever a file says
 
 using Bytes = std::span<const std::byte>;
 
@@ -256,14 +257,22 @@ ImageHeader read_tiff(Bytes file) {
   if (directory.find(kSampleFormat).value_or(1) == kFloat && (samples > 1 || bits != 32))
     throw std::invalid_argument("has a pixel type that is not supported");
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
-  // A compressed strip is held as it is, whole, and as colours; of planes that lie apart their strips are
-  // held, and colours.
-  const bool is_compressed = directory.find(kCompression).value_or(1) != 1;
-  if (is_compressed || directory.find(kPlanes).value_or(1) == kApart) {
-    const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height));
-    const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height));
-    const int held = is_compressed ? header.bytes_per_pixel + 5 : 5;
-    header.decoder_bytes = static_cast<int>(static_cast<uint64_t>(held) * std::min(rows, height) / height);
+  // libtiff holds a strip's colours, beside its bytes in the file where these are compressed or of one plane.
+  // What lies there uncompressed and whole it takes in pieces.
+  const bool is_compressed = directory.find(kCompression).value_or(1) != 1,
+             is_apart = directory.find(kPlanes).value_or(1) == kApart;
+  const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height));
+  const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height));
+  if (is_compressed || is_apart || rows < height) {
+    const double pixels =
+                     static_cast<double>(height) * static_cast<double>(std::max<int64_t>(1, header.width)),
+                 sample = std::max(1, bits / 8), colors = bits > 8 ? header.bytes_per_pixel : 4,
+                 planes = is_apart ? samples : 1,
+                 stored = is_compressed ? static_cast<double>(file.size()) / pixels / planes
+                          : is_apart    ? sample
+                                        : 0,
+                 share = static_cast<double>(std::min(rows, height)) / static_cast<double>(height);
+    header.decoder_bytes = std::min(kMostDecoderBytes, share * (colors + stored));
   }
   const bool has_alpha = directory.find(338).value_or(0) != 0;
   // libtiff multiplies 8-bit colours by their alpha.
@@ -273,6 +282,16 @@ ImageHeader read_tiff(Bytes file) {
   return header;
 }
 
+/// Whether pixels of so few bits name colours of a table at an offset, and all of these are gray.
+bool is_gray_palette(const Fields& fields, uint64_t offset, uint64_t stride, uint64_t bits, uint64_t used) {
+  if (bits > 8) return false;
+  const uint64_t all = uint64_t{1} << bits, colors = used > 0 ? std::min(used, all) : all;
+  for (uint64_t at = offset; at < offset + colors * stride; at += stride) {
+    if (fields.u8(at) != fields.u8(at + 1) || fields.u8(at) != fields.u8(at + 2)) return false;
+  }
+  return true;
+}
+
 ImageHeader read_bmp(Bytes file) {
   const Fields fields(file, 0, false);
   ImageHeader header{ImageFormat::bmp};
@@ -280,28 +299,36 @@ ImageHeader read_bmp(Bytes file) {
   if (info == 12) {
     header.width = static_cast<int64_t>(fields.u16(18));
     header.height = static_cast<int64_t>(fields.u16(20));
+    if (is_gray_palette(fields, 26, 3, fields.u16(24), 0)) header.bytes_per_pixel = 1;
     return header;
   }
   constexpr uint64_t kBitFields = 3;
   header.width = static_cast<int32_t>(fields.u32(18));
   header.height = std::abs(static_cast<int64_t>(static_cast<int32_t>(fields.u32(22))));
   header.bytes_per_pixel = fields.u16(28) == 32 ? 4 : 3;
+  if (is_gray_palette(fields, 14 + info, 4, fields.u16(28), fields.u32(46))) header.bytes_per_pixel = 1;
   if (info >= 56 && fields.u32(30) == kBitFields && fields.u32(66) != 0) header.alpha = Alpha::on_white;
   return header;
+}
+
+/// Bytes of a pixel while libheif decodes, as measured: planes as they are stored, in copies of which the
+/// decoder of AV1 makes more, and the colours they become.
+double heif_bytes(const HeifInfo& info) {
+  const bool is_deep = info.bits > 8;
+  if (!info.is_av1) return is_deep ? (info.alpha ? 16.5 : 12.5) : info.alpha ? 9.1 : 6.8;
+  const double whole_chroma = info.whole_chroma ? 3.1 : 0;
+  return is_deep ? (info.alpha ? 24 : 21) + 2 * whole_chroma : 14.6 + whole_chroma;
 }
 
 // HEIF files of telephones have EXIF's orientation too; by the standard only the rotation in the boxes
 // counts.
 ImageHeader read_heif(Bytes file) {
   const HeifInfo info = read_heif_info(file);
-  // The decoder holds the planes as they are stored, and what they are converted and turned to.
-  const bool is_avif = Fields(file, 0, true).holds(8, "avif");
-  const int copies = is_avif && !info.alpha ? 4 : 3;
   ImageHeader header{ImageFormat::heif};
   header.width = info.width;
   header.height = info.height;
   header.bytes_per_pixel = info.alpha ? 4 : 3;
-  header.decoder_bytes = copies * header.bytes_per_pixel + (info.bits > 8 ? 6 : 0);
+  header.decoder_bytes = heif_bytes(info) - header.bytes_per_pixel;
   if (info.alpha) header.alpha = info.premultiplied ? Alpha::premultiplied_on_white : Alpha::on_white;
   header.camera = camera_at(info.exif, 0);
   return header;

@@ -110,6 +110,19 @@ INSTANTIATE_TEST_SUITE_P(Files, Heif,
                            return name;
                          });
 
+// As measured of 42 megapixels: what is decoded, and the decoder beside it.
+TEST(HeifHeaders, TellWhatDecodingTakes) {
+  const auto bytes = [](const char* name) {
+    const ImageHeader header = read_image_header(FileMapping(InputFile(kFolder / name)).bytes());
+    return header.bytes_per_pixel + header.decoder_bytes;
+  };
+  EXPECT_DOUBLE_EQ(bytes("telephone.heic"), 6.8);
+  EXPECT_DOUBLE_EQ(bytes("alpha.heic"), 9.1);
+  EXPECT_DOUBLE_EQ(bytes("deep.heic"), 12.5);
+  EXPECT_DOUBLE_EQ(bytes("plain.avif"), 14.6);
+  EXPECT_DOUBLE_EQ(bytes("deep.avif"), 21);
+}
+
 TEST(HeifFrames, AreFramesLikeOthers) {
   FrameOptions options;
   options.source = kFolder;
