@@ -118,6 +118,27 @@ class SceneFit {
   std::optional<OneThread> lean_;
 };
 
+/// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact.
+void warn_of_misfit(const Found& found, const AdjustOptions& options, const Events& events) {
+  constexpr double kFarOff = 0.7;  // pixels; usually .05 to .3
+  const bool poses = options.poses == Known::exactly, intrinsics = options.intrinsics == Known::exactly;
+  if ((!poses && !intrinsics) || found.held_out_px < kFarOff) return;
+  const char *what = poses && intrinsics ? "poses and intrinsics"
+                     : poses             ? "poses"
+                                         : "intrinsics",
+             *refine = poses && intrinsics ? "poses,intrinsics"
+                       : poses             ? "poses"
+                                           : "intrinsics",
+             *lens = intrinsics ? "; --camera radial with it finds a distortion, too" : "";
+  std::array<char, 300> text{};
+  std::snprintf(
+      text.data(), text.size(),
+      "matches that were held out are %.1f pixels off with the given %s: where these are not exact, "
+      "--refine %s starts from them%s",
+      found.held_out_px, what, refine, lens);
+  events.warn(text.data());
+}
+
 AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                           const AdjustOptions& options, const Events& events) {
   const auto stays = [&](const std::string& why) {
@@ -140,6 +161,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     return stays("out of memory");
   }
   if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
+  warn_of_misfit(found, options, events);
   fit.write_depth(found);
   return std::move(found.scene);
 }

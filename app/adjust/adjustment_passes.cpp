@@ -109,12 +109,17 @@ class SceneAdjustment {
     if (!(adjusted <= given)) {
       const Bundle start = trials_.given();
       const bool simple = trials_.error_of(start, found) <= given;
-      return not_adjusted("held-out matches are off by " + brief(adjusted) +
-                              " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
-                          simple ? cameras_of(start, cameras_, trials_.model()) : cameras_);
+      Found stays =
+          not_adjusted("held-out matches are off by " + brief(adjusted) +
+                           " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
+                       simple ? cameras_of(start, cameras_, trials_.model()) : cameras_);
+      stays.held_out_px = given;
+      return stays;
     }
-    return adjusted_scene(
+    Found result = adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
+    result.held_out_px = adjusted;
+    return result;
   }
 
  private:

@@ -89,6 +89,10 @@ void take_lenses(const std::vector<Camera>& cameras, const AdjustOptions& option
 
 }  // namespace
 
+bool are_lenses_open(const AdjustOptions& options) {
+  return !options.model && (options.intrinsics == Known::no || options.may_distort);
+}
+
 double mean_focal(const Lens& lens) {
   return std::sqrt(lens.focal.x() * lens.focal.y());
 }

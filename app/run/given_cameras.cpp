@@ -246,7 +246,9 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given,
     if (adjust.model && !refined("intrinsics"))
       refuse("camera", "the intrinsics are known; with --refine intrinsics they change, by this model");
     adjust.intrinsics = refined("intrinsics") ? Known::nearly : Known::exactly;
-    if (!adjust.model) adjust.model = model_of_all(given.intrinsics);
+    adjust.may_distort = !adjust.model && refined("intrinsics") && is_one_for_all(given) &&
+                         given.intrinsics.front().camera.model == CameraModel::simple_pinhole;
+    if (!adjust.model && !adjust.may_distort) adjust.model = model_of_all(given.intrinsics);
   }
   if (poses) adjust.poses = refined("poses") ? Known::nearly : Known::exactly;
   return adjust;

@@ -197,9 +197,9 @@ ImageHeader read_png(Bytes file) {
   ImageHeader header{ImageFormat::png};
   header.width = static_cast<int64_t>(fields.u32(16));
   header.height = static_cast<int64_t>(fields.u32(20));
+  constexpr uint64_t kPalette = 3;
   const uint64_t depth = fields.u8(24), color = fields.u8(25);
-  const int channels = color == 0 ? 1 : color == 2 ? 3 : 4;
-  header.bytes_per_pixel = channels * (depth == 16 ? 2 : 1);
+  int channels = color == 0 ? 1 : color == 4 || color == 6 ? 4 : 3;
   const bool composited =
       color == 6 || (color == 4 && depth == 16);  // grey with alpha at 8 bits is Pillow's LA
   if (composited) header.alpha = Alpha::on_white;
@@ -208,7 +208,9 @@ ImageHeader read_png(Bytes file) {
       header.orientation = orientation_at(file, at + 8);
       header.camera = camera_at(file, at + 8);
     }
+    if (color == kPalette && fields.holds(at + 4, "tRNS")) channels = 4;
   }
+  header.bytes_per_pixel = channels * (depth == 16 ? 2 : 1);
   return header;
 }
 
@@ -248,8 +250,8 @@ ImageHeader read_tiff(Bytes file) {
   header.width = static_cast<int64_t>(directory.find(256).value_or(0));
   header.height = static_cast<int64_t>(directory.find(257).value_or(0));
   const int bits = static_cast<int>(std::min<uint64_t>(directory.find(258).value_or(8), 64));
-  constexpr unsigned kCompression = 259, kColors = 262, kRowsPerStrip = 278, kPlanes = 284, kTileRows = 323,
-                     kSampleFormat = 339;
+  constexpr unsigned kCompression = 259, kColors = 262, kRowsPerStrip = 278, kPlanes = 284,
+                     kTileColumns = 322, kTileRows = 323, kSampleFormat = 339;
   constexpr uint64_t kPalette = 3, kApart = 2, kFloat = 3;
   const bool is_palette = directory.find(kColors).value_or(1) == kPalette;
   const int samples =
@@ -257,22 +259,25 @@ ImageHeader read_tiff(Bytes file) {
   if (directory.find(kSampleFormat).value_or(1) == kFloat && (samples > 1 || bits != 32))
     throw std::invalid_argument("has a pixel type that is not supported");
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
-  // libtiff holds a strip's colours, beside its bytes in the file where these are compressed or of one plane.
-  // What lies there uncompressed and whole it takes in pieces.
+  // libtiff holds a strip or a tile as it is in the file and as colours, of more than 8 bits only what they
+  // are read into. A whole image that is not compressed it takes in pieces.
   const bool is_compressed = directory.find(kCompression).value_or(1) != 1,
              is_apart = directory.find(kPlanes).value_or(1) == kApart;
-  const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height));
-  const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height));
+  const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height)),
+             width = static_cast<uint64_t>(std::max<int64_t>(1, header.width));
+  const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height)),
+                 columns = directory.find(kTileColumns).value_or(width);
   if (is_compressed || is_apart || rows < height) {
-    const double pixels =
-                     static_cast<double>(height) * static_cast<double>(std::max<int64_t>(1, header.width)),
-                 sample = std::max(1, bits / 8), colors = bits > 8 ? header.bytes_per_pixel : 4,
-                 planes = is_apart ? samples : 1,
-                 stored = is_compressed ? static_cast<double>(file.size()) / pixels / planes
-                          : is_apart    ? sample
-                                        : 0,
-                 share = static_cast<double>(std::min(rows, height)) / static_cast<double>(height);
-    header.decoder_bytes = std::min(kMostDecoderBytes, share * (colors + stored));
+    const auto pixels = static_cast<double>(width) * static_cast<double>(height);
+    const double planes = is_apart ? samples : 1,
+                 in_file = is_compressed ? static_cast<double>(file.size()) / pixels
+                           : bits > 8    ? 0
+                           : is_palette  ? 1
+                                         : samples,
+                 colors = bits > 8 ? header.bytes_per_pixel / planes : 4,
+                 share = static_cast<double>(std::min(rows, height)) *
+                         static_cast<double>(std::min(columns, width)) / pixels;
+    header.decoder_bytes = std::min(kMostDecoderBytes, share * (colors + in_file / planes));
   }
   const bool has_alpha = directory.find(338).value_or(0) != 0;
   // libtiff multiplies 8-bit colours by their alpha.

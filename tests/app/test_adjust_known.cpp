@@ -165,6 +165,52 @@ TEST(AdjustKnown, ThatIsTheSameWhereDepthLiesInFiles) {
   EXPECT_EQ(other.depth, one.depth);
 }
 
+TEST(AdjustKnown, FocalLengthsThatAreRefinedMayTurnOutDistorted) {
+  const Scene truth(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, -0.15);
+  std::vector<Camera> given = beside(truth.cameras);
+  for (std::size_t f = 0; f < given.size(); ++f) {
+    given[f].k = truth.cameras[f].k;
+    given[f].distortion.setZero();
+    given[f].model = CameraModel::simple_pinhole;
+    given[f].camera_id = 0;
+  }
+  AdjustOptions options;
+  options.intrinsics = Known::nearly;
+  const Adjusted held = adjust(truth, given, options);
+  EXPECT_EQ(held.cameras[0].model, CameraModel::simple_pinhole) << held.summary;
+  options.may_distort = true;
+  const Adjusted found = adjust(truth, given, options);
+  ASSERT_TRUE(found.changed) << found.summary;
+  EXPECT_EQ(found.cameras[0].model, CameraModel::simple_radial) << found.summary;
+  EXPECT_NEAR(found.cameras[0].distortion[0], -0.15, 0.03);
+  EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn,
+            0.7 * pose_errors(held.cameras, truth.cameras).turn);
+}
+
+TEST(AdjustKnown, PosesThatLeaveTheMatchesFarOffAreToldOf) {
+  const Scene truth;
+  std::vector<Camera> noisy = truth.cameras;
+  for (std::size_t f = 0; f < noisy.size(); ++f) {
+    const Eigen::AngleAxisd turn(0.05 * static_cast<double>(f), Eigen::Vector3d::UnitZ());
+    noisy[f].cam_from_world = turn * noisy[f].cam_from_world;
+  }
+  std::string told;
+  Events events;
+  events.on_message = [&](Message kind, const std::string& text) {
+    if (kind == Message::warning) told += text;
+  };
+  AdjustOptions options;
+  for (const Known known : {Known::exactly, Known::nearly}) {
+    options.poses = known;
+    for (const std::vector<Camera>* cameras : {&truth.cameras, &std::as_const(noisy)}) {
+      told.clear();
+      const Adjusted result = adjust(truth, *cameras, options, events);
+      const bool is_told = told.find("--refine poses") != std::string::npos;
+      EXPECT_EQ(is_told, known == Known::exactly && cameras == &noisy) << result.summary << told;
+    }
+  }
+}
+
 TEST(AdjustKnown, PosesThatContradictTheImagesAreToldOf) {
   SmallWorld world;
   std::vector<Camera> wrong = world.truth.cameras;

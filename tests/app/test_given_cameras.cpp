@@ -214,6 +214,23 @@ TEST(GivenCameras, CamerasKeepTheModelThatTheyAreGivenAs) {
   EXPECT_EQ(cameras[2].model, CameraModel::radial);
 }
 
+// Four numbers say nothing of it; a model that has none says that there is none.
+TEST(GivenCameras, DistortionIsLookedForBesideFourNumbersThatAreRefined) {
+  const auto looks_for_it = [](const std::string& intrinsics, const std::string& camera, bool is_refined) {
+    Options options;
+    options.intrinsics = intrinsics;
+    options.camera = camera;
+    if (is_refined) options.refine = {"intrinsics"};
+    const AdjustOptions adjust = plan_adjustment(options, plan_given(options), true);
+    EXPECT_EQ(adjust.may_distort, !adjust.model) << intrinsics << ' ' << camera;
+    return are_lenses_open(adjust);
+  };
+  EXPECT_TRUE(looks_for_it("500,500,320,240", "auto", true));
+  EXPECT_FALSE(looks_for_it("500,500,320,240", "auto", false));
+  EXPECT_FALSE(looks_for_it("500,500,320,240", "simple-pinhole", true));
+  EXPECT_FALSE(looks_for_it("500,510,320,240", "auto", true));
+}
+
 TEST(GivenCameras, FourNumbersAreOfOneSize) {
   FrameSet set = three_frames();
   set.frames[1].original_width = 320;

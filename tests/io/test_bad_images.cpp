@@ -218,17 +218,27 @@ TEST(TiffHeaders, TellWhatDecodingTakes) {
 }
 
 TEST(TiffHeaders, BytesOfAStripCountAsFarAsTheyGo) {
-  const auto held = [](uint16_t rows, uint16_t planes, std::size_t file_bytes) {
-    Bytes file =
-        tiff_of({{256, 60}, {257, 40}, {258, 8}, {259, 5}, {262, 2}, {277, 3}, {278, rows}, {284, planes}});
-    file.resize(file_bytes);
+  const auto held = [](uint16_t rows, uint16_t planes, std::size_t file_bytes, uint16_t compression = 5,
+                       uint16_t bits = 8) {
+    Bytes file = tiff_of({{256, 60},
+                          {257, 40},
+                          {258, bits},
+                          {259, compression},
+                          {262, 2},
+                          {277, 3},
+                          {278, rows},
+                          {284, planes}});
+    if (file_bytes > 0) file.resize(file_bytes);
     return read_image_header(std::as_bytes(std::span(file))).decoder_bytes;
   };
   constexpr std::size_t kPixels = 60 * 40;
   EXPECT_NEAR(held(40, 1, 2 * kPixels), 6, 1e-9);
   EXPECT_NEAR(held(10, 1, 2 * kPixels), 6. / 4, 1e-9);
   EXPECT_NEAR(held(40, 2, 3 * kPixels), 5, 1e-9);  // a strip of a plane
-  EXPECT_LE(held(40, 1, 1000 * kPixels), 64);      // a file of other things
+  EXPECT_NEAR(held(20, 1, 0, 1), 7. / 2, 1e-9);    // not compressed
+  EXPECT_NEAR(held(20, 1, 0, 1, 16), 6. / 2, 1e-9);
+  EXPECT_NEAR(held(40, 2, 0, 1, 16), 2, 1e-9);
+  EXPECT_LE(held(40, 1, 1000 * kPixels), 64);  // a file of other things
 }
 
 TEST(BmpHeaders, TellGrayFromColors) {
