@@ -245,6 +245,28 @@ std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& imag
   return most;
 }
 
+double black_share(const ExportedImages& images, const std::vector<FrameCamera>& cameras) {
+  constexpr int kSide = 50;  // points of a grid
+  double most = 0;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    const Camera& camera = cameras[i].camera;
+    if (!camera.valid || !camera.is_distorted() || !images.view(i).undistorted) continue;
+    const ViewedImage view(camera, images.view(i));
+    const double width = camera.original_width, height = camera.original_height;
+    int black = 0;
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = 0; x < kSide; ++x) {
+        const Eigen::Vector2d at =
+            view.to_original({(x + .5) * width / kSide - .5, (y + .5) * height / kSide - .5});
+        const bool shown = at.x() >= -.5 && at.y() >= -.5 && at.x() <= width - .5 && at.y() <= height - .5;
+        black += shown ? 0 : 1;
+      }
+    }
+    most = std::max(most, static_cast<double>(black) / (kSide * kSide));
+  }
+  return most;
+}
+
 int64_t glb_bytes(int64_t points) {
   constexpr int64_t kOfPoint = 15 + 24;  // its place and colour in the cloud, and as floats
   return kOfPoint * std::min(points, kGlbPoints);

@@ -1,7 +1,9 @@
 #include "app/run/reconstruct.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -269,6 +271,8 @@ void warn_of_changed_images(const std::vector<std::string>& changed, const Event
               changed.front() + (changed.size() > 1 ? " and others" : ""));
 }
 
+constexpr double kTold = .001;  // a share of black pixels
+
 /// cloud: where it lies, if it was written. depth: null where there is none.
 void write_exports(const SceneView& scene, const ExportedImages& images, const std::vector<Track>& tracks,
                    const std::optional<fs::path>& cloud, const DenseMaps* depth, StagedFiles& files) {
@@ -279,6 +283,14 @@ void write_exports(const SceneView& scene, const ExportedImages& images, const s
                 work, frames.read_rgb, decoding_bytes(scene.plan.limits)},
                files);
   warn_of_changed_images(images.changed(), scene.events);
+  if (const double share = black_share(images, scene.cameras); share > kTold) {
+    std::array<char, 160> text{};
+    std::snprintf(text.data(), text.size(),
+                  "export: undistorted images are black in up to %.1f %% of their pixels, at rims that the "
+                  "originals do not show",
+                  100 * share);
+    scene.events.info(text.data());
+  }
 }
 
 /// Returns what the poses are of. held: as for room_beside().

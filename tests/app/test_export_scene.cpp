@@ -204,6 +204,13 @@ TEST_F(ExportTest, UndistortedCopiesAreAPinholes) {
   images.write_copies(folder_ / "out", cameras, {});
   const cv::Mat copy = cv::imread((folder_ / "out" / images.name(0)).string());
   ASSERT_EQ(copy.size(), cv::Size(100, 140));
+  int black = 0;  // of noise of the JPEG, nearly
+  for (int i = 0; i < 14000; ++i) {
+    const auto& bgr = copy.at<cv::Vec3b>(i / 100, i % 100);
+    black += std::max({bgr[0], bgr[1], bgr[2]}) < 30 ? 1 : 0;
+  }
+  EXPECT_GT(black, 100);
+  EXPECT_NEAR(black_share(images, cameras), black / 14000., .01);
   const Camera original = original_camera(camera);
   for (const Eigen::Vector2d& pixel : {Eigen::Vector2d(30, 40), {70, 90}, {50, 20}}) {
     // A pinhole shows at `pixel` what the distorted original shows at `from`.
