@@ -120,7 +120,7 @@ class SceneFit {
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact.
 void warn_of_misfit(const Found& found, const AdjustOptions& options, const Events& events) {
-  constexpr double kFarOff = 0.7;  // pixels; usually .05 to .3
+  constexpr double kFarOff = 0.5;  // pixels; usually .05 to .3
   const bool poses = options.poses == Known::exactly, intrinsics = options.intrinsics == Known::exactly;
   if ((!poses && !intrinsics) || found.held_out_px < kFarOff) return;
   const char *what = poses && intrinsics ? "poses and intrinsics"

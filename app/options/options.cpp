@@ -18,9 +18,11 @@ namespace {
   throw std::invalid_argument(where + ": '" + text.substr(0, 80) + "' is not " + expected);
 }
 
-std::string range_of(const OptionInfo& info) {
-  constexpr double kUnbounded = 1e15;
-  if (info.max < kUnbounded) return " from " + number_text(info.min) + " to " + number_text(info.max);
+/// number: the one that is not in it.
+std::string range_of(const OptionInfo& info, double number) {
+  constexpr double kUnbounded = 1e15;  // told where it is exceeded
+  if (info.max < kUnbounded || number > info.max)
+    return " from " + number_text(info.min) + " to " + number_text(info.max);
   return info.min > -kUnbounded ? " of at least " + number_text(info.min) : "";
 }
 
@@ -32,9 +34,10 @@ std::string joined(const std::vector<std::string>& parts, const char* separator)
 
 void check_choice(const OptionInfo& info, const std::string& text, const std::string& where) {
   if (info.choices.empty() || std::ranges::count(info.choices, text)) return;
-  bad_value(
-      where, text,
-      "one of " + joined(info.choices, ", ") + "; did you mean '" + nearest_name(text, info.choices) + "'?");
+  const std::string nearest = nearest_name(text, info.choices);
+  const bool is_near = 2 * edit_distance(text.substr(0, 64), nearest) <= std::ssize(nearest);
+  bad_value(where, text,
+            "one of " + joined(info.choices, ", ") + (is_near ? "; did you mean '" + nearest + "'?" : ""));
 }
 
 bool in_range(const OptionInfo& info, double number) {
@@ -47,11 +50,12 @@ void check_field(const OptionInfo& info, const std::string& value) {
 }
 void check_field(const OptionInfo&, bool) {}
 void check_field(const OptionInfo& info, double value) {
-  if (!in_range(info, value)) bad_value(info.name, number_text(value), "a number" + range_of(info));
+  if (!in_range(info, value)) bad_value(info.name, number_text(value), "a number" + range_of(info, value));
 }
 void check_field(const OptionInfo& info, int64_t value) {
   if (!in_range(info, static_cast<double>(value)))
-    bad_value(info.name, std::to_string(value), "a whole number" + range_of(info));
+    bad_value(info.name, std::to_string(value),
+              "a whole number" + range_of(info, static_cast<double>(value)));
 }
 void check_field(const OptionInfo& info, const std::vector<std::string>& values) {
   for (const std::string& value : values) check_choice(info, value, info.name);
@@ -92,7 +96,9 @@ void parse_in_range(const OptionInfo& info, const std::string& text, const std::
                     Number& value) {
   const auto number = parse_number<Number>(text);
   if (!number || !in_range(info, static_cast<double>(*number))) {
-    bad_value(where, text, (std::is_integral_v<Number> ? "a whole number" : "a number") + range_of(info));
+    bad_value(where, text,
+              (std::is_integral_v<Number> ? "a whole number" : "a number") +
+                  range_of(info, parse_number<double>(text).value_or(0)));
   }
   value = *number;
 }

@@ -130,7 +130,13 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
     else
       events.info(thinning_text(*thinned, *side, "--max-points 0 keeps all"));
   }
-  if (cloud.size() == 0) events.warn("the cloud has no points");
+  const auto others = static_cast<int64_t>(sink.cameras().size()) - 1;
+  if (const int asked = plan.scene.builder.consistent; cloud.size() == 0 && asked > others) {
+    events.warn("the cloud has no points: --consistent " + std::to_string(asked) +
+                " asks for more frames than the " + std::to_string(others) + " others");
+  } else if (cloud.size() == 0) {
+    events.warn("the cloud has no points");
+  }
   return FilteredScene{std::move(built), std::move(cloud)};
 }
 
