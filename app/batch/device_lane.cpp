@@ -22,6 +22,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Begins the peak of a scene that runs alone. Returns what earlier ones have left in memory, in bytes.
+int64_t begin_peak(BatchRun& run) {
+  const int64_t resident = reset_peak_host_bytes();
+  int64_t none = 0;
+  run.first_resident.compare_exchange_strong(none, resident);
+  return std::max<int64_t>(0, resident - run.first_resident);
+}
+
 /// Whether an error of one scene is that of all: of the machine, or of a folder of results that cannot be
 /// written any more.
 bool concerns_all(const Failure& failure, const fs::path& results) {
@@ -146,7 +154,7 @@ void DeviceLane::run_scenes() {
     // The peaks of one scene, where nothing else runs that they would count too.
     const bool alone = run_.running++ == 0, alone_here = running_++ == 0;
     try {
-      if (alone) reset_peak_host_bytes();
+      if (alone) scene->left_in_memory = begin_peak(run_);
       if (alone_here) reset_peak_device_memory(common_.model.options.device);
       if (run_.has_failed()) throw Stopped();
       enter_device(guard);
@@ -163,7 +171,8 @@ void DeviceLane::run_scenes() {
 void DeviceLane::run_scene(PreparedScene& scene) {
   const ClaimedScene& claimed = scene.claimed;
   const Events events = scene_events(scene);
-  const RunParts parts{&*model_, scene.frames ? &*scene.frames : nullptr};
+  RunParts parts{&*model_, scene.frames ? &*scene.frames : nullptr};
+  parts.left_in_memory = scene.left_in_memory;
   const Reconstruction result = reconstruct(*scene.plan, events, parts);
   const fs::path folder = scene_folder(run_.plan.options, claimed.scene.name);
   SceneRecord record;

@@ -33,6 +33,7 @@ struct BatchRun {
   WorkList& work;
   const Owner self;
   std::atomic<int64_t> ran = 0, running = 0;
+  std::atomic<int64_t> first_resident = 0;  // bytes in memory as the first scene began
   std::atomic<bool> stopped = false;
 
   /// Keeps the first failure of the machine, and lets no scene begin any more.
@@ -53,6 +54,7 @@ struct PreparedScene {
   double seconds = 0;  // of planning and decoding
   std::optional<RunPlan> plan;
   std::optional<LoadedFrames> frames;
+  int64_t left_in_memory = 0;  // bytes, see RunParts
   std::exception_ptr error;
 };
 

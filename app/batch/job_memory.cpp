@@ -1,5 +1,7 @@
 #include "app/batch/job_memory.h"
 
+#include <malloc.h>
+
 #include <fstream>
 #ifdef VGGT_CUDA
 #include <c10/core/CachingDeviceAllocator.h>
@@ -22,8 +24,10 @@ void divide_memory(MemoryLimits& limits, int64_t resident_weights, int64_t jobs,
   if (frames != HostStorage().bytes) frames /= parts;
 }
 
-void reset_peak_host_bytes() {
+int64_t reset_peak_host_bytes() {
+  ::malloc_trim(0);  // what earlier scenes have left free
   std::ofstream("/proc/self/clear_refs") << "5";
+  return resident_bytes();
 }
 
 void reset_peak_device_memory([[maybe_unused]] at::Device device) {

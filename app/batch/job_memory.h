@@ -11,8 +11,9 @@ namespace vggt {
 void divide_memory(MemoryLimits& limits, int64_t resident_weights, int64_t jobs, int64_t devices);
 
 /// Begins the process's peak of memory anew, and that of LibTorch on a GPU: from here on they are those of
-/// what runs now. Where the kernel does not let it, they stay those of the whole process.
-void reset_peak_host_bytes();
+/// what runs now. Where the kernel does not let it, they stay those of the whole process. The former returns
+/// what is in memory now, in bytes.
+int64_t reset_peak_host_bytes();
 void reset_peak_device_memory(at::Device device);
 
 }  // namespace vggt

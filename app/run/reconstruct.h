@@ -59,7 +59,8 @@ struct RunParts {
   const LoadedModel* model = nullptr;    // which serves the plan
   LoadedFrames* frames = nullptr;        // of load_run_frames() with the same plan; used up
   const NetworkCall* network = nullptr;  // runs in the model's place, which then is not loaded
-  Group* group = nullptr;  // the ranks that make the run together, of a plan after share_among()
+  Group* group = nullptr;      // the ranks that make the run together, of a plan after share_among()
+  int64_t left_in_memory = 0;  // bytes of earlier runs of the process, which count in the predicted peak
 };
 
 /// Frames in, a scene and its files out. The files appear together, at the end, or not at all. Several runs

@@ -75,6 +75,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   forecast.compares_network = loads && rates_are_known && !resume;
   // Measuring the rates may have taken the most.
   if (rates && !rates_are_known) forecast.process.host = std::max(forecast.process.host, peak_host_bytes());
+  forecast.process.host += parts.left_in_memory;
   return forecast;
 }
 

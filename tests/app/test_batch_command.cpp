@@ -38,6 +38,22 @@ TEST_F(BatchTest, EachSceneIsWhatARunOfItsOwnGives) {
   EXPECT_EQ(record["files"].size(), 6u);
 }
 
+// What a scene leaves in memory counts in the peaks of the next ones, predicted and measured.
+TEST_F(BatchTest, PredictedPeaksHoldForEachScene) {
+  for (const char* name : {"a", "b", "c"}) {
+    fs::create_directories(dir_ / "scenes" / name);
+    for (int i = 0; i < 6; ++i)
+      make_image("scenes/" + std::string(name) + "/" + std::to_string(i) + ".jpg", 3000, 2000, i);
+  }
+  const Outcome outcome = batch("--threads 2");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* name : {"a", "b", "c"}) {
+    const json report = parse_strictly(path("results/" + std::string(name) + "/scene.report.json"));
+    const double measured = report["peak_host_bytes"];
+    EXPECT_NEAR(report["predicted_peak_host_bytes"], measured, .15 * measured) << name;
+  }
+}
+
 TEST_F(BatchTest, ABadSceneDoesNotStopTheRest) {
   make_scene("a", 2);
   make_scene("bad", 1);
