@@ -17,6 +17,7 @@
 
 #include "io/files/input_file.h"
 #include "io/files/memory_room.h"
+#include "io/frames/decoder_memory.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/quiet_decoders.h"
 
@@ -136,83 +137,12 @@ std::size_t VideoReader::frame_bytes() const {
   return 3 * static_cast<std::size_t>(frame.width) * static_cast<std::size_t>(frame.height);
 }
 
-namespace {
-
-/// Bytes of a pixel in a decoder's format, by FFmpeg's name of it: four letters, or such as "Y3", 11, 10:
-/// three planes of 10 bits, of which two are halved in both directions (backwards where the bytes are), or
-/// three letters beside the bits of a pixel.
-double bytes_of_pixel(uint32_t name) {
-  std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
-  if (part[3] == 'Y' || part[3] == 'G') std::ranges::reverse(part);
-  const auto is = [&](std::string_view text) {
-    return std::ranges::equal(text, part, {}, [](char c) { return static_cast<uint32_t>(c); });
-  };
-  const double planes = static_cast<double>(part[1]) - '0', sample = part[3] > 8 ? 2 : 1;
-  constexpr uint32_t kHalved = 11, kHalvedAcross = 10;
-  if ((part[0] == 'Y' || part[0] == 'G') && planes >= 1 && planes <= 4 && part[2] < ' ' && part[3] <= 16)
-    return sample * (planes - (part[2] == kHalved ? 1.5 : part[2] == kHalvedAcross ? 1 : 0));
-  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"}) {
-    if (is(text)) return 1.5;
-  }
-  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"}) {
-    if (is(text)) return 2;
-  }
-  if (is("Y800")) return 1;
-  if (is("444P")) return 3;
-  constexpr double kUsual = 4;
-  for (const uint32_t bits : {64U, 48U, 24U, 8U}) {
-    if (part[0] == bits || part[3] == bits) return bits / 8.0;
-  }
-  return kUsual;
-}
-
-/// What a codec's decoder holds, as measured of videos of 7680x4320.
-struct CodecMemory {
-  std::string_view name;            // four letters, as containers have them
-  bool is_threaded = true;          // with a frame for each thread
-  std::size_t frames = 0;           // others
-  double bytes = 0;                 // a pixel, whatever the format
-  std::size_t copies_of_frame = 1;  // of numbers that a frame is made from
-};
-
-/// None of a codec that predicts frames from others, of which the container tells how many these are.
-std::optional<CodecMemory> memory_of_codec(uint32_t codec) {
-  constexpr std::array<CodecMemory, 32> kCodecs = {
-      {{"MJPG", true, 1},       {"mjpg", true, 1},      {"jpeg", true, 1},        {"apcn", true, 1},
-       {"apch", true, 1},       {"apcs", true, 1},      {"apco", true, 1},        {"ap4h", true, 1},
-       {"ap4x", true, 1},       {"FFV1", true, 0, 4},   {"HFYU", true, 1, 4.5},   {"FFVH", true, 1, 4.5},
-       {"AVdn", true, 0, 5.5},  {"AVdh", true, 0, 5.5}, {"mjp2", true, 0, 0, 10}, {"MPNG", true, 1, 3},
-       {"png ", true, 1, 3},    {"tiff", true, 1, 6},   {"raw ", false, 2, 1.3},  {"rawv", false, 2, 1.3}, {"I420", false, 2, 1.3},
-       {"rle ", false, 2, 1.3}, {"hvc1", true, 9},      {"hev1", true, 9},        {"HEVC", true, 9},
-       {"VP80", true, 4},       {"vp08", true, 4},      {"VP90", true, 5},        {"vp09", true, 5},
-       {"AV01", true, 14},      {"av01", true, 14},     {"dvh1", true, 9}}};
-  for (const CodecMemory& memory : kCodecs) {
-    uint32_t name = 0;
-    for (std::size_t i = memory.name.size(); i-- > 0;)
-      name = name << 8 | static_cast<unsigned char>(memory.name[i]);
-    if (name == codec) return memory;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 std::size_t VideoReader::decoder_bytes() const {
-  // OpenCV gives FFmpeg a thread for each of the machine's cores, and holds a frame in BGR. Of codecs that
-  // are not in the table there are those that others are predicted from, three where the container does not
-  // tell, and four more.
-  constexpr std::size_t kMostThreads = 16, kUsualReferences = 3, kMore = 4;
-  constexpr double kBgr = 3;
+  constexpr double kBgr = 3;  // OpenCV's copy
   const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
-  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
-  const std::size_t references =
-      container_.reference_frames ? static_cast<std::size_t>(*container_.reference_frames) : kUsualReferences;
-  const CodecMemory codec =
-      memory_of_codec(property(cv::CAP_PROP_FOURCC)).value_or(CodecMemory{"", true, references + kMore});
-  const std::size_t frames = (codec.is_threaded ? threads : 0) + codec.frames;
-  const double of_pixel = kBgr + codec.bytes +
-                          bytes_of_pixel(property(cv::CAP_PROP_CODEC_PIXEL_FORMAT)) *
-                              static_cast<double>(frames * codec.copies_of_frame);
+  const double of_pixel =
+      kBgr + decoder_bytes_of_pixel(property(cv::CAP_PROP_FOURCC), property(cv::CAP_PROP_CODEC_PIXEL_FORMAT),
+                                    container_.reference_frames, std::thread::hardware_concurrency());
   return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);
 }
 

@@ -1,0 +1,84 @@
+#include "io/frames/decoder_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace vggt {
+namespace {
+
+/// Bytes of a pixel in a decoder's format, by FFmpeg's name of it: four letters, or such as "Y3", 11, 10:
+/// three planes of 10 bits, of which two are halved in both directions (backwards where the bytes are), or
+/// three letters beside the bits of a pixel.
+double bytes_of_pixel(uint32_t name) {
+  std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
+  if (part[3] == 'Y' || part[3] == 'G') std::ranges::reverse(part);
+  const auto is = [&](std::string_view text) {
+    return std::ranges::equal(text, part, {}, [](char c) { return static_cast<uint32_t>(c); });
+  };
+  const double planes = static_cast<double>(part[1]) - '0', sample = part[3] > 8 ? 2 : 1;
+  constexpr uint32_t kHalved = 11, kHalvedAcross = 10;
+  if ((part[0] == 'Y' || part[0] == 'G') && planes >= 1 && planes <= 4 && part[2] < ' ' && part[3] <= 16)
+    return sample * (planes - (part[2] == kHalved ? 1.5 : part[2] == kHalvedAcross ? 1 : 0));
+  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"}) {
+    if (is(text)) return 1.5;
+  }
+  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"}) {
+    if (is(text)) return 2;
+  }
+  if (is("Y800")) return 1;
+  if (is("444P")) return 3;
+  constexpr double kUsual = 4;
+  for (const uint32_t bits : {64U, 48U, 24U, 8U}) {
+    if (part[0] == bits || part[3] == bits) return bits / 8.0;
+  }
+  return kUsual;
+}
+
+/// What the decoder of some codecs holds.
+struct CodecMemory {
+  std::array<std::string_view, 6> names;  // four letters, as containers have them
+  bool is_threaded = true;                // with a frame for each thread
+  double frames = 0;                      // others
+  double bytes = 0;                       // of a pixel, whatever the format
+  double copies = 1;                      // of a frame: the numbers it is made from
+};
+
+/// Of the other codecs, such as H.264, references and four frames more are held.
+constexpr std::array<CodecMemory, 12> kCodecs = {{
+    {{"MJPG", "mjpg", "jpeg"}, true, 1},
+    {{"apcn", "apch", "apcs", "apco", "ap4h", "ap4x"}, true, 1},
+    {{"FFV1", "ffv1"}, true, 0, 4},
+    {{"HFYU", "FFVH"}, true, 1, 4.5},
+    {{"AVdn", "AVdh"}, true, 0, 5.5},
+    {{"mjp2"}, true, 0, 0, 10},
+    {{"MPNG", "png "}, true, 1, 3},
+    {{"tiff"}, true, 1, 6},
+    {{"raw ", "rawv", "I420", "rle "}, false, 2, 1.3},
+    {{"hvc1", "hev1", "hevc", "HEVC", "dvh1"}, true, 9},
+    {{"VP80", "vp08", "VP90", "vp09"}, true, 5},
+    {{"av01", "AV01"}, true, 14},
+}};
+
+CodecMemory memory_of(uint32_t codec, std::optional<int> reference_frames) {
+  constexpr int kUsualReferences = 3, kMore = 4;
+  std::array<char, 4> letters{};
+  for (std::size_t i = 0; i < letters.size(); ++i) letters[i] = static_cast<char>(codec >> 8 * i & 255);
+  const std::string_view name(letters.data(), letters.size());
+  for (const CodecMemory& memory : kCodecs) {
+    if (std::ranges::count(memory.names, name) > 0) return memory;
+  }
+  return {{}, true, static_cast<double>(reference_frames.value_or(kUsualReferences) + kMore)};
+}
+
+}  // namespace
+
+double decoder_bytes_of_pixel(uint32_t codec, uint32_t pixel_format, std::optional<int> reference_frames,
+                              unsigned threads) {
+  constexpr unsigned kMostThreads = 16;
+  const CodecMemory memory = memory_of(codec, reference_frames);
+  const double frames = memory.frames + (memory.is_threaded ? std::clamp(threads, 1U, kMostThreads) : 0);
+  return memory.bytes + bytes_of_pixel(pixel_format) * frames * memory.copies;
+}
+
+}  // namespace vggt
