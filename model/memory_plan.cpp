@@ -309,7 +309,7 @@ int64_t MemoryPlan::peak_bytes(const std::string& stage) const {
 
 std::string plan_text(const MemoryPlan& plan) {
   const Schedule& s = plan.schedule;
-  std::string text = gigabytes(plan.peak_bytes()) + " for tensors";
+  std::string text = gigabytes(plan.peak_bytes()) + " for tensors at work";
   if (plan.host_bytes > 0) text += ", " + gigabytes(plan.host_bytes) + " of the host";
   if (plan.scratch_bytes > 0) text += ", " + gigabytes(plan.scratch_bytes) + " of files";
   const auto add = [&](const char* what, Place place) {

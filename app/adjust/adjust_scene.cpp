@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "app/adjust/adjustment_passes.h"
 #include "app/adjust/image_matcher.h"
 #include "app/adjust/known_poses.h"
 #include "app/adjust/within_memory.h"
+#include "app/scene/median.h"
 #include "app/scene/world_move.h"
 
 namespace vggt {
@@ -46,17 +49,18 @@ class SceneFit {
 
   /// Where few matches are found from given poses, the network's depth may be far from right in their world,
   /// as its own poses were wrong. Then the scene is adjusted without them; what comes out, if it agrees with
-  /// them, takes the network's place, and `found` becomes what is found from there.
-  void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
-    if (found.matches >= enough_matches(given)) return;
+  /// them, takes the network's place, and `found` becomes what is found from there. Returns whether it
+  /// contradicts them, which a warning says.
+  bool find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
+    if (found.matches >= enough_matches(given)) return false;
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
-    if (!guessed) return;
+    if (!guessed) return false;
     // Corrected depth is held of one adjustment at once: its files have one name.
     const bool has_depth = std::exchange(found.depth, nullptr) != nullptr;
     const std::optional<std::vector<Camera>> nearer = bring_to(given, *guessed, options, found.matches);
     if (!nearer) {
       if (has_depth) found = find(given, options);
-      return;
+      return contradict_;
     }
     Found again;
     try {
@@ -70,6 +74,7 @@ class SceneFit {
           "adjusted without the given poses and brought to them; with them " + again.scene.summary;
     again.scene.changed = true;
     found = std::move(again);
+    return false;
   }
 
  private:
@@ -105,6 +110,7 @@ class SceneFit {
                     "their format says?",
                     own.matches, beside->turn_deg, 100 * beside->distance);
       events_.warn(text.data());
+      contradict_ = true;
       return std::nullopt;
     }
     write_depth(own);
@@ -116,26 +122,31 @@ class SceneFit {
   DenseMaps& depth_;
   const Events& events_;
   std::optional<OneThread> lean_;
+  bool contradict_ = false;  // the given poses, what the images say
 };
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact.
-void warn_of_misfit(const Found& found, const AdjustOptions& options, const Events& events) {
-  constexpr double kFarOff = 0.5;  // pixels; usually .05 to .3
+void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOptions& options,
+                    const Events& events) {
+  constexpr double kFarOff = 0.5;  // pixels of the images compared; usually .05 to .3
   const bool poses = options.poses == Known::exactly, intrinsics = options.intrinsics == Known::exactly;
-  if ((!poses && !intrinsics) || found.held_out_px < kFarOff) return;
-  const char *what = poses && intrinsics ? "poses and intrinsics"
-                     : poses             ? "poses"
-                                         : "intrinsics",
-             *refine = poses && intrinsics ? "poses,intrinsics"
-                       : poses             ? "poses"
-                                           : "intrinsics",
-             *lens = intrinsics ? "; --camera radial with it finds a distortion, too" : "";
+  if (!poses && !intrinsics) return;
+  std::vector<double> sizes;
+  for (const MatchFrame& frame : input.frames) sizes.push_back(compared_pixel(frame));
+  if (found.held_out_px < kFarOff * median(std::span(sizes))) return;
+  const bool both = poses && intrinsics;
   std::array<char, 300> text{};
   std::snprintf(
       text.data(), text.size(),
       "matches that were held out are %.1f pixels off with the given %s: where these are not exact, "
-      "--refine %s starts from them%s",
-      found.held_out_px, what, refine, lens);
+      "--refine %s starts from them",
+      found.held_out_px,
+      both    ? "poses and intrinsics"
+      : poses ? "poses"
+              : "intrinsics",
+      both    ? "poses,intrinsics"
+      : poses ? "poses"
+              : "intrinsics");
   events.warn(text.data());
 }
 
@@ -160,8 +171,8 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
-  if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
-  warn_of_misfit(found, options, events);
+  const bool contradict = options.poses != Known::no && fit.find_from_network(cameras, options, found);
+  if (!contradict) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
   return std::move(found.scene);
 }

@@ -89,7 +89,7 @@ void take_lenses(const std::vector<Camera>& cameras, const AdjustOptions& option
 
 }  // namespace
 
-bool are_lenses_open(const AdjustOptions& options) {
+bool lenses_are_open(const AdjustOptions& options) {
   return !options.model && (options.intrinsics == Known::no || options.may_distort);
 }
 

@@ -20,7 +20,8 @@ struct AdjustOptions {
   /// intrinsics each camera's own.
   std::optional<CameraModel> model;
   Known intrinsics = Known::no;  // where they are known, cameras of one camera_id have the same
-  /// Of intrinsics that are known nearly: a lens that tells nothing of its distortion, so that it is looked for.
+  /// Of intrinsics that are known nearly: a lens that tells nothing of its distortion, so that it is looked
+  /// for.
   bool may_distort = false;
   Known poses = Known::no;
   /// The user asked for it: where memory runs out it throws instead of leaving the scene as it is.
@@ -29,8 +30,8 @@ struct AdjustOptions {
   std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
 };
 
-/// Whether the matches say what the lenses have beside a focal length.
-bool are_lenses_open(const AdjustOptions& options);
+/// Whether the matches decide on distortion and on a second focal length.
+bool lenses_are_open(const AdjustOptions& options);
 
 /// The lens of a camera, in pixels of the upright original.
 Lens lens_of(const Camera& camera);

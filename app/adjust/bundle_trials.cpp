@@ -121,7 +121,7 @@ double BundleTrials::error_of(const Bundle& cameras, const Bundle& found) const 
 
 void BundleTrials::free_what_pays(Bundle& found) {
   const auto free_lenses = [&] {
-    if (are_lenses_open(options_)) try_lenses(found);
+    if (lenses_are_open(options_)) try_lenses(found);
   };
   try_free_depth(found);
   const bool is_doubted = doubts_focal(adjusted_of(found));

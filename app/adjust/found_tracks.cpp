@@ -26,12 +26,6 @@ std::array<uint8_t, 3> color_at(const MatchInput& input, std::size_t frame, cons
   return {rgb[at], rgb[plane + at], rgb[2 * plane + at]};
 }
 
-/// Pixels of the original that a pixel of the compared image shows.
-double compared_pixel(const MatchFrame& frame) {
-  return frame.gray_width > 0 ? static_cast<double>(frame.original_width) / frame.gray_width
-                              : 1 / frame.map.scale_x;
-}
-
 /// The distance of each sighting from where the bundle shows its anchor, in pixels of the original; infinite
 /// where that is behind the camera.
 std::vector<double> distances(const Bundle& bundle) {

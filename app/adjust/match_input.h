@@ -28,6 +28,12 @@ struct MatchFrame {
   std::optional<Eigen::Isometry3d> guessed_pose = {};
 };
 
+/// Pixels of the original that a pixel of the compared image shows.
+inline double compared_pixel(const MatchFrame& frame) {
+  return frame.gray_width > 0 ? static_cast<double>(frame.original_width) / frame.gray_width
+                              : 1 / frame.map.scale_x;
+}
+
 /// Frames as they are matched. Functions may be called from several threads.
 struct MatchInput {
   int width = 0, height = 0;  // of the network's images

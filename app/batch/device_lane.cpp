@@ -23,11 +23,12 @@ double seconds_since(Clock::time_point start) {
 }
 
 /// Begins the peak of a scene that runs alone. Returns what earlier ones have left in memory, in bytes.
-int64_t begin_peak(BatchRun& run) {
-  const int64_t resident = reset_peak_host_bytes();
+int64_t begin_peak(BatchRun& run, const PreparedScene& scene) {
+  const int64_t of_scene = scene.frames ? scene.frames->space->taken() : 0,
+                others = reset_peak_host_bytes() - of_scene;
   int64_t none = 0;
-  run.first_resident.compare_exchange_strong(none, resident);
-  return std::max<int64_t>(0, resident - run.first_resident);
+  run.before_scenes.compare_exchange_strong(none, others);
+  return std::max<int64_t>(0, others - run.before_scenes);
 }
 
 /// Whether an error of one scene is that of all: of the machine, or of a folder of results that cannot be
@@ -142,6 +143,8 @@ void DeviceLane::load_frames(PreparedScene& scene) {
 std::unique_ptr<PreparedScene> DeviceLane::take_prepared() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return prepared_ || all_prepared_; });
+  // While it is here nothing is decoded. The peaks are of one scene, where nothing else runs.
+  if (prepared_ && run_.running == 0) prepared_->left_in_memory = begin_peak(run_, *prepared_);
   std::unique_ptr<PreparedScene> scene = std::move(prepared_);
   changed_.notify_all();
   return scene;
@@ -151,10 +154,9 @@ void DeviceLane::run_scenes() {
   c10::OptionalDeviceGuard guard;
   while (const std::unique_ptr<PreparedScene> scene = take_prepared()) {
     const Clock::time_point start = Clock::now();
-    // The peaks of one scene, where nothing else runs that they would count too.
-    const bool alone = run_.running++ == 0, alone_here = running_++ == 0;
+    ++run_.running;
+    const bool alone_here = running_++ == 0;
     try {
-      if (alone) scene->left_in_memory = begin_peak(run_);
       if (alone_here) reset_peak_device_memory(common_.model.options.device);
       if (run_.has_failed()) throw Stopped();
       enter_device(guard);

@@ -33,7 +33,7 @@ struct BatchRun {
   WorkList& work;
   const Owner self;
   std::atomic<int64_t> ran = 0, running = 0;
-  std::atomic<int64_t> first_resident = 0;  // bytes in memory as the first scene began
+  std::atomic<int64_t> before_scenes = 0;  // bytes in memory as the first scene began, but its own
   std::atomic<bool> stopped = false;
 
   /// Keeps the first failure of the machine, and lets no scene begin any more.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "app/export/depth_tracks.h"
@@ -245,12 +247,15 @@ std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& imag
   return most;
 }
 
-double black_share(const ExportedImages& images, const std::vector<FrameCamera>& cameras) {
-  constexpr int kSide = 50;  // points of a grid
+double most_black_share(const ExportedImages& images, const std::vector<FrameCamera>& cameras) {
+  constexpr int kSide = 400;  // points of a grid: rims may be thin
+  std::set<std::tuple<int, int, int>> seen;
   double most = 0;
   for (std::size_t i = 0; i < cameras.size(); ++i) {
     const Camera& camera = cameras[i].camera;
     if (!camera.valid || !camera.is_distorted() || !images.view(i).undistorted) continue;
+    const bool is_new = seen.insert({camera.camera_id, camera.original_width, camera.original_height}).second;
+    if (camera.camera_id >= 0 && !is_new) continue;
     const ViewedImage view(camera, images.view(i));
     const double width = camera.original_width, height = camera.original_height;
     int black = 0;

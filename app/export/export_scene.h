@@ -20,7 +20,7 @@ std::size_t most_export_bytes(const ExportPlan& plan, const ExportedImages& imag
 
 /// The share of the pixels of undistorted images that the originals do not show, which are black: that of the
 /// image with most of them, in [0,1].
-double black_share(const ExportedImages& images, const std::vector<FrameCamera>& cameras);
+double most_black_share(const ExportedImages& images, const std::vector<FrameCamera>& cameras);
 
 /// What a .glb takes of a cloud of so many points, in bytes: the points that it holds, and its vertices.
 int64_t glb_bytes(int64_t points);

@@ -32,10 +32,17 @@ std::string joined(const std::vector<std::string>& parts, const char* separator)
   return text;
 }
 
+/// As the options spell their choices.
+std::string as_spelt(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 void check_choice(const OptionInfo& info, const std::string& text, const std::string& where) {
   if (info.choices.empty() || std::ranges::count(info.choices, text)) return;
-  const std::string nearest = nearest_name(text, info.choices);
-  const bool is_near = 2 * edit_distance(text.substr(0, 64), nearest) <= std::ssize(nearest);
+  const std::string spelt = as_spelt(text).substr(0, 64), nearest = nearest_name(spelt, info.choices);
+  const bool is_near = 2 * edit_distance(spelt, nearest) <= std::ssize(nearest);
   bad_value(where, text,
             "one of " + joined(info.choices, ", ") + (is_near ? "; did you mean '" + nearest + "'?" : ""));
 }
@@ -68,9 +75,7 @@ void check_field(const OptionInfo& info, const std::optional<Value>& value) {
 /// A camera's model as the option spells it, where the text spells it as COLMAP does (SIMPLE_RADIAL); all
 /// other texts as they are.
 std::string as_choice(const OptionInfo& info, const std::string& text) {
-  std::string spelt = text;
-  std::ranges::transform(spelt, spelt.begin(),
-                         [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  std::string spelt = as_spelt(text);
   const bool is_model =
       std::string_view(info.name) == "camera" && std::ranges::count(info.choices, spelt) > 0;
   return is_model ? spelt : text;

@@ -52,8 +52,7 @@ std::optional<std::vector<double>> numbers_in(const std::string& path) {
     return std::nullopt;
   std::string text = read_text_file(path, kMostBytes, "intrinsics");
   std::ranges::replace(text, ',', ' ');
-  std::ranges::replace_if(
-      text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::ranges::replace(text, '\n', ' ');
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // as Windows' editors begin a file
   std::vector<double> numbers;
   std::string_view rest = text;

@@ -42,7 +42,7 @@ constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, whi
 // Voxels by points where their side is this share of the median depth, which is how --voxel counts.
 constexpr double kVoxels = .035, kVoxelSide = .01;
 constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
-constexpr int64_t kExported = 7;  // bytes of a pixel of an image that is exported, not as it is
+constexpr int64_t kExported = 7;  // bytes of a pixel of an image that is exported, not as it is: of 8 bits
 
 int64_t threads_of(const RunPlan& plan) {
   return plan.frames.threads > 0 ? plan.frames.threads : usable_cores();

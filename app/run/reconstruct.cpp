@@ -131,7 +131,8 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
       events.info(thinning_text(*thinned, *side, "--max-points 0 keeps all"));
   }
   const auto others = static_cast<int64_t>(sink.cameras().size()) - 1;
-  if (const int asked = plan.scene.builder.consistent; cloud.size() == 0 && asked > others) {
+  const int asked = plan.scene.builder.consistent;
+  if (cloud.size() == 0 && asked > 0 && asked > others) {
     events.warn("the cloud has no points: --consistent " + std::to_string(asked) +
                 " asks for more frames than the " + std::to_string(others) + " others");
   } else if (cloud.size() == 0) {
@@ -277,8 +278,6 @@ void warn_of_changed_images(const std::vector<std::string>& changed, const Event
               changed.front() + (changed.size() > 1 ? " and others" : ""));
 }
 
-constexpr double kTold = .001;  // a share of black pixels
-
 /// cloud: where it lies, if it was written. depth: null where there is none.
 void write_exports(const SceneView& scene, const ExportedImages& images, const std::vector<Track>& tracks,
                    const std::optional<fs::path>& cloud, const DenseMaps* depth, StagedFiles& files) {
@@ -289,7 +288,8 @@ void write_exports(const SceneView& scene, const ExportedImages& images, const s
                 work, frames.read_rgb, decoding_bytes(scene.plan.limits)},
                files);
   warn_of_changed_images(images.changed(), scene.events);
-  if (const double share = black_share(images, scene.cameras); share > kTold) {
+  constexpr double kLeastTold = .001;
+  if (const double share = most_black_share(images, scene.cameras); share > kLeastTold) {
     std::array<char, 160> text{};
     std::snprintf(text.data(), text.size(),
                   "export: undistorted images are black in up to %.1f %% of their pixels, at rims that the "

@@ -73,9 +73,9 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   if (rates && measures) learn_adjustment(plan, forecast.works, events);
   forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
   forecast.compares_network = loads && rates_are_known && !resume;
+  forecast.process.host += parts.left_in_memory;
   // Measuring the rates may have taken the most.
   if (rates && !rates_are_known) forecast.process.host = std::max(forecast.process.host, peak_host_bytes());
-  forecast.process.host += parts.left_in_memory;
   return forecast;
 }
 

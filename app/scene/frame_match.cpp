@@ -164,7 +164,7 @@ FrameMatch match_frames(const std::vector<FrameKey>& result, const std::vector<F
   std::vector<bool> in_result(result.size()), in_truth(truth.size());
   for (const auto& [i, j] : match.pairs) {
     if (in_truth[j])
-      throw std::invalid_argument("two frames are nearest to the time " + label(truth[j], j) +
+      throw std::invalid_argument("two frames of the result have the time " + label(truth[j], j) +
                                   "; times are in seconds");
     in_result[i] = in_truth[j] = true;
   }

@@ -23,6 +23,11 @@ void HostSpace::give_back(int64_t bytes) {
   left_ += bytes;
 }
 
+int64_t HostSpace::taken() {
+  const std::lock_guard lock(mutex_);
+  return storage_.bytes - left_;
+}
+
 bool HostSpace::end_memory() {
   const std::lock_guard lock(mutex_);
   if (storage_.scratch) ended_ = true;

@@ -30,6 +30,8 @@ class HostSpace {
   /// Takes so many bytes of memory and returns true, or returns false where fewer are left.
   bool take(int64_t bytes);
   void give_back(int64_t bytes);
+  /// The bytes of memory that are taken.
+  int64_t taken();
   /// Has take() return false from now on, because memory ran out. False where no scratch folder was named, to
   /// take what memory does not: then nothing changes.
   bool end_memory();

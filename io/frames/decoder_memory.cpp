@@ -44,7 +44,7 @@ struct CodecMemory {
   double copies = 1;                      // of a frame: the numbers it is made from
 };
 
-/// Of the other codecs, such as H.264, references and four frames more are held.
+/// Of other codecs, such as H.264, as many as others are predicted from and four more are held.
 constexpr std::array<CodecMemory, 12> kCodecs = {{
     {{"MJPG", "mjpg", "jpeg"}, true, 1},
     {{"apcn", "apch", "apcs", "apco", "ap4h", "ap4x"}, true, 1},

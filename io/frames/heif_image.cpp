@@ -81,16 +81,18 @@ HeifInfo info_of(const heif_image_handle* handle) {
   return info;
 }
 
-/// What the boxes of AV1 images say, which libheif does not tell. They stand at the beginning of a file.
+/// What libheif does not tell: whether the images are AV1's, and their chroma, where the boxes that say it
+/// are near the file's beginning, as they usually are; else as if it were whole.
 void read_av1_chroma(Bytes file, HeifInfo& info) {
-  constexpr std::string_view kBox = "av1C";
-  constexpr std::size_t kFlags = 6, kMost = 1 << 16;
+  constexpr std::string_view kBox = "av1C", kBrand = "avif";
+  constexpr std::size_t kFlags = 6, kMost = 1 << 16;  // after the name: version, profile and level, flags
   constexpr unsigned kOneColor = 16, kHalvedDown = 4;
   const std::string_view head(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kMost));
+  info.is_av1 = head.find(kBox) != head.npos || head.substr(8).starts_with(kBrand);
+  info.whole_chroma = info.is_av1 && head.find(kBox) == head.npos;
   for (std::size_t at = head.find(kBox); at != head.npos && at + kFlags < head.size();
        at = head.find(kBox, at + 1)) {
     const auto flags = static_cast<unsigned char>(head[at + kFlags]);
-    info.is_av1 = true;
     info.whole_chroma = info.whole_chroma || (flags & (kOneColor | kHalvedDown)) == 0;
   }
 }

@@ -74,8 +74,10 @@ std::size_t ImageFile::decoded_bytes() const {
 
 std::size_t ImageFile::decoding_bytes() const {
   const std::size_t pixels = decoded_bytes();
-  const auto decoder = static_cast<std::size_t>(header_.decoder_bytes * static_cast<double>(header_.width) *
-                                                static_cast<double>(header_.height));
+  constexpr double kMost = 1e18;  // of sizes that no decoder takes
+  const auto decoder =
+      static_cast<std::size_t>(std::min(kMost, header_.decoder_bytes * static_cast<double>(header_.width) *
+                                                   static_cast<double>(header_.height)));
   const std::size_t transpose = transposed(header_.orientation) ? pixels : 0;
   return file_.size() + pixels + std::max(decoder, transpose);
 }

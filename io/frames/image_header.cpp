@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -244,41 +245,54 @@ ImageHeader read_webp(Bytes file) {
   return header;
 }
 
+struct TiffPixels {
+  int bits, samples;
+  bool is_palette;
+};
+
+/// Bytes of a pixel that libtiff holds: of a strip or a tile what it is in the file and its colours, of more
+/// than 8 bits only what they are read into. One strip that is not compressed it takes in pieces.
+double tiff_decoder_bytes(const TiffDirectory& directory, const ImageHeader& header, const TiffPixels& pixels,
+                          std::size_t file_bytes) {
+  constexpr unsigned kCompression = 259, kRowsPerStrip = 278, kPlanes = 284, kTileColumns = 322,
+                     kTileRows = 323;
+  constexpr uint64_t kApart = 2;
+  constexpr double kLargest = 1.5;  // times its raw bytes a compressed strip is hardly
+  const bool is_compressed = directory.find(kCompression).value_or(1) != 1,
+             is_apart = directory.find(kPlanes).value_or(1) == kApart;
+  const std::optional<uint64_t> tile_rows = directory.find(kTileRows);
+  const auto width = static_cast<double>(header.width), height = static_cast<double>(header.height);
+  const double rows = static_cast<double>(tile_rows.value_or(
+                   directory.find(kRowsPerStrip).value_or(std::numeric_limits<uint32_t>::max()))),
+               columns = tile_rows ? static_cast<double>(directory.find(kTileColumns).value_or(0)) : width;
+  if (!is_compressed && !is_apart && !tile_rows && rows >= height) return 0;
+  const double planes = is_apart ? pixels.samples : 1,
+               colors = pixels.bits > 8 ? header.bytes_per_pixel / planes : 4;
+  double in_file = pixels.is_palette ? 1 : header.bytes_per_pixel;
+  if (is_compressed) {
+    in_file = std::min(kLargest * in_file, static_cast<double>(file_bytes) / (width * height));
+  } else if (pixels.bits > 8) {
+    in_file = 0;
+  }
+  const double share = std::min(rows, height) * std::min(columns, width) / (width * height);
+  return std::min(kMostDecoderBytes, share * (colors + in_file / planes));
+}
+
 ImageHeader read_tiff(Bytes file) {
   const TiffDirectory directory(file, 0);
   ImageHeader header{ImageFormat::tiff};
   header.width = static_cast<int64_t>(directory.find(256).value_or(0));
   header.height = static_cast<int64_t>(directory.find(257).value_or(0));
   const int bits = static_cast<int>(std::min<uint64_t>(directory.find(258).value_or(8), 64));
-  constexpr unsigned kCompression = 259, kColors = 262, kRowsPerStrip = 278, kPlanes = 284,
-                     kTileColumns = 322, kTileRows = 323, kSampleFormat = 339;
-  constexpr uint64_t kPalette = 3, kApart = 2, kFloat = 3;
+  constexpr unsigned kColors = 262, kSampleFormat = 339;
+  constexpr uint64_t kPalette = 3, kFloat = 3;
   const bool is_palette = directory.find(kColors).value_or(1) == kPalette;
   const int samples =
-      is_palette ? 3 : static_cast<int>(std::min<uint64_t>(directory.find(277).value_or(1), 4));
+      is_palette ? 3 : static_cast<int>(std::clamp<uint64_t>(directory.find(277).value_or(1), 1, 4));
   if (directory.find(kSampleFormat).value_or(1) == kFloat && (samples > 1 || bits != 32))
     throw std::invalid_argument("has a pixel type that is not supported");
   header.bytes_per_pixel = samples * std::max(1, bits / 8);
-  // libtiff holds a strip or a tile as it is in the file and as colours, of more than 8 bits only what they
-  // are read into. A whole image that is not compressed it takes in pieces.
-  const bool is_compressed = directory.find(kCompression).value_or(1) != 1,
-             is_apart = directory.find(kPlanes).value_or(1) == kApart;
-  const auto height = static_cast<uint64_t>(std::max<int64_t>(1, header.height)),
-             width = static_cast<uint64_t>(std::max<int64_t>(1, header.width));
-  const uint64_t rows = directory.find(kTileRows).value_or(directory.find(kRowsPerStrip).value_or(height)),
-                 columns = directory.find(kTileColumns).value_or(width);
-  if (is_compressed || is_apart || rows < height) {
-    const auto pixels = static_cast<double>(width) * static_cast<double>(height);
-    const double planes = is_apart ? samples : 1,
-                 in_file = is_compressed ? static_cast<double>(file.size()) / pixels
-                           : bits > 8    ? 0
-                           : is_palette  ? 1
-                                         : samples,
-                 colors = bits > 8 ? header.bytes_per_pixel / planes : 4,
-                 share = static_cast<double>(std::min(rows, height)) *
-                         static_cast<double>(std::min(columns, width)) / pixels;
-    header.decoder_bytes = std::min(kMostDecoderBytes, share * (colors + in_file / planes));
-  }
+  header.decoder_bytes = tiff_decoder_bytes(directory, header, {bits, samples, is_palette}, file.size());
   const bool has_alpha = directory.find(338).value_or(0) != 0;
   // libtiff multiplies 8-bit colours by their alpha.
   if (has_alpha) header.alpha = bits == 8 ? Alpha::premultiplied_on_white : Alpha::on_white;
@@ -316,8 +330,8 @@ ImageHeader read_bmp(Bytes file) {
   return header;
 }
 
-/// Bytes of a pixel while libheif decodes, as measured: planes as they are stored, in copies of which the
-/// decoder of AV1 makes more, and the colours they become.
+/// Bytes of a pixel while libheif decodes, as measured. libheif copies the planes as they are stored and
+/// makes colours of them; the decoder of AV1 makes more copies. Whole chroma of HEVC took no more.
 double heif_bytes(const HeifInfo& info) {
   const bool is_deep = info.bits > 8;
   if (!info.is_av1) return is_deep ? (info.alpha ? 16.5 : 12.5) : info.alpha ? 9.1 : 6.8;

@@ -17,7 +17,7 @@ struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;
   int64_t width = 0, height = 0;  // as stored, before orientation; of HEIF as its decoder turns it
   int bytes_per_pixel = 3;        // of the decoded image
-  double decoder_bytes = 0;       // a pixel, that the decoder holds beside it, at most
+  double decoder_bytes = 0;       // a pixel, that the decoder holds beside it, about
   int orientation = 1;            // EXIF, 1 to 8; of HEIF 1, as its own rotation counts instead
   Alpha alpha = Alpha::drop;
   std::string camera = {};  // EXIF: maker, model, focal lengths and zoom, as far as they are there

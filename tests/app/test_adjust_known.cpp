@@ -221,6 +221,7 @@ TEST(AdjustKnown, PosesThatContradictTheImagesAreToldOf) {
   EXPECT_NE(world.warnings.find("the given poses do not fit the images: cameras adjusted to "),
             std::string::npos)
       << world.warnings;
+  EXPECT_EQ(world.warnings.find("--refine"), std::string::npos) << world.warnings;
   EXPECT_EQ(result.depth, world.scene.depth);
 }
 

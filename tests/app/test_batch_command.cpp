@@ -43,15 +43,19 @@ TEST_F(BatchTest, PredictedPeaksHoldForEachScene) {
   for (const char* name : {"a", "b", "c"}) {
     fs::create_directories(dir_ / "scenes" / name);
     for (int i = 0; i < 6; ++i)
-      make_image("scenes/" + std::string(name) + "/" + std::to_string(i) + ".jpg", 3000, 2000, i);
+      make_image("scenes/" + std::string(name) + "/" + std::to_string(i) + ".jpg",
+                 std::string(name) == "b" ? 4500 : 3000, 2000, i);
   }
   const Outcome outcome = batch("--threads 2");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<double> predicted;
   for (const char* name : {"a", "b", "c"}) {
     const json report = parse_strictly(path("results/" + std::string(name) + "/scene.report.json"));
     const double measured = report["peak_host_bytes"];
-    EXPECT_NEAR(report["predicted_peak_host_bytes"], measured, .15 * measured) << name;
+    EXPECT_NEAR(report["predicted_peak_host_bytes"], measured, .25 * measured) << name;
+    predicted.push_back(report["predicted_peak_host_bytes"]);
   }
+  EXPECT_GT(predicted[2], predicted[0]);  // the same frames
 }
 
 TEST_F(BatchTest, ABadSceneDoesNotStopTheRest) {

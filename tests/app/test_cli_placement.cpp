@@ -181,7 +181,11 @@ TEST_F(PlacementTest, ConsistencyAsksOtherFrames) {
   ASSERT_EQ(reconstruct(begin + "one/ --consistent 1").code, 0);
   const Outcome none = reconstruct(begin + "none/ --consistent 3");  // there are only two others
   EXPECT_EQ(none.code, 0);
-  EXPECT_NE(none.err.find("the cloud has no points"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("the cloud has no points: --consistent 3 asks for more frames than the 2 others"),
+            std::string::npos)
+      << none.err;
+  const Outcome unsure = reconstruct(begin + "unsure/ --conf-threshold 1e9");
+  EXPECT_NE(unsure.err.find("the cloud has no points\n"), std::string::npos) << unsure.err;
   EXPECT_LT(points("one").size(), points("all").size());
   make_safetensors();
   expect_refusal(

@@ -141,7 +141,9 @@ TEST(GivenCameras, AFileMayHoldTheFourNumbers) {
     options.intrinsics = place_of(name).string();
     return options;
   };
-  for (const char* text : {"500,510,320,240\n", "500 510\t320 240", "500\r\n510\r\n320\r\n240\r\n"}) {
+  for (const char* text : {"500,510,320,240\n", "500 510\t320 240", "500\r\n510\r\n320\r\n240\r\n",
+                           "\xEF\xBB\xBF"
+                           "500,510,320,240\r\n"}) {
     const GivenCameras given = plan_given(written("numbers.txt", text));
     ASSERT_EQ(given.intrinsics.size(), 1U) << text;
     const Eigen::Matrix3d& k = given.intrinsics.front().camera.k;
@@ -223,7 +225,7 @@ TEST(GivenCameras, DistortionIsLookedForBesideFourNumbersThatAreRefined) {
     if (is_refined) options.refine = {"intrinsics"};
     const AdjustOptions adjust = plan_adjustment(options, plan_given(options), true);
     EXPECT_EQ(adjust.may_distort, !adjust.model) << intrinsics << ' ' << camera;
-    return are_lenses_open(adjust);
+    return lenses_are_open(adjust);
   };
   EXPECT_TRUE(looks_for_it("500,500,320,240", "auto", true));
   EXPECT_FALSE(looks_for_it("500,500,320,240", "auto", false));

@@ -182,12 +182,26 @@ TEST_F(OptionsTest, UnknownNamesAreAnsweredWithTheNearest) {
             "simple-radial");  // as COLMAP spells it
   EXPECT_NE(refusal([] { parse({"--precision", "bf61"}); }).find("did you mean 'bf16'?"), std::string::npos);
   EXPECT_NE(refusal([] {
+              parse({"--camera", "SIMPLE_RADAIL"});
+            }).find("did you mean 'simple-radial'?"),
+            std::string::npos);
+  EXPECT_EQ(refusal([] { parse({"--camera", "opencv"}); }).find("did you mean"), std::string::npos);
+  EXPECT_NE(refusal([] {
               parse({"--heads", "camera,dept"});
             }).find("did you mean 'depth'?"),
             std::string::npos);
 }
 
 TEST_F(OptionsTest, ValuesOutOfRangeAreRefused) {
+  for (const char* seed : {"9007199254740993", "18446744073709551615"})
+    EXPECT_NE(refusal([&] {
+                parse({"--merge-seed", seed});
+              }).find("a whole number from 0 to 1e+15"),
+              std::string::npos);
+  EXPECT_NE(refusal([] {
+              parse({"--merge-seed", "-1"});
+            }).find("a whole number of at least 0"),
+            std::string::npos);
   const std::vector<std::vector<const char*>> bad = {{"--conf-percentile", "101"},
                                                      {"--conf-percentile", "-1"},
                                                      {"--conf-percentile", "nan"},

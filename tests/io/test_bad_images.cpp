@@ -238,7 +238,41 @@ TEST(TiffHeaders, BytesOfAStripCountAsFarAsTheyGo) {
   EXPECT_NEAR(held(20, 1, 0, 1), 7. / 2, 1e-9);    // not compressed
   EXPECT_NEAR(held(20, 1, 0, 1, 16), 6. / 2, 1e-9);
   EXPECT_NEAR(held(40, 2, 0, 1, 16), 2, 1e-9);
-  EXPECT_LE(held(40, 1, 1000 * kPixels), 64);  // a file of other things
+  EXPECT_NEAR(held(40, 1, 1000 * kPixels), 4 + 1.5 * 3, 1e-9);  // a file of other things
+}
+
+TEST(TiffHeaders, TilesAreHeldWhole) {
+  const auto held = [](uint16_t columns, uint16_t rows) {
+    const Bytes file =
+        tiff_of({{256, 60}, {257, 40}, {258, 8}, {262, 2}, {277, 3}, {322, columns}, {323, rows}});
+    return read_image_header(std::as_bytes(std::span(file))).decoder_bytes;
+  };
+  EXPECT_NEAR(held(64, 48), 7, 1e-9);
+  EXPECT_NEAR(held(30, 20), 7. / 4, 1e-9);
+}
+
+TEST(TiffHeaders, OddNumbersAreNoTrouble) {
+  for (const uint16_t samples : {0, 1, 65535}) {
+    const Bytes file =
+        tiff_of({{256, 60}, {257, 40}, {258, 65535}, {259, 5}, {277, samples}, {278, 0}, {284, 2}});
+    const ImageHeader header = read_image_header(std::as_bytes(std::span(file)));
+    EXPECT_GE(header.bytes_per_pixel, 1);
+    EXPECT_LE(header.bytes_per_pixel, 32);
+    EXPECT_GE(header.decoder_bytes, 0);
+    EXPECT_LE(header.decoder_bytes, 64);
+  }
+}
+
+TEST(PngHeaders, PalettesHaveAlphaWhereAChunkSaysSo) {
+  const auto header = [](std::string_view chunk) {
+    Bytes file{0x89, 'P', 'N', 'G', 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0,
+               60,   0,   0,   0,   40,   8,    3,    0,    0, 0, 0, 0,  0,   0,   0,   0,   0, 1};
+    file.insert(file.end(), chunk.begin(), chunk.end());
+    file.insert(file.end(), 5, 0);
+    return read_image_header(std::as_bytes(std::span(file)));
+  };
+  EXPECT_EQ(header("tEXt").bytes_per_pixel, 3);
+  EXPECT_EQ(header("tRNS").bytes_per_pixel, 4);
 }
 
 TEST(BmpHeaders, TellGrayFromColors) {

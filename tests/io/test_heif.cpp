@@ -120,6 +120,7 @@ TEST(HeifHeaders, TellWhatDecodingTakes) {
   EXPECT_DOUBLE_EQ(bytes("alpha.heic"), 9.1);
   EXPECT_DOUBLE_EQ(bytes("deep.heic"), 12.5);
   EXPECT_DOUBLE_EQ(bytes("plain.avif"), 14.6);
+  EXPECT_DOUBLE_EQ(bytes("alpha.avif"), 14.6);
   EXPECT_DOUBLE_EQ(bytes("deep.avif"), 21);
 }
 
