@@ -6,6 +6,7 @@
 #include <exception>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -134,20 +135,16 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
   std::vector<double> sizes;
   for (const MatchFrame& frame : input.frames) sizes.push_back(compared_pixel(frame));
   if (found.held_out_px < kFarOff * median(std::span(sizes))) return;
-  const bool both = poses && intrinsics;
-  std::array<char, 300> text{};
-  std::snprintf(
-      text.data(), text.size(),
-      "matches that were held out are %.1f pixels off with the given %s: where these are not exact, "
-      "--refine %s starts from them",
-      found.held_out_px,
-      both    ? "poses and intrinsics"
-      : poses ? "poses"
-              : "intrinsics",
-      both    ? "poses,intrinsics"
-      : poses ? "poses"
-              : "intrinsics");
-  events.warn(text.data());
+  std::string what = poses ? "poses" : "intrinsics", refine = what;
+  if (poses && intrinsics) {
+    what += " and intrinsics";
+    refine += ",intrinsics";
+  }
+  std::array<char, 40> distance{};
+  std::snprintf(distance.data(), distance.size(), "%.1f", found.held_out_px);
+  events.warn("matches that were held out are " + std::string(distance.data()) +
+              " pixels off with the given " + what + ": where these are not exact, --refine " + refine +
+              " starts from them");
 }
 
 AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,

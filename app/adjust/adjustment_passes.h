@@ -16,8 +16,8 @@ struct Found {
   std::size_t matches = 0;
   std::vector<std::pair<int, int>> pairs = {};       // that matches link
   std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
-  double held_out_px =
-      0;  // of held-out matches from epipolar lines, median, in pixels of originals; 0: there are none
+  /// The median distance of held-out matches from epipolar lines, in pixels of the original; 0: none are.
+  double held_out_px = 0;
 };
 
 /// A scene that stays as it is, and why.
