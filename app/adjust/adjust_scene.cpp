@@ -50,18 +50,17 @@ class SceneFit {
 
   /// Where few matches are found from given poses, the network's depth may be far from right in their world,
   /// as its own poses were wrong. Then the scene is adjusted without them; what comes out, if it agrees with
-  /// them, takes the network's place, and `found` becomes what is found from there. Returns whether it
-  /// contradicts them, which a warning says.
-  bool find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
-    if (found.matches >= enough_matches(given)) return false;
+  /// them, takes the network's place, and `found` becomes what is found from there.
+  void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
+    if (found.matches >= enough_matches(given)) return;
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
-    if (!guessed) return false;
+    if (!guessed) return;
     // Corrected depth is held of one adjustment at once: its files have one name.
     const bool has_depth = std::exchange(found.depth, nullptr) != nullptr;
     const std::optional<std::vector<Camera>> nearer = bring_to(given, *guessed, options, found.matches);
     if (!nearer) {
       if (has_depth) found = find(given, options);
-      return contradict_;
+      return;
     }
     Found again;
     try {
@@ -75,8 +74,10 @@ class SceneFit {
           "adjusted without the given poses and brought to them; with them " + again.scene.summary;
     again.scene.changed = true;
     found = std::move(again);
-    return false;
   }
+
+  /// Whether find_from_network() has warned that the given poses do not fit the images.
+  bool has_warned() const { return has_warned_; }
 
  private:
   /// Fewer than that do not hold the cameras.
@@ -111,7 +112,7 @@ class SceneFit {
                     "their format says?",
                     own.matches, beside->turn_deg, 100 * beside->distance);
       events_.warn(text.data());
-      contradict_ = true;
+      has_warned_ = true;
       return std::nullopt;
     }
     write_depth(own);
@@ -123,7 +124,7 @@ class SceneFit {
   DenseMaps& depth_;
   const Events& events_;
   std::optional<OneThread> lean_;
-  bool contradict_ = false;  // the given poses, what the images say
+  bool has_warned_ = false;
 };
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact.
@@ -168,8 +169,8 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
-  const bool contradict = options.poses != Known::no && fit.find_from_network(cameras, options, found);
-  if (!contradict) warn_of_misfit(input, found, options, events);
+  if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
+  if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
   return std::move(found.scene);
 }

@@ -143,7 +143,7 @@ void DeviceLane::load_frames(PreparedScene& scene) {
 std::unique_ptr<PreparedScene> DeviceLane::take_prepared() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return prepared_ || all_prepared_; });
-  // While it is here nothing is decoded. The peaks are of one scene, where nothing else runs.
+  // Nothing is decoded while a scene waits. The peaks are those of one scene where nothing else runs.
   if (prepared_ && run_.running == 0) prepared_->left_in_memory = begin_peak(run_, *prepared_);
   std::unique_ptr<PreparedScene> scene = std::move(prepared_);
   changed_.notify_all();

@@ -6,7 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 #include "io/files/file_place.h"
 #include "io/files/text.h"
@@ -123,13 +122,8 @@ SceneList scenes_of_list(const fs::path& path, const fs::path& results) {
   // A shell's <(...) lies in a folder that means nothing.
   const fs::path folder = fs::is_fifo(path) ? fs::path() : path.parent_path();
   SceneList list;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  bool is_first = true;
   for (std::string line; std::getline(lines, line);) {
-    std::string_view text = line;
-    if (std::exchange(is_first, false) && text.starts_with(kByteOrderMark))
-      text.remove_prefix(kByteOrderMark.size());
-    text = trimmed(text);
+    const std::string_view text = trimmed(line);
     if (text.empty() || text.starts_with('#')) continue;
     const std::size_t tab = text.find('\t');
     const bool named = tab != text.npos;

@@ -58,8 +58,7 @@ std::optional<Track> exported_track(Track track, const std::vector<int>& image_o
     if (image_of[frame] < 0) continue;
     const Eigen::Vector2d pixel = views[frame]->from_original(seen.pixel);
     const Camera& camera = views[frame]->camera();
-    if (!(pixel.x() >= -.5 && pixel.y() >= -.5 && pixel.x() <= camera.width - .5 &&
-          pixel.y() <= camera.height - .5))
+    if (!is_on_image(pixel, camera.width, camera.height))
       continue;  // beyond what the exported image shows, or nowhere
     track.observations[shown++] = {image_of[frame], pixel};
     error += (camera.project(camera.cam_from_world * track.point_in_world) - pixel).norm();
@@ -257,14 +256,13 @@ double most_black_share(const ExportedImages& images, const std::vector<FrameCam
     const bool is_new = seen.insert({camera.camera_id, camera.original_width, camera.original_height}).second;
     if (camera.camera_id >= 0 && !is_new) continue;
     const ViewedImage view(camera, images.view(i));
-    const double width = camera.original_width, height = camera.original_height;
+    const int width = camera.original_width, height = camera.original_height;
     int black = 0;
     for (int y = 0; y < kSide; ++y) {
       for (int x = 0; x < kSide; ++x) {
         const Eigen::Vector2d at =
             view.to_original({(x + .5) * width / kSide - .5, (y + .5) * height / kSide - .5});
-        const bool shown = at.x() >= -.5 && at.y() >= -.5 && at.x() <= width - .5 && at.y() <= height - .5;
-        black += shown ? 0 : 1;
+        black += is_on_image(at, width, height) ? 0 : 1;
       }
     }
     most = std::max(most, static_cast<double>(black) / (kSide * kSide));

@@ -105,9 +105,7 @@ RgbImage undistorted(const RgbImage& image, const ViewedImage& view) {
   for (int y = 0; y < image.height; ++y) {
     for (int x = 0; x < image.width; ++x, to += 3) {
       const Eigen::Vector2d from = view.to_original({x, y});
-      const bool shown =
-          from.x() >= -.5 && from.x() <= image.width - .5 && from.y() >= -.5 && from.y() <= image.height - .5;
-      if (!shown) continue;
+      if (!is_on_image(from, image.width, image.height)) continue;
       const std::array<double, 3> rgb = interpolated_rgb(image, from.x(), from.y());
       for (std::size_t c = 0; c < 3; ++c) to[c] = static_cast<uint8_t>(std::lround(rgb[c]));
     }

@@ -53,7 +53,6 @@ std::optional<std::vector<double>> numbers_in(const std::string& path) {
   std::string text = read_text_file(path, kMostBytes, "intrinsics");
   std::ranges::replace(text, ',', ' ');
   std::ranges::replace(text, '\n', ' ');
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // as Windows' editors begin a file
   std::vector<double> numbers;
   std::string_view rest = text;
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {

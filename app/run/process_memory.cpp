@@ -231,10 +231,6 @@ int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const Fram
                   std::max<int64_t>(0, stored.all - limit));
 }
 
-}  // namespace
-
-namespace {
-
 /// Without what masks take.
 FrameOrigin origin_of_images(const RunPlan& plan, const FrameSet& frames) {
   FrameOrigin origin;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 namespace vggt {
@@ -41,6 +42,8 @@ std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes
       throw std::invalid_argument(path.string() + ": larger than " + size_text(max_bytes) + ", not " + what);
   } while (file);
   if (file.bad()) fail_to_read(path);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 

@@ -89,14 +89,11 @@ ImageList images_of_folder(const fs::path& folder) {
 
 ImageList images_of_list(const fs::path& path) {
   constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::istringstream text_of_list(read_text_file(path, kMaxBytes, "a list of images"));
   ImageList list{path, path.parent_path(), {}, {}};
   std::string line;
   for (int number = 1; std::getline(text_of_list, line); ++number) {
-    std::string_view text = line;
-    if (number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-    text = trimmed(text);
+    const std::string_view text = trimmed(line);
     if (text.empty() || text.starts_with('#')) continue;
     list.names.emplace_back(text);
     list.lines.push_back(number);

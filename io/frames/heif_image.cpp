@@ -88,13 +88,15 @@ void read_av1_chroma(Bytes file, HeifInfo& info) {
   constexpr std::size_t kFlags = 6, kMost = 1 << 16;  // after the name: version, profile and level, flags
   constexpr unsigned kOneColor = 16, kHalvedDown = 4;
   const std::string_view head(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kMost));
-  info.is_av1 = head.find(kBox) != head.npos || head.substr(8).starts_with(kBrand);
-  info.whole_chroma = info.is_av1 && head.find(kBox) == head.npos;
+  bool is_told = false;
   for (std::size_t at = head.find(kBox); at != head.npos && at + kFlags < head.size();
        at = head.find(kBox, at + 1)) {
     const auto flags = static_cast<unsigned char>(head[at + kFlags]);
+    is_told = true;
     info.whole_chroma = info.whole_chroma || (flags & (kOneColor | kHalvedDown)) == 0;
   }
+  info.is_av1 = is_told || head.substr(8).starts_with(kBrand);
+  info.whole_chroma = info.whole_chroma || (info.is_av1 && !is_told);
 }
 
 /// Rows of interleaved RGB or RGBA as BGR or BGRA.

@@ -11,7 +11,8 @@ struct HeifInfo {
   int width = 0, height = 0;  // after the file's own rotation, mirroring and cropping
   int bits = 8;               // of a colour
   bool alpha = false, premultiplied = false;
-  bool is_av1 = false, whole_chroma = false;  // an AVIF file; one whose chroma is not halved in both directions
+  bool is_av1 = false,
+       whole_chroma = false;         // an AVIF file; one whose chroma is not halved in both directions
   std::vector<std::byte> exif = {};  // a TIFF directory; empty: there is none
 };
 

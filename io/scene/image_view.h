@@ -18,6 +18,11 @@ Camera original_camera(const Camera& camera);
 /// The camera of an image that is turned clockwise. With intrinsics its size must be known.
 Camera turned_clockwise(Camera camera, int quarter_turns);
 
+/// Whether a pixel, or a place between two, lies on an image of this size; NaN does not.
+inline bool is_on_image(const Eigen::Vector2d& pixel, int width, int height) {
+  return pixel.x() >= -.5 && pixel.y() >= -.5 && pixel.x() <= width - .5 && pixel.y() <= height - .5;
+}
+
 /// Maps pixels of the upright original, of this camera, to those of the exported image and back; pixel
 /// centres at integers.
 class ViewedImage {

@@ -13,10 +13,8 @@ namespace vggt {
 
 void each_line(const std::filesystem::path& path, const std::function<void(std::string_view line)>& take) {
   const std::string text = read_text_file(path, uint64_t{1} << 30, "a list of cameras");
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // editors on Windows write it
   std::size_t number = 1;
-  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();
-       ++number) {
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     try {
       take(std::string_view(text).substr(begin, end - begin));

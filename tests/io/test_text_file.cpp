@@ -41,6 +41,13 @@ TEST_F(TextFile, IsReadWholeAndAsItIs) {
   EXPECT_EQ(read_text_file(path_, 0, "a text"), "");
 }
 
+TEST_F(TextFile, IsReadWithoutAByteOrderMarkInFront) {
+  write(
+      "\xEF\xBB\xBF"
+      "a\xEF\xBB\xBF");
+  EXPECT_EQ(read_text_file(path_, 7, "a text"), "a\xEF\xBB\xBF");
+}
+
 TEST_F(TextFile, MayNotBeLargerThanAsked) {
   write(std::string(65537, 'x'));
   EXPECT_EQ(error_of(path_, 65536), path_.string() + ": larger than 64 KiB, not a file of options");
