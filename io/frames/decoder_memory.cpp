@@ -37,38 +37,51 @@ double bytes_of_pixel(uint32_t name) {
 
 /// What the decoder of some codecs holds.
 struct CodecMemory {
-  std::array<std::string_view, 6> names;  // four letters, as containers have them
+  std::array<std::string_view, 9> names;  // four letters, as containers have them
   bool is_threaded = true;                // with a frame for each thread
   double frames = 0;                      // others
   double bytes = 0;                       // of a pixel, whatever the format
   double copies = 1;                      // of a frame: the numbers it is made from
+  double motion = 0;                      // bytes of a pixel that a frame has beside its own
 };
 
-/// Of other codecs, such as H.264, as many as others are predicted from and four more are held.
-constexpr std::array<CodecMemory, 12> kCodecs = {{
+constexpr std::array<CodecMemory, 21> kCodecs = {{
     {{"MJPG", "mjpg", "jpeg"}, true, 1},
+    {{"MJLS"}, false, 2},
     {{"apcn", "apch", "apcs", "apco", "ap4h", "ap4x"}, true, 1},
+    {{"Hap1", "Hap5", "HapY", "HapA", "HapM"}, true, 1},
     {{"FFV1", "ffv1"}, true, 0, 4},
     {{"HFYU", "FFVH"}, true, 1, 4.5},
+    {{"ULY0", "ULY2", "ULY4", "ULH0", "ULH2", "ULH4", "ULRG", "ULRA"}, true, 1, 2},
+    {{"M8Y0", "M8Y2", "M8Y4", "M8RG", "M8RA"}, true, 1, 3},
     {{"AVdn", "AVdh"}, true, 0, 5.5},
+    {{"CFHD"}, true, 0, 0, 3.6},
+    {{"v210"}, true, 0, 0, 2},
     {{"mjp2"}, true, 0, 0, 10},
     {{"MPNG", "png "}, true, 1, 3},
     {{"tiff"}, true, 1, 6},
     {{"raw ", "rawv", "I420", "rle "}, false, 2, 1.3},
+    {{"mpg1", "mpg2", "mp1v", "mp2v", {"\1\0\0\0", 4}, {"\2\0\0\0", 4}}, false, 5},
+    {{"WMV1", "WMV2", "WMV3", "WVC1", "MP42", "MP43", "DIV3", "H263", "FLV1"}, false, 5},
+    {{"FMP4", "mp4v", "MP4V", "XVID", "xvid", "DIVX", "DX50"}, true, 6, 1},
     {{"hvc1", "hev1", "hevc", "HEVC", "dvh1"}, true, 9},
     {{"VP80", "vp08", "VP90", "vp09"}, true, 5},
     {{"av01", "AV01"}, true, 14},
 }};
 
+/// Others are taken for H.264, which holds as many frames as others are predicted from.
 CodecMemory memory_of(uint32_t codec, std::optional<int> reference_frames) {
-  constexpr int kUsualReferences = 3, kMore = 4;
+  constexpr int kUsualReferences = 3;
   std::array<char, 4> letters{};
   for (std::size_t i = 0; i < letters.size(); ++i) letters[i] = static_cast<char>(codec >> 8 * i & 255);
   const std::string_view name(letters.data(), letters.size());
   for (const CodecMemory& memory : kCodecs) {
     if (std::ranges::count(memory.names, name) > 0) return memory;
   }
-  return {{}, true, static_cast<double>(reference_frames.value_or(kUsualReferences) + kMore)};
+  return {.names = {},
+          .frames = static_cast<double>(std::max(1, reference_frames.value_or(kUsualReferences))),
+          .bytes = 3.84,
+          .motion = .74};
 }
 
 }  // namespace
@@ -78,7 +91,7 @@ double decoder_bytes_of_pixel(uint32_t codec, uint32_t pixel_format, std::option
   constexpr unsigned kMostThreads = 16;
   const CodecMemory memory = memory_of(codec, reference_frames);
   const double frames = memory.frames + (memory.is_threaded ? std::clamp(threads, 1U, kMostThreads) : 0);
-  return memory.bytes + bytes_of_pixel(pixel_format) * frames * memory.copies;
+  return memory.bytes + (bytes_of_pixel(pixel_format) * memory.copies + memory.motion) * frames;
 }
 
 }  // namespace vggt

@@ -139,8 +139,9 @@ std::size_t VideoReader::frame_bytes() const {
 std::size_t VideoReader::decoder_bytes() const {
   constexpr double kBgr = 3;  // OpenCV's copy
   const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
+  const uint32_t codec = container_.codec > 0 ? container_.codec : property(cv::CAP_PROP_FOURCC);
   const double of_pixel =
-      kBgr + decoder_bytes_of_pixel(property(cv::CAP_PROP_FOURCC), property(cv::CAP_PROP_CODEC_PIXEL_FORMAT),
+      kBgr + decoder_bytes_of_pixel(codec, property(cv::CAP_PROP_CODEC_PIXEL_FORMAT),
                                     container_.reference_frames, std::thread::hardware_concurrency());
   return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);
 }

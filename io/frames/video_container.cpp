@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/files/input_file.h"
@@ -36,6 +37,14 @@ class Bytes {
  private:
   InputFile file_;
 };
+
+constexpr uint32_t four_letters(std::string_view text) {
+  uint32_t name = 0;
+  for (std::size_t i = text.size(); i-- > 0;) name = name << 8 | static_cast<uint8_t>(text[i]);
+  return name;
+}
+
+constexpr uint32_t kMpeg1 = four_letters("mpg1"), kMpeg2 = four_letters("mpg2");
 
 uint64_t big_endian(std::string_view bytes) {
   uint64_t value = 0;
@@ -124,20 +133,41 @@ void read_track(const Bytes& file, const Box& header, uint64_t scale, VideoConta
     container.seconds = static_cast<double>(units) / static_cast<double>(scale);
 }
 
-/// Of the first sequence parameter set of a track in H.264; nothing of others.
-std::optional<int> reference_frames(const Bytes& file, const std::vector<Box>& track) {
-  constexpr uint64_t kBeforeEntries = 8, kBeforeBoxes = 78, kBeforeSets = 8;
-  const auto descriptions = find_below(file, track, {"mdia", "minf", "stbl", "stsd"});
-  if (!descriptions) return std::nullopt;
-  const auto entries = boxes_in(file, descriptions->begin + kBeforeEntries, descriptions->end);
-  const Box* entry = find(entries, "avc1");
-  if (!entry) return std::nullopt;
-  const auto inner = boxes_in(file, entry->begin + kBeforeBoxes, entry->end);
-  const Box* configuration = find(inner, "avcC");
-  if (!configuration) return std::nullopt;
-  const auto length = file.at(configuration->begin + kBeforeSets - 2, 2);
-  const auto set = length ? file.at(configuration->begin + kBeforeSets, big_endian(*length)) : std::nullopt;
+/// Of a decoder configuration record (ISO/IEC 14496-15): from its first sequence parameter set.
+std::optional<int> reference_frames(const Bytes& file, uint64_t record) {
+  constexpr uint64_t kBeforeSets = 8;
+  const auto length = file.at(record + kBeforeSets - 2, 2);
+  const auto set = length ? file.at(record + kBeforeSets, big_endian(*length)) : std::nullopt;
   return set ? h264_reference_frames(*set) : std::nullopt;
+}
+
+/// Of an elementary stream descriptor (ISO/IEC 14496-1); 0 for what it calls MPEG-4.
+uint32_t codec_of_stream(const Bytes& file, const Box& descriptor) {
+  constexpr uint64_t kVersion = 4, kEnough = 16;
+  const auto bytes = file.at(descriptor.begin + kVersion, kEnough);
+  // A tag, a length whose bytes but the last have their top bit set, and for tag 3 three bytes more.
+  std::size_t at = 0;
+  for (const auto& [tag, more] : {std::pair<char, std::size_t>{3, 3}, {4, 0}}) {
+    if (!bytes || at >= bytes->size() || (*bytes)[at] != tag) return 0;
+    while (++at < bytes->size() && static_cast<uint8_t>((*bytes)[at]) > 127) continue;
+    at += 1 + more;
+  }
+  const int type = at < bytes->size() ? static_cast<uint8_t>((*bytes)[at]) : 0;
+  constexpr int kFirstMpeg2 = 0x60, kLastMpeg2 = 0x65, kTypeMpeg1 = 0x6a;
+  return type >= kFirstMpeg2 && type <= kLastMpeg2 ? kMpeg2 : type == kTypeMpeg1 ? kMpeg1 : 0;
+}
+
+/// What a track of pictures says of its decoder.
+void read_description(const Bytes& file, const std::vector<Box>& track, VideoContainer& container) {
+  constexpr uint64_t kBeforeEntries = 8, kBeforeBoxes = 78;
+  const auto descriptions = find_below(file, track, {"mdia", "minf", "stbl", "stsd"});
+  if (!descriptions) return;
+  const auto entries = boxes_in(file, descriptions->begin + kBeforeEntries, descriptions->end);
+  if (entries.empty()) return;
+  const auto inner = boxes_in(file, entries.front().begin + kBeforeBoxes, entries.front().end);
+  if (const Box* configuration = find(inner, "avcC"))
+    container.reference_frames = reference_frames(file, configuration->begin);
+  if (const Box* descriptor = find(inner, "esds")) container.codec = codec_of_stream(file, *descriptor);
 }
 
 VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
@@ -158,34 +188,77 @@ VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
     const Box* header = find(track, "tkhd");
     if (!header || !shows_pictures(file, track)) continue;
     read_track(file, *header, scale, container);
-    container.reference_frames = reference_frames(file, track);
+    read_description(file, track, container);
     break;
   }
   return container;
 }
 
-/// Where a Matroska element's content begins and ends; nothing for an unknown size.
-std::optional<Box> matroska_element(const Bytes& file, uint64_t begin) {
-  constexpr std::size_t kIdBytes = 4;  // of those that are asked for
-  const auto first = file.at(begin + kIdBytes, 1);
-  const auto id = file.at(begin, kIdBytes);
-  if (!first || !id || first->front() == 0) return std::nullopt;
-  const int more = std::countl_zero(static_cast<uint8_t>(first->front()));
-  const auto bytes = file.at(begin + kIdBytes, static_cast<std::size_t>(more) + 1);
-  if (!bytes) return std::nullopt;
-  const uint64_t mask = (uint64_t{1} << (7 * (more + 1))) - 1, size = big_endian(*bytes) & mask;
-  const uint64_t inner = begin + kIdBytes + static_cast<uint64_t>(more) + 1;
-  if (size == mask || size > std::numeric_limits<uint64_t>::max() - inner) return std::nullopt;
-  return Box{*id, inner, inner + size};
+/// The Matroska elements between two places, up to the first of type `last`; one of unknown size goes to the
+/// end.
+std::vector<Box> matroska_elements(const Bytes& file, uint64_t begin, uint64_t end,
+                                   std::string_view last = {}) {
+  std::vector<Box> elements;
+  const auto width_at = [&](uint64_t place) {
+    const auto first = file.at(place, 1);
+    return first ? static_cast<std::size_t>(std::countl_zero(static_cast<uint8_t>(first->front()))) + 1 : 9;
+  };
+  while (elements.size() < kMostBoxes && begin < end) {
+    const std::size_t id_bytes = width_at(begin), size_bytes = width_at(begin + id_bytes);
+    if (id_bytes > 4 || size_bytes > 8) break;
+    const auto id = file.at(begin, id_bytes), bytes = file.at(begin + id_bytes, size_bytes);
+    if (!id || !bytes) break;
+    const uint64_t mask = (uint64_t{1} << (7 * size_bytes)) - 1, inner = begin + id_bytes + size_bytes;
+    uint64_t size = big_endian(*bytes) & mask;
+    if (size == mask) size = std::max(end, inner) - inner;
+    if (size > std::numeric_limits<uint64_t>::max() - inner) break;
+    elements.push_back({*id, inner, inner + size});
+    if (*id == last) break;
+    begin = inner + size;
+  }
+  return elements;
+}
+
+/// Of the first track of pictures, of those that an element holds.
+void read_matroska_track(const Bytes& file, const Box& tracks, VideoContainer& container) {
+  constexpr std::string_view kTrack = "\xae", kType = "\x83", kCodec = "\x86", kConfiguration = "\x63\xa2";
+  constexpr std::size_t kLongestName = 64;
+  constexpr std::array<std::pair<std::string_view, uint32_t>, 9> kCodecs = {
+      {{"V_VP8", four_letters("VP80")},
+       {"V_VP9", four_letters("VP90")},
+       {"V_AV1", four_letters("av01")},
+       {"V_MPEG1", kMpeg1},
+       {"V_MPEG2", kMpeg2},
+       {"V_MPEG4/ISO/SP", four_letters("FMP4")},
+       {"V_MPEG4/ISO/ASP", four_letters("FMP4")},
+       {"V_MPEG4/ISO/AP", four_letters("FMP4")},
+       {"V_MJPEG", four_letters("MJPG")}}};
+  for (const Box& track : matroska_elements(file, tracks.begin, tracks.end)) {
+    if (track.type != kTrack) continue;
+    const auto parts = matroska_elements(file, track.begin, track.end);
+    const Box *type = find(parts, kType), *codec = find(parts, kCodec);
+    if (!type || !codec || file.at(type->begin, 1) != "\x01") continue;
+    const auto name = file.at(codec->begin, std::min<uint64_t>(codec->end - codec->begin, kLongestName));
+    const auto* const known =
+        std::ranges::find(kCodecs, name.value_or(""), &decltype(kCodecs)::value_type::first);
+    if (known != kCodecs.end()) container.codec = known->second;
+    const Box* configuration = find(parts, kConfiguration);
+    if (name == "V_MPEG4/ISO/AVC" && configuration)
+      container.reference_frames = reference_frames(file, configuration->begin);
+    return;
+  }
 }
 
 VideoContainer read_matroska(const Bytes& file) {
+  constexpr std::string_view kSegment = "\x18\x53\x80\x67", kTracks = "\x16\x54\xae\x6b";
   VideoContainer container;
   container.counts_from_first = false;
-  const auto header = matroska_element(file, 0);
-  if (!header) return container;
-  const auto segment = matroska_element(file, header->end);
-  container.is_cut_off = segment && segment->type == "\x18\x53\x80\x67" && segment->end > file.size();
+  const auto whole = matroska_elements(file, 0, file.size(), kSegment);
+  const Box* segment = find(whole, kSegment);
+  if (!segment) return container;
+  container.is_cut_off = segment->end > file.size();
+  const auto parts = matroska_elements(file, segment->begin, segment->end, kTracks);
+  if (const Box* tracks = find(parts, kTracks)) read_matroska_track(file, *tracks, container);
   return container;
 }
 
@@ -198,7 +271,10 @@ VideoContainer read_video_container(const std::filesystem::path& path) try {
   if (file.at(0, 4) == "\x1a\x45\xdf\xa3") return read_matroska(file);
   const auto boxes = boxes_in(file, 0, file.size());
   const bool is_mp4 = !boxes.empty() && std::ranges::find(kFirst, boxes.front().type) != kFirst.end();
-  return is_mp4 ? read_mp4(file, boxes) : VideoContainer();
+  if (is_mp4) return read_mp4(file, boxes);
+  VideoContainer other;
+  if (file.at(0, 4) == std::string("\0\0\1\xba", 4)) other.codec = kMpeg2;  // a program stream
+  return other;
 } catch (const std::exception&) {  // it cannot be read, or changes meanwhile
   return {};
 }

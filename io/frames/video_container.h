@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -15,10 +16,11 @@ struct VideoContainer {
   /// nothing if it is none of the eight that turn and mirror by quarters.
   std::optional<std::array<int, 4>> matrix;
   std::optional<int> reference_frames;  // of that track: decoded frames that others are predicted from
+  uint32_t codec = 0;  // of that track, four letters as of CAP_PROP_FOURCC, where that often tells none
 };
 
-/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska; of others, unreadable and damaged files what is above.
-/// Never throws for a file's content.
+/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska (RFC 9559); of others, unreadable and damaged files what is
+/// above. Never throws for a file's content.
 VideoContainer read_video_container(const std::filesystem::path& path);
 
 }  // namespace vggt

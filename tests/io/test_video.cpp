@@ -397,6 +397,74 @@ TEST(VideoFile, ReferenceFramesOfH264) {
   EXPECT_EQ(read_video_container(kVideos / "hevc.mp4").reference_frames, std::nullopt);
 }
 
+uint32_t four_letters(const std::string& text) {
+  return static_cast<uint32_t>(cv::VideoWriter::fourcc(text[0], text[1], text[2], text[3]));
+}
+
+TEST(VideoContainer, TellsTheCodecOfMatroska) {
+  const test::TemporaryFolder folder;
+  const std::string set = from_hex("67640015ac5624141fb011000003000100000300140f162d8980");
+  const std::string record = from_hex("0164001effe1") + '\0' + static_cast<char>(set.size()) + set;
+  const auto track = [](const std::string& type, const std::string& codec, const std::string& more = "") {
+    return element("\xae", element("\x83", type) + element("\x86", codec) + more);
+  };
+  const std::string head = element("\x1a\x45\xdf\xa3", "webm"), sound = track("\2", "A_OPUS"),
+                    configuration = element("\x63\xa2", record);
+  const auto read = [&](const std::string& tracks, bool is_live = false) {
+    const std::string content = element("\xec", "nothing") + element("\x16\x54\xae\x6b", tracks),
+                      segment = "\x18\x53\x80\x67";
+    test::write_text(folder / "a.mkv",
+                     head + (is_live ? segment + '\xff' + content : element(segment, content)));
+    return read_video_container(folder / "a.mkv");
+  };
+  EXPECT_EQ(read(sound + track("\1", "V_VP9") + track("\1", "V_VP8")).codec, four_letters("VP90"));
+  EXPECT_EQ(read(track("\1", "V_AV1"), true).codec, four_letters("av01"));
+  EXPECT_EQ(read(track("\1", "V_THEORA")).codec, 0U);
+  EXPECT_EQ(read(sound).codec, 0U);
+  EXPECT_EQ(read(track("\1", "V_MPEG4/ISO/AVC", configuration)).reference_frames, 8);
+  EXPECT_EQ(read(track("\1", "V_MPEG4/ISO/AVC")).reference_frames, std::nullopt);
+}
+
+TEST(VideoContainer, TellsMpeg2FromMpeg4) {
+  const test::TemporaryFolder folder;
+  const auto box = [](const std::string& type, const std::string& content) {
+    return from_hex("0000") + static_cast<char>((content.size() + 8) >> 8) +
+           static_cast<char>((content.size() + 8) & 0xff) + type + content;
+  };
+  const auto codec = [&](const std::string& descriptor) {
+    const std::string padding(16, '\0'),
+        entry = box("mp4v", std::string(78, '\0') + box("esds", descriptor + padding));
+    const std::string handler = box("hdlr", std::string(8, '\0') + "vide"),
+                      table = box("stbl", box("stsd", std::string(8, '\0') + entry)),
+                      media = box("mdia", handler + box("minf", table));
+    test::write_text(folder / "a.mp4", box("moov", box("trak", box("tkhd", std::string(100, '\0')) + media)));
+    return read_video_container(folder / "a.mp4").codec;
+  };
+  EXPECT_EQ(codec(from_hex("00000000"
+                           "031a"
+                           "000100"
+                           "0412"
+                           "61")),
+            four_letters("mpg2"));
+  EXPECT_EQ(codec(from_hex("00000000"
+                           "038080801a"
+                           "000100"
+                           "0480808012"
+                           "6a")),
+            four_letters("mpg1"));
+  EXPECT_EQ(codec(from_hex("00000000"
+                           "038080801a"
+                           "000100"
+                           "0480808012"
+                           "20")),
+            0U);
+  EXPECT_EQ(codec(from_hex("00000000"
+                           "03808080808080808080808080808080")),
+            0U);
+  test::write_text(folder / "a.mpg", from_hex("000001ba") + "pictures");
+  EXPECT_EQ(read_video_container(folder / "a.mpg").codec, four_letters("mpg2"));
+}
+
 // FFmpeg would open what a playlist names.
 TEST(VideoFile, APlaylistIsNoVideo) {
   const test::TemporaryFolder folder;
