@@ -63,6 +63,11 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
   return "camera " + name + focal.data();
 }
 
+/// What a bundle's sightings are ordered by.
+std::pair<int, int> order_of(const Sighting& sighting) {
+  return {sighting.anchor, sighting.frame};
+}
+
 /// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
 /// sightings are.
 void drop_outliers(Bundle& bundle) {
@@ -116,6 +121,7 @@ class SceneAdjustment {
       stays.held_out_px = given;
       return stays;
     }
+    take_held_out(found);
     Found result = adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
     result.held_out_px = adjusted;
@@ -280,6 +286,20 @@ class SceneAdjustment {
       if (found.free[i] && balance[i] < 0) changed |= find_pose_anew(found, static_cast<int>(i));
     }
     if (changed) trials_.adjust(found, schedule);
+  }
+
+  /// Once they have judged the cameras, the matches that were held out make them more exact.
+  void take_held_out(Bundle& found) const {
+    Bundle all = found;
+    all.sightings.clear();
+    std::ranges::merge(found.sightings, trials_.held_out(), std::back_inserter(all.sightings), {}, order_of,
+                       order_of);
+    drop_outliers(all);
+    try {
+      trials_.adjust(all, {1, 5});
+      found = std::move(all);
+    } catch (const TooManyEquations&) {  // of more matches than there were
+    }
   }
 
   Found adjusted_scene(const Bundle& found, const std::string& held_out) {

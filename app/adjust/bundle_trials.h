@@ -36,6 +36,7 @@ class BundleTrials {
 
   /// From now on the matches that are held out are these.
   void hold_out(std::vector<Sighting> sightings) { held_out_ = std::move(sightings); }
+  const std::vector<Sighting>& held_out() const { return held_out_; }
   /// Of the matches that are held out, with these cameras and the anchors found: the median distance from
   /// epipolar lines, in pixels.
   double error_of(const Bundle& cameras, const Bundle& found) const;

@@ -226,6 +226,15 @@ TEST(AdjustScene, TracksAreWhereTheCamerasShowThem) {
   }
 }
 
+// Of every four other frames, one in three anchors has a match that was held out.
+TEST(AdjustScene, MatchesThatWereHeldOutCountInTheEnd) {
+  const Scene truth;
+  const Adjusted result = adjust(truth, beside(truth.cameras));
+  const auto in_all_frames = std::ranges::count_if(
+      result.tracks, [&](const Track& track) { return track.observations.size() == truth.cameras.size(); });
+  EXPECT_GT(static_cast<double>(in_all_frames), 0.55 * static_cast<double>(result.tracks.size()));
+}
+
 // Of another texture, some frames look like nothing that the others show.
 TEST(AdjustScene, TellsOfGroupsThatNoMatchesLink) {
   Scene scene;
