@@ -38,7 +38,8 @@ class BundleTrials {
   void hold_out(std::vector<Sighting> sightings) { held_out_ = std::move(sightings); }
   const std::vector<Sighting>& held_out() const { return held_out_; }
   /// Of the matches that are held out, with these cameras and the anchors found: the median distance from
-  /// epipolar lines, in pixels.
+  /// epipolar lines, in pixels. What two frames show at the same pixel, as copies and a camera that stands
+  /// still do, tells nothing of their cameras, and does not count where there is enough else.
   double error_of(const Bundle& cameras, const Bundle& found) const;
 
   /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may

@@ -91,17 +91,16 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   return limits;
 }
 
-std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
-                                             bool or_exact) {
-  constexpr int64_t kMost = 10'000'000;  // megabytes
-  if (!limits.host) return std::nullopt;
+namespace {
+
+/// The least of --host-memory that a request fits.
+std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryRequest& request) {
+  constexpr int64_t kMost = 10'000'000;
   const auto fits = [&](int64_t megabytes) {
     MemoryRequest tried = request;
     const int64_t left = limits.shared() + (megabytes * kMegabyte - *limits.host) / limits.parts;
     tried.budget.host = left - std::max(stored_bytes(left), limits.stored);
-    if (plan_memory(tried).fits) return true;
-    tried.merge.reset();
-    return or_exact && plan_memory(tried).fits;
+    return plan_memory(tried).fits;
   };
   const int64_t from = std::max(*limits.host, limits.least * kMegabyte);
   int64_t low = std::max((from + kMegabyte - 1) / kMegabyte, int64_t{1}), high = low;
@@ -114,7 +113,22 @@ std::optional<std::string> least_host_memory(const MemoryLimits& limits, const M
     const int64_t middle = (low + high) / 2;
     (fits(middle) ? high : low) = fits(middle) ? middle : middle + 1;
   }
-  return std::to_string(high) + "MB";
+  return high;
+}
+
+}  // namespace
+
+std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
+                                             bool or_exact) {
+  constexpr double kLittleMore = 1.05;  // for which it is better exact
+  if (!limits.host) return std::nullopt;
+  auto least = least_megabytes(limits, request);
+  MemoryRequest exact = request;
+  exact.merge.reset();
+  if (const auto more = or_exact ? least_megabytes(limits, exact) : std::nullopt) {
+    if (!least || static_cast<double>(*more) <= kLittleMore * static_cast<double>(*least)) least = more;
+  }
+  return least ? std::optional(std::to_string(*least) + "MB") : std::nullopt;
 }
 
 int64_t working_threads(int64_t threads) {

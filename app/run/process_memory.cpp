@@ -23,6 +23,7 @@ namespace {
 // to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 490'000'000;
 constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
+constexpr int64_t kBf16Heads = 330;         // of a frame's pixel, where cuDNN computes in bf16
 constexpr int64_t kGpuEarly = 775'000'000;  // while images are decoded, before kernels are loaded
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
@@ -336,7 +337,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const Stored kept = stored(plan, request, origin);
   const bool dense = request.heads.depth || request.heads.points;
   const int64_t chunk = dense ? std::min(memory.schedule.dense_frames, request.frames) : 0;
-  const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * 8;
+  const int64_t of_pixel = request.heads.points ? 16 : 8;
+  const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * of_pixel;
   const int64_t of_masks = at_once(plan, large_frames(request, origin), origin.mask_bytes, 0),
                 decoding =
                     std::max(source_bytes(plan, request, origin, kept.one_gray), of_masks) + kept.of_frames(),
@@ -373,8 +375,10 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
             .adjusting = least};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
+  const int64_t in_bf16 =
+      dense && plan.model.options.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
   const auto base = [&](int64_t held) {
-    return kGpuProgram + (dense ? kCudnn : 0) + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
+    return kGpuProgram + (dense ? kCudnn : 0) + in_bf16 + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            kept_images + std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
   const int64_t adjusting = std::max<int64_t>(
