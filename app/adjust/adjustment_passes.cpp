@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "app/adjust/bundle_trials.h"
 #include "app/adjust/found_tracks.h"
@@ -61,11 +62,6 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
                   bundle.lenses.size(), least.focal.x(), most.focal.x());
   }
   return "camera " + name + focal.data();
-}
-
-/// What a bundle's sightings are ordered by.
-std::pair<int, int> order_of(const Sighting& sighting) {
-  return {sighting.anchor, sighting.frame};
 }
 
 /// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
@@ -288,17 +284,18 @@ class SceneAdjustment {
     if (changed) trials_.adjust(found, schedule);
   }
 
-  /// Once they have judged the cameras, the matches that were held out make them more exact.
+  /// Once they have judged the cameras, the matches that were held out make them more exact: all but outliers
+  /// are adjusted to once more.
   void take_held_out(Bundle& found) const {
-    Bundle all = found;
-    all.sightings.clear();
-    std::ranges::merge(found.sightings, trials_.held_out(), std::back_inserter(all.sightings), {}, order_of,
-                       order_of);
-    drop_outliers(all);
+    std::vector<Sighting> before = std::exchange(found.sightings, {});
+    found.sightings.reserve(before.size() + trials_.held_out().size());
+    std::ranges::merge(before, trials_.held_out(), std::back_inserter(found.sightings), {}, &Sighting::anchor,
+                       &Sighting::anchor);
+    drop_outliers(found);
     try {
-      trials_.adjust(all, {1, 5});
-      found = std::move(all);
-    } catch (const TooManyEquations&) {  // of more matches than there were
+      trials_.solve(found, {1, 5});
+    } catch (const TooManyEquations&) {  // with the matches that were held out
+      found.sightings = std::move(before);
     }
   }
 

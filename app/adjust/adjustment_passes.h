@@ -16,7 +16,8 @@ struct Found {
   std::size_t matches = 0;
   std::vector<std::pair<int, int>> pairs = {};       // that matches link
   std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
-  /// The median distance of held-out matches from epipolar lines, in pixels of the original; 0: none are.
+  /// The median distance of held-out matches from epipolar lines, before they were adjusted to, in pixels of
+  /// the original; 0: none are.
   double held_out_px = 0;
 };
 

@@ -38,8 +38,9 @@ class BundleTrials {
   void hold_out(std::vector<Sighting> sightings) { held_out_ = std::move(sightings); }
   const std::vector<Sighting>& held_out() const { return held_out_; }
   /// Of the matches that are held out, with these cameras and the anchors found: the median distance from
-  /// epipolar lines, in pixels. What two frames show at the same pixel, as copies and a camera that stands
-  /// still do, tells nothing of their cameras, and does not count where there is enough else.
+  /// epipolar lines, in pixels. What two frames show at the same pixel, as copies do, lies on its epipolar
+  /// line wherever the cameras stand while they look the same way: it does not count here where there is
+  /// enough else.
   double error_of(const Bundle& cameras, const Bundle& found) const;
 
   /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may
@@ -47,6 +48,9 @@ class BundleTrials {
   /// clearly say otherwise, it stays as it was given, in later passes too: freed again, it leaves once more,
   /// for another wrong value. Throws TooManyEquations, Stopped.
   void adjust(Bundle& found, const BundleSchedule& schedule) const;
+
+  /// The same, whatever becomes of the focal lengths.
+  void solve(Bundle& found, BundleSchedule schedule) const;
 
   /// Drops the prior of the network's depth, and where the options leave the lenses to the matches frees
   /// k1 or aspect, each if it pays. Where a focal length is doubted, looks for another one that takes the
@@ -113,7 +117,6 @@ class BundleTrials {
   bool is_another_focal(Bundle& found, const Adjusted& other) const;
   void try_held_focals(Bundle& found);
   std::vector<std::size_t> untold_focals(Bundle& found) const;
-  void solve(Bundle& found, BundleSchedule schedule) const;
   std::size_t bytes_beside(const Bundle& found) const;
   std::vector<double> errors_of(const Bundle& found) const;
   double focal_moved(const std::vector<Lens>& lenses, std::size_t lens) const;

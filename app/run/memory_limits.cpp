@@ -93,7 +93,7 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
 
 namespace {
 
-/// The least of --host-memory that a request fits.
+/// The least --host-memory within which a request fits.
 std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryRequest& request) {
   constexpr int64_t kMost = 10'000'000;
   const auto fits = [&](int64_t megabytes) {
@@ -111,7 +111,8 @@ std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryR
   }
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    (fits(middle) ? high : low) = fits(middle) ? middle : middle + 1;
+    const bool is_enough = fits(middle);
+    (is_enough ? high : low) = is_enough ? middle : middle + 1;
   }
   return high;
 }
@@ -125,7 +126,7 @@ std::optional<std::string> least_host_memory(const MemoryLimits& limits, const M
   auto least = least_megabytes(limits, request);
   MemoryRequest exact = request;
   exact.merge.reset();
-  if (const auto more = or_exact ? least_megabytes(limits, exact) : std::nullopt) {
+  if (const auto more = or_exact && request.merge ? least_megabytes(limits, exact) : std::nullopt) {
     if (!least || static_cast<double>(*more) <= kLittleMore * static_cast<double>(*least)) least = more;
   }
   return least ? std::optional(std::to_string(*least) + "MB") : std::nullopt;

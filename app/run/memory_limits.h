@@ -55,7 +55,8 @@ void keep_weights(MemoryLimits& limits, int64_t bytes);
 
 /// The least --host-memory, such as "780MB", within whose limits the network's plan fits, at least
 /// what images need; nothing without one, and where none helps. request: with sizes; its budget for the GPU
-/// stays. or_exact: where it merges, exact attention would do as well, and is named if it takes hardly more.
+/// stays. or_exact: where it merges, exact attention would do as well, and its budget is named if that is
+/// hardly larger.
 std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
                                              bool or_exact);
 

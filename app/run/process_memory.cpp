@@ -375,8 +375,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
             .adjusting = least};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
-  const int64_t in_bf16 =
-      dense && plan.model.options.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
+  const int64_t in_bf16 = dense && request.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
   const auto base = [&](int64_t held) {
     return kGpuProgram + (dense ? kCudnn : 0) + in_bf16 + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            kept_images + std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));

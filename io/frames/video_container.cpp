@@ -7,12 +7,14 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "io/files/input_file.h"
+#include "io/frames/fourcc.h"
 #include "io/frames/h264_parameters.h"
 
 namespace vggt {
@@ -20,7 +22,7 @@ namespace {
 
 constexpr int kMostBoxes = 4096;  // of one level: hostile files have more
 
-/// Bytes of a file, from anywhere in it.
+/// Bytes of a file, from anywhere in it. Throws where they are asked for too often, as of a hostile file.
 class Bytes {
  public:
   explicit Bytes(const std::filesystem::path& path) : file_(path) {}
@@ -29,22 +31,19 @@ class Bytes {
   /// Nothing where the file has fewer.
   std::optional<std::string> at(uint64_t offset, std::size_t count) const {
     if (offset > size() || count > size() - offset) return std::nullopt;
+    if (++reads_ > kMostReads) throw std::length_error("too many boxes");
     std::string bytes(count, 0);
     file_.read(offset, std::as_writable_bytes(std::span(bytes)));
     return bytes;
   }
 
  private:
+  static constexpr int kMostReads = 100'000;
   InputFile file_;
+  mutable int reads_ = 0;
 };
 
-constexpr uint32_t four_letters(std::string_view text) {
-  uint32_t name = 0;
-  for (std::size_t i = text.size(); i-- > 0;) name = name << 8 | static_cast<uint8_t>(text[i]);
-  return name;
-}
-
-constexpr uint32_t kMpeg1 = four_letters("mpg1"), kMpeg2 = four_letters("mpg2");
+constexpr uint32_t kMpeg1 = fourcc("mpg1"), kMpeg2 = fourcc("mpg2");
 
 uint64_t big_endian(std::string_view bytes) {
   uint64_t value = 0;
@@ -141,7 +140,7 @@ std::optional<int> reference_frames(const Bytes& file, uint64_t record) {
   return set ? h264_reference_frames(*set) : std::nullopt;
 }
 
-/// Of an elementary stream descriptor (ISO/IEC 14496-1); 0 for what it calls MPEG-4.
+/// Of an elementary stream descriptor (ISO/IEC 14496-1); 0 for all but MPEG-1 and MPEG-2.
 uint32_t codec_of_stream(const Bytes& file, const Box& descriptor) {
   constexpr uint64_t kVersion = 4, kEnough = 16;
   const auto bytes = file.at(descriptor.begin + kVersion, kEnough);
@@ -211,7 +210,6 @@ std::vector<Box> matroska_elements(const Bytes& file, uint64_t begin, uint64_t e
     const uint64_t mask = (uint64_t{1} << (7 * size_bytes)) - 1, inner = begin + id_bytes + size_bytes;
     uint64_t size = big_endian(*bytes) & mask;
     if (size == mask) size = std::max(end, inner) - inner;
-    if (size > std::numeric_limits<uint64_t>::max() - inner) break;
     elements.push_back({*id, inner, inner + size});
     if (*id == last) break;
     begin = inner + size;
@@ -224,21 +222,22 @@ void read_matroska_track(const Bytes& file, const Box& tracks, VideoContainer& c
   constexpr std::string_view kTrack = "\xae", kType = "\x83", kCodec = "\x86", kConfiguration = "\x63\xa2";
   constexpr std::size_t kLongestName = 64;
   constexpr std::array<std::pair<std::string_view, uint32_t>, 9> kCodecs = {
-      {{"V_VP8", four_letters("VP80")},
-       {"V_VP9", four_letters("VP90")},
-       {"V_AV1", four_letters("av01")},
+      {{"V_VP8", fourcc("VP80")},
+       {"V_VP9", fourcc("VP90")},
+       {"V_AV1", fourcc("av01")},
        {"V_MPEG1", kMpeg1},
        {"V_MPEG2", kMpeg2},
-       {"V_MPEG4/ISO/SP", four_letters("FMP4")},
-       {"V_MPEG4/ISO/ASP", four_letters("FMP4")},
-       {"V_MPEG4/ISO/AP", four_letters("FMP4")},
-       {"V_MJPEG", four_letters("MJPG")}}};
+       {"V_MPEG4/ISO/SP", fourcc("FMP4")},
+       {"V_MPEG4/ISO/ASP", fourcc("FMP4")},
+       {"V_MPEG4/ISO/AP", fourcc("FMP4")},
+       {"V_MJPEG", fourcc("MJPG")}}};
   for (const Box& track : matroska_elements(file, tracks.begin, tracks.end)) {
     if (track.type != kTrack) continue;
     const auto parts = matroska_elements(file, track.begin, track.end);
     const Box *type = find(parts, kType), *codec = find(parts, kCodec);
     if (!type || !codec || file.at(type->begin, 1) != "\x01") continue;
-    const auto name = file.at(codec->begin, std::min<uint64_t>(codec->end - codec->begin, kLongestName));
+    auto name = file.at(codec->begin, std::min<uint64_t>(codec->end - codec->begin, kLongestName));
+    if (name) name->resize(std::min(name->size(), name->find('\0')));
     const auto* const known =
         std::ranges::find(kCodecs, name.value_or(""), &decltype(kCodecs)::value_type::first);
     if (known != kCodecs.end()) container.codec = known->second;

@@ -16,11 +16,11 @@ struct VideoContainer {
   /// nothing if it is none of the eight that turn and mirror by quarters.
   std::optional<std::array<int, 4>> matrix;
   std::optional<int> reference_frames;  // of that track: decoded frames that others are predicted from
-  uint32_t codec = 0;  // of that track, four letters as of CAP_PROP_FOURCC, where that often tells none
+  uint32_t codec = 0;  // of that track, its FourCC, where CAP_PROP_FOURCC often tells none; 0: ask that
 };
 
-/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska (RFC 9559); of others, unreadable and damaged files what is
-/// above. Never throws for a file's content.
+/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska (RFC 9559), of an MPEG program stream its usual codec; of
+/// others, unreadable and damaged files the defaults above. Never throws for a file's content.
 VideoContainer read_video_container(const std::filesystem::path& path);
 
 }  // namespace vggt

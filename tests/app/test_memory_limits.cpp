@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "app/run/memory_limits.h"
 #include "app/run/run_plan.h"
@@ -152,6 +153,26 @@ TEST(MemoryLimits, TheLeastIsEnoughForImagesToo) {
   EXPECT_EQ(least(), of_network + 500);
   limits.least = 1;
   EXPECT_EQ(least(), of_network);
+}
+
+TEST(MemoryLimits, TheLeastIsThatOfExactAttentionWhereItTakesHardlyMore) {
+  Options options = with_host_memory("650MB");
+  options.frames = VGGT_SOURCE_DIR "/examples/room";
+  options.out = "x/";
+  const RunPlan plan = plan_run(options);
+  for (const auto& [frames, width, is_exact] : std::initializer_list<std::tuple<int, int, bool>>{
+           {50, 336, true}, {100, 336, true}, {400, 336, false}}) {
+    MemoryRequest request = plan.memory;
+    request.merge = MergeOptions();
+    request.frames = frames;
+    request.height = request.width = width;
+    MemoryRequest exact = request;
+    exact.merge.reset();
+    const auto of_merged = least_host_memory(plan.limits, request, false),
+               of_exact = least_host_memory(plan.limits, exact, false);
+    ASSERT_NE(of_merged, of_exact);
+    EXPECT_EQ(least_host_memory(plan.limits, request, true), is_exact ? of_exact : of_merged) << frames;
+  }
 }
 
 TEST(MemoryLimits, ACpuHasNoGpuMemory) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <thread>
 
+#include "io/frames/fourcc.h"
 #include "io/frames/frames.h"
 #include "io/frames/h264_parameters.h"
 #include "io/frames/video_container.h"
@@ -369,6 +371,18 @@ TEST(VideoContainer, AnyBytesAreRead) {
   }
 }
 
+TEST(VideoContainer, BoxesWithoutEndAreLeft) {
+  const test::TemporaryFolder folder;
+  std::string tracks;
+  for (int i = 0; i < 4000; ++i) tracks += element("\xae", std::string(8000, '\x81'));  // 4000 empty ones
+  const std::string content = element("\x16\x54\xae\x6b", tracks);
+  test::write_text(folder / "a.mkv",
+                   element("\x1a\x45\xdf\xa3", "webm") + element("\x18\x53\x80\x67", content));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(read_video_container(folder / "a.mkv").codec, 0U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
 std::string from_hex(const std::string& digits) {
   std::string bytes;
   for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
@@ -397,10 +411,6 @@ TEST(VideoFile, ReferenceFramesOfH264) {
   EXPECT_EQ(read_video_container(kVideos / "hevc.mp4").reference_frames, std::nullopt);
 }
 
-uint32_t four_letters(const std::string& text) {
-  return static_cast<uint32_t>(cv::VideoWriter::fourcc(text[0], text[1], text[2], text[3]));
-}
-
 TEST(VideoContainer, TellsTheCodecOfMatroska) {
   const test::TemporaryFolder folder;
   const std::string set = from_hex("67640015ac5624141fb011000003000100000300140f162d8980");
@@ -417,12 +427,24 @@ TEST(VideoContainer, TellsTheCodecOfMatroska) {
                      head + (is_live ? segment + '\xff' + content : element(segment, content)));
     return read_video_container(folder / "a.mkv");
   };
-  EXPECT_EQ(read(sound + track("\1", "V_VP9") + track("\1", "V_VP8")).codec, four_letters("VP90"));
-  EXPECT_EQ(read(track("\1", "V_AV1"), true).codec, four_letters("av01"));
+  EXPECT_EQ(read(sound + track("\1", "V_VP9") + track("\1", "V_VP8")).codec, fourcc("VP90"));
+  EXPECT_EQ(read(track("\1", "V_AV1"), true).codec, fourcc("av01"));
   EXPECT_EQ(read(track("\1", "V_THEORA")).codec, 0U);
   EXPECT_EQ(read(sound).codec, 0U);
   EXPECT_EQ(read(track("\1", "V_MPEG4/ISO/AVC", configuration)).reference_frames, 8);
   EXPECT_EQ(read(track("\1", "V_MPEG4/ISO/AVC")).reference_frames, std::nullopt);
+  EXPECT_EQ(read(track("\1", std::string("V_VP9\0\0", 7))).codec, fourcc("VP90"));
+
+  read(sound + track("\1", "V_MPEG4/ISO/AVC", configuration));
+  const std::vector<uint8_t> whole = test::read_bytes(folder / "a.mkv");
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {  // any bytes are read
+    std::vector<uint8_t> bytes = whole;
+    for (int change = 0; change < 10; ++change)
+      bytes[random() % bytes.size()] = static_cast<uint8_t>(i % 3 == 0 ? 0xff : random());
+    test::write_bytes(folder / "b.mkv", bytes);
+    read_video_container(folder / "b.mkv");
+  }
 }
 
 TEST(VideoContainer, TellsMpeg2FromMpeg4) {
@@ -440,18 +462,20 @@ TEST(VideoContainer, TellsMpeg2FromMpeg4) {
     test::write_text(folder / "a.mp4", box("moov", box("trak", box("tkhd", std::string(100, '\0')) + media)));
     return read_video_container(folder / "a.mp4").codec;
   };
+  // Version and flags; an ES_Descriptor (3), its size, id and flags; a DecoderConfigDescriptor (4), its size,
+  // and the type of object.
   EXPECT_EQ(codec(from_hex("00000000"
                            "031a"
                            "000100"
                            "0412"
                            "61")),
-            four_letters("mpg2"));
+            fourcc("mpg2"));
   EXPECT_EQ(codec(from_hex("00000000"
                            "038080801a"
                            "000100"
                            "0480808012"
                            "6a")),
-            four_letters("mpg1"));
+            fourcc("mpg1"));
   EXPECT_EQ(codec(from_hex("00000000"
                            "038080801a"
                            "000100"
@@ -461,8 +485,12 @@ TEST(VideoContainer, TellsMpeg2FromMpeg4) {
   EXPECT_EQ(codec(from_hex("00000000"
                            "03808080808080808080808080808080")),
             0U);
+}
+
+TEST(VideoContainer, TakesAProgramStreamForMpeg2) {
+  const test::TemporaryFolder folder;
   test::write_text(folder / "a.mpg", from_hex("000001ba") + "pictures");
-  EXPECT_EQ(read_video_container(folder / "a.mpg").codec, four_letters("mpg2"));
+  EXPECT_EQ(read_video_container(folder / "a.mpg").codec, fourcc("mpg2"));
 }
 
 // FFmpeg would open what a playlist names.
