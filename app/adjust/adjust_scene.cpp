@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/adjust/adjustment_passes.h"
+#include "app/adjust/copied_frames.h"
 #include "app/adjust/image_matcher.h"
 #include "app/adjust/known_poses.h"
 #include "app/adjust/within_memory.h"
@@ -32,6 +33,13 @@ class SceneFit {
  public:
   SceneFit(const MatchInput& input, DenseMaps& depth, const Events& events)
       : input_(input), depth_(depth), events_(events) {}
+
+  /// As first_copies().
+  std::vector<std::size_t> find_copies(const std::vector<Camera>& cameras) {
+    std::vector<std::size_t> first;
+    within_memory(input_, events_, lean_, [&](bool) { first = first_copies(input_, cameras, events_); });
+    return first;
+  }
 
   Found find(const std::vector<Camera>& cameras, const AdjustOptions& options) {
     Found found;
@@ -157,8 +165,14 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
   if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
   SceneFit fit(input, depth, events);
   Found found;
+  // Between copies nothing is to be seen, and as partners of each other they would take the place of frames
+  // that tell where they are. Poses that are given may differ all the same.
+  std::vector<std::size_t> first;
   try {
-    found = fit.find(cameras, options);
+    if (options.poses == Known::no) first = fit.find_copies(cameras);
+    const std::vector<Camera> distinct = without_copies(cameras, first);
+    if (!obstacle(distinct).empty()) return stays("all frames show the same");
+    found = fit.find(distinct, options);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
     events.warn(
@@ -172,6 +186,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
   if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
+  give_to_copies(first, cameras, options.intrinsics != Known::no, depth, found.scene);
   return std::move(found.scene);
 }
 

@@ -41,7 +41,9 @@ struct AdjustedScene {
 /// the given ones. Where memory runs out it begins again with one pair of frames at once; where it runs out
 /// once more, poses and depth stay, both with a warning; that is so at once where the equations would take
 /// more than options.most_bytes. Throws std::bad_alloc instead where options.must, and where the depth is
-/// being written. Reports the progress of the stages "adjustment, pass 1", 2, ... in pairs, throws Stopped.
+/// being written. Of frames that show the same (copied_frames.h) the first is adjusted, and the others get
+/// its camera and depth, unless poses were given. Reports the progress of the stages "adjustment, pass 1", 2,
+/// ... in pairs, throws Stopped.
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events);
 

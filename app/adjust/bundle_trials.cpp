@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <iterator>
 #include <limits>
 #include <set>
 #include <span>
@@ -47,8 +46,6 @@ constexpr double kLensPays = 0.99, kClearly = 4;  // standard errors
 // the cost.
 constexpr double kMuchNearer = 0.8, kLikely = 2;
 constexpr std::size_t kFewestHeldOut = 20;  // of which these mean something
-constexpr double kStill = 3;                // standard deviations
-constexpr std::size_t kOfStill = 10;        // one in so many that moves is enough
 
 // Below which share the error of held-out matches has to fall for the prior of the network's depth to be
 // dropped, and that prior from then on.
@@ -118,13 +115,7 @@ std::vector<double> BundleTrials::errors_of(const Bundle& found) const {
 }
 
 double BundleTrials::error_of(const Bundle& cameras, const Bundle& found) const {
-  std::vector<Sighting> moving;
-  std::ranges::copy_if(held_out_, std::back_inserter(moving), [&](const Sighting& sighting) {
-    const Anchor& anchor = found.anchors[static_cast<std::size_t>(sighting.anchor)];
-    return (sighting.whitening * (sighting.pixel - anchor.pixel)).norm() > kStill;
-  });
-  const bool enough = moving.size() >= std::max(kFewestHeldOut, held_out_.size() / kOfStill);
-  std::vector<double> errors = epipolar_errors(cameras, found.anchors, enough ? moving : held_out_);
+  std::vector<double> errors = epipolar_errors(cameras, found.anchors, held_out_);
   return median(std::span(errors));
 }
 

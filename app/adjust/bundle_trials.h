@@ -38,9 +38,7 @@ class BundleTrials {
   void hold_out(std::vector<Sighting> sightings) { held_out_ = std::move(sightings); }
   const std::vector<Sighting>& held_out() const { return held_out_; }
   /// Of the matches that are held out, with these cameras and the anchors found: the median distance from
-  /// epipolar lines, in pixels. What two frames show at the same pixel, as copies do, lies on its epipolar
-  /// line wherever the cameras stand while they look the same way: it does not count here where there is
-  /// enough else.
+  /// epipolar lines, in pixels.
   double error_of(const Bundle& cameras, const Bundle& found) const;
 
   /// Adjusts to the matches. Where a focal length leaves what the network can have missed by, the matches may

@@ -120,6 +120,7 @@ ImageMatcher::ImageMatcher(const MatchInput& input, const DenseMaps& depth, cons
     : input_(input),
       depth_(depth),
       usable_(usable),
+      usable_count_(std::ranges::count(usable, true)),
       lean_(lean),
       images_(input.space, input.frames.size()),
       sketches_(input.frames.size()) {
@@ -152,7 +153,7 @@ std::vector<Anchor> ImageMatcher::find_anchors(const MatchedFrame& frame, int nu
                                                const PixelMap& map) const {
   const cv::Mat strength = corner_strength(gray), edges = depth_edges(frame.depth());
   const PixelMap& network = frame.own().map;
-  const double wanted = usual_anchors(std::ssize(input_.frames));
+  const double wanted = usual_anchors(usable_count_);
   const int cell =
       std::max(kLeastCell, static_cast<int>(std::sqrt(static_cast<double>(gray.total()) / wanted)));
   std::vector<Anchor> anchors;
@@ -200,9 +201,11 @@ bool ImageMatcher::visible(const Bundle& bundle, const Relation& relation, int i
 std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const std::vector<bool>& weak,
                                                      const Events& events) const {
   const int count = static_cast<int>(usable_.size());
-  const bool many = are_many(std::ssize(usable_));
+  const bool many = are_many(usable_count_);
   const std::size_t usual = many ? kPartnersOfMany : kPartners;
-  const double share = usable_.size() <= kPartners + 1 ? 0 : kLeastOverlap;  // few frames: any overlap helps
+  const double share = usable_count_ <= static_cast<int64_t>(kPartners + 1)
+                           ? 0
+                           : kLeastOverlap;  // few frames: any overlap helps
   std::vector<std::vector<std::pair<int, int>>> of_frame(usable_.size());
   events.check_stop();
   cv::parallel_for_({0, count}, [&](const cv::Range& range) {
@@ -313,10 +316,9 @@ Matches ImageMatcher::match(const Bundle& bundle, const std::vector<std::pair<in
                             const Events& events) const {
   Matches all;
   Loaded loaded;
-  const int count = static_cast<int>(pairs.size()), at_once = lean_ ? 1
-                                                              : are_many(std::ssize(usable_))
-                                                                  ? kPairsOfManyAtOnce
-                                                                  : kPairsAtOnce;
+  const int count = static_cast<int>(pairs.size()), at_once = lean_                     ? 1
+                                                              : are_many(usable_count_) ? kPairsOfManyAtOnce
+                                                                                        : kPairsAtOnce;
   for (int first = 0; first < count; first += at_once) {
     events.check_stop();
     events.progress("adjustment", "pairs", first, count);

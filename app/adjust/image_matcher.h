@@ -85,6 +85,7 @@ class ImageMatcher {
   const MatchInput& input_;
   const DenseMaps& depth_;
   std::vector<bool> usable_;
+  int64_t usable_count_;
   bool lean_;
   ImageStore images_;
   std::vector<DepthSketch> sketches_;  // of each frame

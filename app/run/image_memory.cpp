@@ -46,13 +46,25 @@ int64_t most_image_bytes(const RunPlan& plan, const FrameSet& sized) {
   return most;
 }
 
+/// What the network is asked for: of a video the frames that its container promises.
+MemoryRequest request_of(const RunPlan& plan, const FrameSet& sized) {
+  MemoryRequest request = request_for(plan.memory, sized);
+  if (kind_of_source(plan.frames) == SourceKind::video)
+    request.frames = std::max(request.frames, static_cast<int64_t>(promised_frames(plan.frames)));
+  return request;
+}
+
 /// Throws where one of so many bytes does not fit.
 void check_images(const RunPlan& plan, const FrameSet& sized, int64_t bytes) {
   const int64_t picture = picture_bytes(plan);
   if (bytes == 0 || bytes <= plan.limits.images) return;
   const std::string for_image = plan.limits.host_memory_for(bytes);
-  const auto for_network =
-      least_host_memory(plan.limits, request_for(plan.memory, sized), plan.given.merge == "auto");
+  const MemoryRequest request = request_of(plan, sized);
+  MemoryLimits limits = plan.limits;
+  FrameOrigin origin = origin_of(plan, sized);
+  if (request.frames > std::ssize(sized.frames)) origin.gray.reset();
+  limits.hold_in_memory(stored_bytes(plan, request, origin));
+  const auto for_network = least_host_memory(limits, request, plan.given.merge == "auto");
   const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
                     when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +

@@ -42,6 +42,7 @@ struct CodecMemory {
   double frames = 0;                      // others
   double bytes = 0;                       // of a pixel, whatever the format
   double copies = 1;                      // of a frame: the numbers it is made from
+  double more = 0;                        // than the frames that a container says are kept, where it does
   double motion = 0;                      // motion vectors and the like: bytes of a pixel of each frame
 };
 
@@ -65,7 +66,7 @@ constexpr std::array<CodecMemory, 21> kCodecs = {{
     {{"mpg1", "mpg2", "mp1v", "mp2v", {"\1\0\0\0", 4}, {"\2\0\0\0", 4}}, false, 5},
     {{"WMV1", "WMV2", "WMV3", "WVC1", "MP42", "MP43", "DIV3", "H263", "FLV1"}, false, 5},
     {{"FMP4", "mp4v", "MP4V", "XVID", "xvid", "DIVX", "DX50"}, true, 6, 1},
-    {{"hvc1", "hev1", "hevc", "HEVC", "dvh1"}, true, 9},
+    {{"hvc1", "hev1", "hevc", "HEVC", "dvh1"}, true, 9, 0, 1, 4.5},
     {{"VP80", "vp08", "VP90", "vp09"}, true, 5},
     {{"av01", "AV01"}, true, 14},
 }};
@@ -78,7 +79,10 @@ CodecMemory memory_of(uint32_t codec, std::optional<int> reference_frames) {
   for (std::size_t i = 0; i < letters.size(); ++i) letters[i] = static_cast<char>(codec >> 8 * i & 255);
   const std::string_view name(letters.data(), letters.size());
   for (const CodecMemory& memory : kCodecs) {
-    if (std::ranges::count(memory.names, name) > 0) return memory;
+    if (std::ranges::count(memory.names, name) == 0) continue;
+    CodecMemory found = memory;
+    if (found.more > 0 && reference_frames) found.frames = *reference_frames + found.more;
+    return found;
   }
   return {.names = {},
           .frames = static_cast<double>(std::max(1, reference_frames.value_or(kUsualReferences))),

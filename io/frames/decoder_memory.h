@@ -5,8 +5,7 @@
 namespace vggt {
 
 /// Bytes that FFmpeg's decoder of a video holds for each pixel of a frame: so many frames as it works on at
-/// once, and those that others are predicted from. As measured of videos of 7680x4320 with two threads;
-/// smaller HEVC videos may be predicted from more frames.
+/// once, and those that others are predicted from. As measured of videos of 7680x4320 with two threads.
 /// codec and pixel_format: OpenCV's CAP_PROP_FOURCC, or what the container tells, and
 /// CAP_PROP_CODEC_PIXEL_FORMAT; reference_frames: what the container tells; threads: of the decoder, for
 /// which OpenCV takes the machine's cores, up to 16.

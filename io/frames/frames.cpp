@@ -334,4 +334,11 @@ FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   return set;
 }
 
+std::size_t promised_frames(const FrameOptions& options) try {
+  const std::size_t all = VideoReader(options.source, sampling_of(options)).promised_frames();
+  return options.max_frames ? std::min(all, static_cast<std::size_t>(*options.max_frames)) : all;
+} catch (const std::exception&) {  // loading says why
+  return 0;
+}
+
 }  // namespace vggt

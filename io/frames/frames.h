@@ -110,4 +110,8 @@ struct FrameSet {
 FrameSet load_frames(const FrameOptions& options,
                      const std::function<void(int done, int total)>& progress = {});
 
+/// How many frames a video will have by what its container promises, max_frames at most; 0 where it promises
+/// nothing or cannot be opened.
+std::size_t promised_frames(const FrameOptions& options);
+
 }  // namespace vggt

@@ -15,7 +15,7 @@
 
 #include "io/files/input_file.h"
 #include "io/frames/fourcc.h"
-#include "io/frames/h264_parameters.h"
+#include "io/frames/parameter_sets.h"
 
 namespace vggt {
 namespace {
@@ -132,15 +132,28 @@ void read_track(const Bytes& file, const Box& header, uint64_t scale, VideoConta
     container.seconds = static_cast<double>(units) / static_cast<double>(scale);
 }
 
-/// Of a decoder configuration record (ISO/IEC 14496-15): from its first sequence parameter set.
-std::optional<int> reference_frames(const Bytes& file, uint64_t record) {
-  constexpr uint64_t kBeforeSets = 8;
-  const auto length = file.at(record + kBeforeSets - 2, 2);
-  const auto set = length ? file.at(record + kBeforeSets, big_endian(*length)) : std::nullopt;
+/// A parameter set after its length of two bytes.
+std::optional<std::string> set_at(const Bytes& file, uint64_t place) {
+  const auto length = file.at(place, 2);
+  return length ? file.at(place + 2, big_endian(*length)) : std::nullopt;
+}
+
+/// Of a decoder configuration record for H.264 (ISO/IEC 14496-15): from its first sequence parameter set.
+std::optional<int> frames_of_avc(const Bytes& file, uint64_t record) {
+  constexpr uint64_t kBeforeSets = 6;
+  const auto set = set_at(file, record + kBeforeSets);
   return set ? h264_reference_frames(*set) : std::nullopt;
 }
 
-/// Of an elementary stream descriptor (ISO/IEC 14496-1); 0 for all but MPEG-1 and MPEG-2.
+/// Of one for HEVC: from its first video parameter set, which comes first of all.
+std::optional<int> frames_of_hevc(const Bytes& file, uint64_t record) {
+  constexpr uint64_t kBeforeSets = 26;
+  const auto set = set_at(file, record + kBeforeSets);
+  return set ? hevc_kept_frames(*set) : std::nullopt;
+}
+
+/// Of an elementary stream descriptor (ISO/IEC 14496-1), of codecs that have no other sample entry; 0 for
+/// others, such as MPEG-4.
 uint32_t codec_of_stream(const Bytes& file, const Box& descriptor) {
   constexpr uint64_t kVersion = 4, kEnough = 16;
   const auto bytes = file.at(descriptor.begin + kVersion, kEnough);
@@ -152,8 +165,12 @@ uint32_t codec_of_stream(const Bytes& file, const Box& descriptor) {
     at += 1 + more;
   }
   const int type = at < bytes->size() ? static_cast<uint8_t>((*bytes)[at]) : 0;
-  constexpr int kFirstMpeg2 = 0x60, kLastMpeg2 = 0x65, kTypeMpeg1 = 0x6a;
-  return type >= kFirstMpeg2 && type <= kLastMpeg2 ? kMpeg2 : type == kTypeMpeg1 ? kMpeg1 : 0;
+  constexpr int kFirstMpeg2 = 0x60, kLastMpeg2 = 0x65;
+  if (type >= kFirstMpeg2 && type <= kLastMpeg2) return kMpeg2;
+  constexpr std::array<std::pair<int, uint32_t>, 4> kTypes = {
+      {{0x6a, kMpeg1}, {0x6c, fourcc("MJPG")}, {0x6d, fourcc("png ")}, {0x6e, fourcc("mjp2")}}};
+  const auto* const known = std::ranges::find(kTypes, type, &decltype(kTypes)::value_type::first);
+  return known == kTypes.end() ? 0 : known->second;
 }
 
 /// What a track of pictures says of its decoder.
@@ -165,7 +182,9 @@ void read_description(const Bytes& file, const std::vector<Box>& track, VideoCon
   if (entries.empty()) return;
   const auto inner = boxes_in(file, entries.front().begin + kBeforeBoxes, entries.front().end);
   if (const Box* configuration = find(inner, "avcC"))
-    container.reference_frames = reference_frames(file, configuration->begin);
+    container.reference_frames = frames_of_avc(file, configuration->begin);
+  if (const Box* configuration = find(inner, "hvcC"))
+    container.reference_frames = frames_of_hevc(file, configuration->begin);
   if (const Box* descriptor = find(inner, "esds")) container.codec = codec_of_stream(file, *descriptor);
 }
 
@@ -243,9 +262,27 @@ void read_matroska_track(const Bytes& file, const Box& tracks, VideoContainer& c
     if (known != kCodecs.end()) container.codec = known->second;
     const Box* configuration = find(parts, kConfiguration);
     if (name == "V_MPEG4/ISO/AVC" && configuration)
-      container.reference_frames = reference_frames(file, configuration->begin);
+      container.reference_frames = frames_of_avc(file, configuration->begin);
+    if (name == "V_MPEGH/ISO/HEVC" && configuration)
+      container.reference_frames = frames_of_hevc(file, configuration->begin);
     return;
   }
+}
+
+/// The most of the H.264 sequence parameter sets in the beginning of a file that has them in its stream.
+std::optional<int> frames_in_stream(const Bytes& file) {
+  constexpr uint64_t kBeginning = 1 << 20;
+  constexpr std::size_t kLongestSet = 160;
+  constexpr int kType = 7;
+  const std::string bytes = file.at(0, std::min(kBeginning, file.size())).value_or(std::string());
+  const std::string_view all(bytes), start("\0\0\1", 3);
+  std::optional<int> most;
+  for (std::size_t at = all.find(start); at != all.npos; at = all.find(start, at + start.size())) {
+    const std::string_view unit = all.substr(at + start.size(), kLongestSet);
+    if (unit.empty() || (unit[0] & 31) != kType) continue;
+    most = std::max(most, h264_reference_frames(unit));
+  }
+  return most;
 }
 
 VideoContainer read_matroska(const Bytes& file) {
@@ -273,6 +310,7 @@ VideoContainer read_video_container(const std::filesystem::path& path) try {
   if (is_mp4) return read_mp4(file, boxes);
   VideoContainer other;
   if (file.at(0, 4) == std::string("\0\0\1\xba", 4)) other.codec = kMpeg2;  // a program stream
+  other.reference_frames = frames_in_stream(file);
   return other;
 } catch (const std::exception&) {  // it cannot be read, or changes meanwhile
   return {};

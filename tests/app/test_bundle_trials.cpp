@@ -341,31 +341,4 @@ TEST(BundleTrials, AFocalLengthThatTheMatchesDoNotTellStays) {
   }
 }
 
-// What copies of a frame show lies on its epipolar lines, wherever the cameras are.
-TEST(BundleTrials, WhatStaysAtItsPixelDoesNotJudgeCameras) {
-  Bundle bundle;
-  bundle.lenses.push_back({{200, 200}, {100, 100}});
-  bundle.lens_free.emplace_back();
-  for (const double x : {0.0, -0.2}) {
-    bundle.poses.emplace_back(Eigen::Translation3d(x, 0, 0));
-    bundle.free.push_back(x != 0);
-    bundle.lens_of.push_back(0);
-  }
-  const auto error = [&](int still, int moving) {
-    std::vector<Sighting> sightings;
-    bundle.anchors.clear();
-    for (int i = 0; i < still + moving; ++i) {
-      const Eigen::Vector2d pixel(50 + i, 80 + i), moved(10, 2);  // the lines are horizontal
-      bundle.anchors.push_back({0, pixel, 0});
-      sightings.push_back({i, 1, i < still ? pixel : Eigen::Vector2d(pixel + moved)});
-    }
-    BundleTrials trials(bundle, {}, {}, 2, kSilent);
-    trials.hold_out(sightings);
-    return trials.error_of(bundle, bundle);
-  };
-  EXPECT_NEAR(error(0, 30), 2, 1e-9);
-  EXPECT_NEAR(error(60, 30), 2, 1e-9);
-  EXPECT_NEAR(error(60, 10), 0, 1e-9);  // too few
-}
-
 }  // namespace

@@ -31,16 +31,18 @@ TEST(DecoderMemory, IsWithinATenthOfWhatVideosTook) {
            {"png ", fourcc("RGB\x18"), 12.2},      {"png ", fourcc("0RGB"), 21.7},
            {"png ", fourcc("@RBA"), 28.2},         {"tiff", fourcc("RGB\x18"), 14.9},
            {"I420", fourcc("I420"), 4.3},          {"hev1", fourcc("I420"), 17.1},
-           {"hev1", planes('3', 11, 10), 31.7},    {"av01", fourcc("I420"), 24.5},
-           {"h264", fourcc("I420"), 10.6, 1},      {"h264", fourcc("I420"), 17.3, 4},
-           {"h264", planes('3', 10, 10), 18.2, 1}, {"h264", fourcc("444P"), 39.4, 8},
-           {"theo", fourcc("I420"), 15.8},         {"FMP4", fourcc("I420"), 12.6},
-           {"mpg2", fourcc("I420"), 7.7},          {"WMV2", fourcc("I420"), 7.3},
-           {"VP80", fourcc("I420"), 10.2},         {"VP90", fourcc("I420"), 10.1},
-           {"ULY0", fourcc("I420"), 7.1},          {"ULY2", fourcc("Y42B"), 8.3},
-           {"ULRG", planes('3', 0, 8), 11.2},      {"M8Y0", fourcc("I420"), 7.5},
-           {"CFHD", planes('3', 10, 10), 28.9},    {"v210", planes('3', 10, 10), 16.1},
-           {"Hap1", fourcc("RGBA"), 11.8},         {"MJLS", fourcc("RGB\x18"), 6}}) {
+           {"hev1", planes('3', 11, 10), 31.7},    {"hev1", fourcc("I420"), 17.1, 4},
+           {"hev1", planes('3', 11, 10), 31.7, 5}, {"hev1", planes('3', 10, 10), 84.1, 15},
+           {"av01", fourcc("I420"), 24.5},         {"h264", fourcc("I420"), 10.6, 1},
+           {"h264", fourcc("I420"), 17.3, 4},      {"h264", planes('3', 10, 10), 18.2, 1},
+           {"h264", fourcc("444P"), 39.4, 8},      {"theo", fourcc("I420"), 15.8},
+           {"FMP4", fourcc("I420"), 12.6},         {"mpg2", fourcc("I420"), 7.7},
+           {"WMV2", fourcc("I420"), 7.3},          {"VP80", fourcc("I420"), 10.2},
+           {"VP90", fourcc("I420"), 10.1},         {"ULY0", fourcc("I420"), 7.1},
+           {"ULY2", fourcc("Y42B"), 8.3},          {"ULRG", planes('3', 0, 8), 11.2},
+           {"M8Y0", fourcc("I420"), 7.5},          {"CFHD", planes('3', 10, 10), 28.9},
+           {"v210", planes('3', 10, 10), 16.1},    {"Hap1", fourcc("RGBA"), 11.8},
+           {"MJLS", fourcc("RGB\x18"), 6}}) {
     EXPECT_NEAR(decoder_bytes_of_pixel(fourcc(video.codec), video.format, video.references, 2),
                 video.measured, .1 * video.measured)
         << video.codec << ' ' << video.format << ' ' << video.references.value_or(0);

@@ -15,7 +15,7 @@
 
 #include "io/frames/fourcc.h"
 #include "io/frames/frames.h"
-#include "io/frames/h264_parameters.h"
+#include "io/frames/parameter_sets.h"
 #include "io/frames/video_container.h"
 #include "tests/support/media.h"
 
@@ -408,7 +408,33 @@ TEST(VideoFile, ReferenceFramesOfH264) {
   }
   EXPECT_EQ(h264_reference_frames(from_hex("6742c00b") + std::string(4096, '\0')), std::nullopt);
   EXPECT_EQ(read_video_container(kVideos / "reordered.mp4").reference_frames, 4);
-  EXPECT_EQ(read_video_container(kVideos / "hevc.mp4").reference_frames, std::nullopt);
+}
+
+// Of x265: 8 bits, 10 bits.
+TEST(VideoFile, KeptFramesOfHevc) {
+  for (const auto& [digits, frames] :
+       std::map<std::string, int>{{"40010c01ffff01600000030090000003000003001e959809", 4},
+                                  {"40010c01ffff0220000003009000000300000300b4999809", 5}}) {
+    const std::string set = from_hex(digits);
+    EXPECT_EQ(hevc_kept_frames(set), frames) << digits;
+    for (std::size_t size = 0; size < 19; ++size)
+      EXPECT_EQ(hevc_kept_frames(set.substr(0, size)), std::nullopt);
+    EXPECT_EQ(hevc_kept_frames("\x42" + set.substr(1)), std::nullopt);
+  }
+  EXPECT_EQ(hevc_kept_frames(from_hex("40010c0f") + std::string(64, '\xff')), std::nullopt);
+  EXPECT_EQ(read_video_container(kVideos / "hevc.mp4").reference_frames, 4);
+}
+
+TEST(VideoContainer, FindsParameterSetsInAStream) {
+  const test::TemporaryFolder folder;
+  const std::string start("\0\0\1", 3),
+      few = from_hex("6742c00bda0507ec0440000003004000000503c50aa8"),
+      many = from_hex("67640015ac5624141fb011000003000100000300140f162d8980");
+  test::write_text(folder / "a.ts",
+                   "G" + std::string(20, 'x') + start + few + start + "\x65picture" + start + many);
+  EXPECT_EQ(read_video_container(folder / "a.ts").reference_frames, 8);
+  test::write_text(folder / "b.ts", "G" + start + "\x65picture" + start);
+  EXPECT_EQ(read_video_container(folder / "b.ts").reference_frames, std::nullopt);
 }
 
 TEST(VideoContainer, TellsTheCodecOfMatroska) {
@@ -476,6 +502,12 @@ TEST(VideoContainer, TellsMpeg2FromMpeg4) {
                            "0480808012"
                            "6a")),
             fourcc("mpg1"));
+  EXPECT_EQ(codec(from_hex("00000000"
+                           "0319"
+                           "000100"
+                           "0411"
+                           "6e")),
+            fourcc("mjp2"));
   EXPECT_EQ(codec(from_hex("00000000"
                            "038080801a"
                            "000100"

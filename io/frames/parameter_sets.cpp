@@ -1,4 +1,4 @@
-#include "io/frames/h264_parameters.h"
+#include "io/frames/parameter_sets.h"
 
 #include <algorithm>
 #include <array>
@@ -104,6 +104,35 @@ std::optional<int> h264_reference_frames(std::string_view sps) try {
   skip_order(bits);
   const uint32_t frames = bits.take_unsigned();
   return frames <= kMost ? std::optional(static_cast<int>(frames)) : std::nullopt;
+} catch (const std::out_of_range&) {
+  return std::nullopt;
+}
+
+std::optional<int> hevc_kept_frames(std::string_view vps) try {
+  constexpr uint32_t kType = 32, kMost = 16, kMostLayers = 7;  // of the unit; of frames; of sub-layers
+  Bits bits(payload(vps));
+  if ((bits.take(16) >> 9 & 63) != kType) return std::nullopt;
+  bits.take(12);  // its number, layers
+  const uint32_t more_layers = bits.take(3);
+  if (more_layers >= kMostLayers) return std::nullopt;
+  bits.take(17);                              // nesting, reserved
+  for (int i = 0; i < 12; ++i) bits.take(8);  // profile, tier, level
+  std::array<uint32_t, kMostLayers> has_profile{}, has_level{};
+  for (uint32_t i = 0; i < more_layers; ++i) {
+    has_profile[i] = bits.take(1);
+    has_level[i] = bits.take(1);
+  }
+  if (more_layers > 0) bits.take(2 * static_cast<int>(8 - more_layers));
+  for (uint32_t i = 0; i < more_layers; ++i) {
+    for (uint32_t byte = 0; byte < 11 * has_profile[i] + has_level[i]; ++byte) bits.take(8);
+  }
+  uint32_t kept = 0;
+  for (uint32_t layer = bits.take(1) == 1 ? 0 : more_layers; layer <= more_layers; ++layer) {
+    kept = std::max(kept, bits.take_unsigned());
+    bits.take_unsigned();  // frames that are shown later
+    bits.take_unsigned();  // how much later
+  }
+  return kept < kMost ? std::optional(static_cast<int>(kept)) : std::nullopt;
 } catch (const std::out_of_range&) {
   return std::nullopt;
 }
