@@ -269,19 +269,24 @@ void read_matroska_track(const Bytes& file, const Box& tracks, VideoContainer& c
   }
 }
 
-/// The most of the H.264 sequence parameter sets in the beginning of a file that has them in its stream.
+/// The most of the H.264 sequence parameter sets in the beginning of a file of another kind: in its stream,
+/// after start codes, or in the decoder configuration record that an AVI's header may hold.
 std::optional<int> frames_in_stream(const Bytes& file) {
-  constexpr uint64_t kBeginning = 1 << 20;
-  constexpr std::size_t kLongestSet = 160;
+  constexpr uint64_t kBeginning = 1 << 20, kHeader = 4096;
+  constexpr std::size_t kLongestSet = 160, kLength = 1;
   constexpr int kType = 7;
   const std::string bytes = file.at(0, std::min(kBeginning, file.size())).value_or(std::string());
-  const std::string_view all(bytes), start("\0\0\1", 3);
   std::optional<int> most;
-  for (std::size_t at = all.find(start); at != all.npos; at = all.find(start, at + start.size())) {
-    const std::string_view unit = all.substr(at + start.size(), kLongestSet);
-    if (unit.empty() || (unit[0] & 31) != kType) continue;
-    most = std::max(most, h264_reference_frames(unit));
-  }
+  const auto look = [&](std::string_view part, std::string_view before, std::size_t between) {
+    for (std::size_t at = part.find(before); at != part.npos; at = part.find(before, at + before.size())) {
+      const std::string_view after = part.substr(at + before.size());
+      const std::string_view unit = after.substr(std::min(between, after.size()), kLongestSet);
+      if (!unit.empty() && (unit[0] & 31) == kType) most = std::max(most, h264_reference_frames(unit));
+    }
+  };
+  look(bytes, std::string_view("\0\0\1", 3), 0);
+  // One set, and the higher byte of its length.
+  look(std::string_view(bytes).substr(0, kHeader), std::string_view("\xe1\0", 2), kLength);
   return most;
 }
 

@@ -433,6 +433,9 @@ TEST(VideoContainer, FindsParameterSetsInAStream) {
   test::write_text(folder / "a.ts",
                    "G" + std::string(20, 'x') + start + few + start + "\x65picture" + start + many);
   EXPECT_EQ(read_video_container(folder / "a.ts").reference_frames, 8);
+  const std::string record = from_hex("0164001effe1") + '\0' + static_cast<char>(many.size()) + many;
+  test::write_text(folder / "a.avi", "RIFF" + std::string(80, 'x') + "strf" + record + std::string(80, 'x'));
+  EXPECT_EQ(read_video_container(folder / "a.avi").reference_frames, 8);
   test::write_text(folder / "b.ts", "G" + start + "\x65picture" + start);
   EXPECT_EQ(read_video_container(folder / "b.ts").reference_frames, std::nullopt);
 }
