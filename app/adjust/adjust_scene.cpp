@@ -35,9 +35,10 @@ class SceneFit {
       : input_(input), depth_(depth), events_(events) {}
 
   /// As first_copies().
-  std::vector<std::size_t> find_copies(const std::vector<Camera>& cameras) {
+  std::vector<std::size_t> find_copies(const std::vector<Camera>& cameras, bool lens_is_known) {
     std::vector<std::size_t> first;
-    within_memory(input_, events_, lean_, [&](bool) { first = first_copies(input_, cameras, events_); });
+    within_memory(input_, events_, lean_,
+                  [&](bool) { first = first_copies(input_, cameras, lens_is_known, events_); });
     return first;
   }
 
@@ -169,9 +170,9 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
   // that tell where they are. Poses that are given may differ all the same.
   std::vector<std::size_t> first;
   try {
-    if (options.poses == Known::no) first = fit.find_copies(cameras);
+    if (options.poses == Known::no) first = fit.find_copies(cameras, options.intrinsics != Known::no);
     const std::vector<Camera> distinct = without_copies(cameras, first);
-    if (!obstacle(distinct).empty()) return stays("all frames show the same");
+    if (!obstacle(distinct).empty()) return stays("all frames with a camera show the same");
     found = fit.find(distinct, options);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
@@ -186,7 +187,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
   if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
-  give_to_copies(first, cameras, options.intrinsics != Known::no, depth, found.scene);
+  give_to_copies(first, cameras, depth, found.scene);
   return std::move(found.scene);
 }
 

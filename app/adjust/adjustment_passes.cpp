@@ -96,7 +96,7 @@ class SceneAdjustment {
 
   Found run() {
     Bundle found = trials_.start();
-    const bool guessed = options_.poses == Known::no && take_guessed_focals(input_, found);
+    const bool guessed = options_.poses == Known::no && take_guessed_focals(input_, cameras_, found);
     bool has_matches = coarse(found);
     if (has_matches && guessed) adjust_given_lenses(found);
     has_matches = has_matches && fine(found) && pass(found, again(kFinest), {1, 15});

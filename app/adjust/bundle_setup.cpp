@@ -128,11 +128,11 @@ Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, co
   return bundle;
 }
 
-bool take_guessed_focals(const MatchInput& input, Bundle& bundle) {
+bool take_guessed_focals(const MatchInput& input, const std::vector<Camera>& cameras, Bundle& bundle) {
   constexpr double kFar = 0.1;  // logarithm
   std::vector<std::vector<double>> guessed(bundle.lenses.size());
   for (std::size_t i = 0; i < input.frames.size(); ++i) {
-    if (const double focal = input.frames[i].guessed_focal; focal > 0)
+    if (const double focal = input.frames[i].guessed_focal; focal > 0 && cameras[i].valid)
       guessed[static_cast<std::size_t>(bundle.lens_of[i])].push_back(focal);
   }
   bool any = false;

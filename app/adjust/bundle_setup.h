@@ -54,7 +54,7 @@ Bundle bundle_of(const MatchInput& input, const std::vector<Camera>& cameras, co
 /// Where a lens has another focal length than the one that its frames' poses and depth belong to
 /// (MatchFrame::guessed_focal), gives it that one, free: with it more matches are where they are looked for.
 /// Returns whether there is such a lens.
-bool take_guessed_focals(const MatchInput& input, Bundle& bundle);
+bool take_guessed_focals(const MatchInput& input, const std::vector<Camera>& cameras, Bundle& bundle);
 
 /// The same frames with the cameras as they were given: no lens is shared.
 Bundle bundle_as_given(const std::vector<Camera>& cameras);

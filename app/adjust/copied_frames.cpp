@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <span>
 #include <string>
 
@@ -39,9 +40,10 @@ class Green {
     return sums;
   }
 
-  /// Whether the other image is this one: its differences are those of a shift by less than kShift.
+  /// Whether the other image is this one: it differs by at most a fiftieth of the sum of the slopes, as it
+  /// does after a shift of a few hundredths of a pixel.
   bool shows(const Green& other) const {
-    constexpr double kShift = 0.02;  // pixels
+    constexpr double kMost = 0.02;
     int64_t differences = 0, slopes = 0;
     for (int y = 0; y + 1 < height_; ++y) {
       for (int x = 0; x + 1 < width_; ++x) {
@@ -52,7 +54,7 @@ class Green {
     }
     // Where nothing is to be seen all look alike.
     return slopes > static_cast<int64_t>(pixels()) / 2 &&
-           static_cast<double>(differences) <= kShift * static_cast<double>(slopes);
+           static_cast<double>(differences) <= kMost * static_cast<double>(slopes);
   }
 
  private:
@@ -67,36 +69,46 @@ class Green {
 };
 
 bool is_near(const Sketch& a, const Sketch& b) {
-  constexpr float kMost = 1;
+  constexpr float kMost = 0.5;
   return std::ranges::equal(a, b, [](float x, float y) { return std::abs(x - y) < kMost; });
 }
 
 bool may_be_copies(const MatchFrame& a, const MatchFrame& b) {
   return a.original_width == b.original_width && a.original_height == b.original_height &&
-         a.camera == b.camera && a.map.scale_x == b.map.scale_x && a.map.scale_y == b.map.scale_y;
+         a.camera == b.camera && a.map.scale_x == b.map.scale_x && a.map.scale_y == b.map.scale_y &&
+         a.map.pad_x == b.map.pad_x && a.map.pad_y == b.map.pad_y;
+}
+
+bool have_one_lens(const Camera& a, const Camera& b) {
+  return a.k == b.k && a.distortion == b.distortion && a.model == b.model && a.camera_id == b.camera_id;
 }
 
 }  // namespace
 
 std::vector<std::size_t> first_copies(const MatchInput& input, const std::vector<Camera>& cameras,
-                                      const Events& events) {
+                                      bool lens_is_known, const Events& events) {
+  constexpr int kMostCompared = 16;  // frames with one: of a camera that stands still all look nearly alike
   std::vector<std::size_t> first(cameras.size()), distinct;
+  std::iota(first.begin(), first.end(), 0);
+  if (input.read_mask) return first;
   std::vector<Sketch> sketches(cameras.size());
   for (std::size_t i = 0; i < cameras.size(); ++i) {
     events.check_stop();
-    first[i] = i;
     if (!cameras[i].valid) continue;
     const Green green(input, i);
     sketches[i] = green.sketch();
-    const auto found = std::ranges::find_if(distinct, [&](std::size_t other) {
-      return is_near(sketches[i], sketches[other]) && may_be_copies(input.frames[i], input.frames[other]) &&
-             green.shows(Green(input, other));
-    });
-    if (found == distinct.end()) {
-      distinct.push_back(i);
-    } else {
-      first[i] = *found;
+    int compared = 0;
+    for (auto other = distinct.rbegin(); other != distinct.rend() && compared < kMostCompared; ++other) {
+      if (!is_near(sketches[i], sketches[*other]) || !may_be_copies(input.frames[i], input.frames[*other]) ||
+          (lens_is_known && !have_one_lens(cameras[i], cameras[*other])))
+        continue;
+      events.check_stop();
+      ++compared;
+      if (!green.shows(Green(input, *other))) continue;
+      first[i] = *other;
+      break;
     }
+    if (first[i] == i) distinct.push_back(i);
   }
   return first;
 }
@@ -106,31 +118,35 @@ std::vector<Camera> without_copies(std::vector<Camera> cameras, const std::vecto
   return cameras;
 }
 
-void give_to_copies(const std::vector<std::size_t>& first, const std::vector<Camera>& given,
-                    bool lens_is_known, DenseMaps& depth, AdjustedScene& scene) {
+void give_to_copies(const std::vector<std::size_t>& first, const std::vector<Camera>& given, DenseMaps& depth,
+                    AdjustedScene& scene) {
   DenseMaps::Buffer buffer;
   int copies = 0;
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i] == i) continue;
     ++copies;
+    const auto frame = static_cast<int>(i), shown_frame = static_cast<int>(first[i]);
     const Camera& shown = scene.cameras[first[i]];
     Camera& camera = scene.cameras[i] = given[i];
-    if (!lens_is_known) {
-      camera.k = shown.k;
-      camera.distortion = shown.distortion;
-      camera.model = shown.model;
-      camera.camera_id = shown.camera_id;
-    }
+    camera.k = shown.k;
+    camera.distortion = shown.distortion;
+    camera.model = shown.model;
+    camera.camera_id = shown.camera_id;
     if (!scene.changed) continue;
     camera.cam_from_world = shown.cam_from_world;
-    const auto frame = static_cast<int>(i);
+    if (std::ranges::count(scene.weak_frames, shown_frame) > 0) scene.weak_frames.push_back(frame);
+    for (std::vector<int>& group : scene.groups) {
+      if (std::ranges::count(group, shown_frame) > 0) group.push_back(frame);
+    }
     if (!depth.has(frame)) continue;
-    const std::span<const float> values = depth.values(static_cast<int>(first[i]), buffer);
+    const std::span<const float> values = depth.values(shown_frame, buffer);
     depth.put_values(frame, std::vector<float>(values.begin(), values.end()));
   }
-  if (copies > 0)
-    scene.summary += "; " + std::to_string(copies) +
-                     (copies == 1 ? " frame is a copy of another" : " frames are copies of others");
+  if (copies == 0) return;
+  std::ranges::sort(scene.weak_frames);
+  for (std::vector<int>& group : scene.groups) std::ranges::sort(group);
+  scene.summary += "; " + std::to_string(copies) +
+                   (copies == 1 ? " frame is a copy of another" : " frames are copies of others");
 }
 
 }  // namespace vggt

@@ -62,7 +62,7 @@ void check_images(const RunPlan& plan, const FrameSet& sized, int64_t bytes) {
   const MemoryRequest request = request_of(plan, sized);
   MemoryLimits limits = plan.limits;
   FrameOrigin origin = origin_of(plan, sized);
-  if (request.frames > std::ssize(sized.frames)) origin.gray.reset();
+  if (request.frames > std::ssize(sized.frames)) origin.gray.reset();  // it is that of one frame
   limits.hold_in_memory(stored_bytes(plan, request, origin));
   const auto for_network = least_host_memory(limits, request, plan.given.merge == "auto");
   const std::string what = bytes == picture ? "the picture takes " : "one image takes ",

@@ -42,7 +42,7 @@ struct CodecMemory {
   double frames = 0;                      // others
   double bytes = 0;                       // of a pixel, whatever the format
   double copies = 1;                      // of a frame: the numbers it is made from
-  double more = 0;                        // than the frames that a container says are kept, where it does
+  double more = 0;                        // frames beside those that a container says are kept; 0: not used
   double motion = 0;                      // motion vectors and the like: bytes of a pixel of each frame
 };
 
@@ -81,7 +81,8 @@ CodecMemory memory_of(uint32_t codec, std::optional<int> reference_frames) {
   for (const CodecMemory& memory : kCodecs) {
     if (std::ranges::count(memory.names, name) == 0) continue;
     CodecMemory found = memory;
-    if (found.more > 0 && reference_frames) found.frames = *reference_frames + found.more;
+    if (found.more > 0 && reference_frames)
+      found.frames = std::max(found.frames, *reference_frames + found.more);
     return found;
   }
   return {.names = {},

@@ -140,10 +140,10 @@ std::size_t VideoReader::frame_bytes() const {
 std::size_t VideoReader::decoder_bytes() const {
   constexpr double kBgr = 3;  // OpenCV's copy
   const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
-  // OpenCV gives FFmpeg's name of a codec where that has four letters, and else what the container does.
+  // OpenCV gives FFmpeg's name of a codec where that has four letters, and else the container's.
   const uint32_t told = property(cv::CAP_PROP_FOURCC);
-  const bool is_sure = told == fourcc("h264") || told == fourcc("hevc");
-  const uint32_t codec = container_.codec > 0 && !is_sure ? container_.codec : told;
+  const bool is_ffmpegs = told == fourcc("h264") || told == fourcc("hevc");
+  const uint32_t codec = container_.codec > 0 && !is_ffmpegs ? container_.codec : told;
   const double of_pixel =
       kBgr + decoder_bytes_of_pixel(codec, property(cv::CAP_PROP_CODEC_PIXEL_FORMAT),
                                     container_.reference_frames, std::thread::hardware_concurrency());

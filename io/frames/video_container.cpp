@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,16 +21,16 @@ namespace {
 
 constexpr int kMostBoxes = 4096;  // of one level: hostile files have more
 
-/// Bytes of a file, from anywhere in it. Throws where they are asked for too often, as of a hostile file.
+/// Bytes of a file, from anywhere in it.
 class Bytes {
  public:
   explicit Bytes(const std::filesystem::path& path) : file_(path) {}
 
   uint64_t size() const { return file_.size(); }
-  /// Nothing where the file has fewer.
+  /// Nothing where the file has fewer, or where they are asked for too often, as of a hostile one.
   std::optional<std::string> at(uint64_t offset, std::size_t count) const {
     if (offset > size() || count > size() - offset) return std::nullopt;
-    if (++reads_ > kMostReads) throw std::length_error("too many boxes");
+    if (++reads_ > kMostReads) return std::nullopt;
     std::string bytes(count, 0);
     file_.read(offset, std::as_writable_bytes(std::span(bytes)));
     return bytes;
@@ -145,7 +144,7 @@ std::optional<int> frames_of_avc(const Bytes& file, uint64_t record) {
   return set ? h264_reference_frames(*set) : std::nullopt;
 }
 
-/// Of one for HEVC: from its first video parameter set, which comes first of all.
+/// Of one for HEVC: from its first video parameter set, where that comes first of all, as it mostly does.
 std::optional<int> frames_of_hevc(const Bytes& file, uint64_t record) {
   constexpr uint64_t kBeforeSets = 26;
   const auto set = set_at(file, record + kBeforeSets);
@@ -274,14 +273,15 @@ void read_matroska_track(const Bytes& file, const Box& tracks, VideoContainer& c
 std::optional<int> frames_in_stream(const Bytes& file) {
   constexpr uint64_t kBeginning = 1 << 20, kHeader = 4096;
   constexpr std::size_t kLongestSet = 160, kLength = 1;
-  constexpr int kType = 7;
+  constexpr std::string_view kUnits = "\x27\x47\x67";  // sequence parameter sets
   const std::string bytes = file.at(0, std::min(kBeginning, file.size())).value_or(std::string());
   std::optional<int> most;
   const auto look = [&](std::string_view part, std::string_view before, std::size_t between) {
     for (std::size_t at = part.find(before); at != part.npos; at = part.find(before, at + before.size())) {
       const std::string_view after = part.substr(at + before.size());
       const std::string_view unit = after.substr(std::min(between, after.size()), kLongestSet);
-      if (!unit.empty() && (unit[0] & 31) == kType) most = std::max(most, h264_reference_frames(unit));
+      if (!unit.empty() && kUnits.find(unit[0]) != kUnits.npos)
+        most = std::max(most, h264_reference_frames(unit));
     }
   };
   look(bytes, std::string_view("\0\0\1", 3), 0);

@@ -268,6 +268,14 @@ TEST(AdjustScene, CopiesGetTheCameraOfTheFrameThatTheyShow) {
     for (const Observation& seen : track.observations) EXPECT_LT(seen.frame, 5);
   }
 
+  AdjustOptions lens;
+  lens.intrinsics = Known::nearly;
+  const Adjusted refined = adjust(scene, given, lens);
+  ASSERT_TRUE(refined.changed) << refined.summary;
+  for (std::size_t i = 5; i < shown.size(); ++i) {
+    EXPECT_EQ(refined.cameras[i].k, refined.cameras[shown[i]].k);
+    EXPECT_EQ(refined.cameras[i].camera_id, refined.cameras[shown[i]].camera_id);
+  }
   AdjustOptions known;
   known.poses = Known::exactly;
   for (std::size_t i = 0; i < given.size(); ++i) given[i].cam_from_world = scene.cameras[i].cam_from_world;
@@ -281,7 +289,7 @@ TEST(AdjustScene, FramesThatAllShowTheSameStay) {
   const std::vector<Camera> given = beside(scene.cameras);
   const Adjusted result = adjust(scene, given);
   EXPECT_FALSE(result.changed);
-  EXPECT_EQ(result.summary, "not adjusted: all frames show the same");
+  EXPECT_EQ(result.summary, "not adjusted: all frames with a camera show the same");
   for (std::size_t f = 0; f < given.size(); ++f) {
     EXPECT_TRUE(result.cameras[f].valid);
     EXPECT_EQ(result.cameras[f].cam_from_world.matrix(), given[f].cam_from_world.matrix());
@@ -297,15 +305,19 @@ TEST(AdjustScene, AFrameMovedByATenthOfAPixelIsNoCopy) {
     const double moved = 0.9 * truth.rgb[0][kPixels + i] + 0.1 * truth.rgb[0][kPixels + i + 1];
     scene.rgb[1][kPixels + i] = static_cast<uint8_t>(std::lround(moved));
   }
-  EXPECT_EQ(first_copies(scene.input(), cameras, {}), none);
+  EXPECT_EQ(first_copies(scene.input(), cameras, false, {}), none);
   scene.rgb[1] = scene.rgb[0];
-  EXPECT_EQ(first_copies(scene.input(), cameras, {})[1], 0U);
+  EXPECT_EQ(first_copies(scene.input(), cameras, false, {})[1], 0U);
   MatchInput other = scene.input();
   other.frames[1].camera = "another";
-  EXPECT_EQ(first_copies(other, cameras, {}), none);
+  EXPECT_EQ(first_copies(other, cameras, false, {}), none);
+  std::vector<Camera> lenses = cameras;
+  lenses[1].k(0, 0) += 1;
+  EXPECT_EQ(first_copies(scene.input(), lenses, false, {})[1], 0U);
+  EXPECT_EQ(first_copies(scene.input(), lenses, true, {}), none);
   scene.rgb[1].assign(3 * kPixels, 0);
   scene.rgb[0] = scene.rgb[1];  // where nothing is to be seen all look alike
-  EXPECT_EQ(first_copies(scene.input(), cameras, {}), none);
+  EXPECT_EQ(first_copies(scene.input(), cameras, false, {}), none);
 }
 
 // Of another texture, some frames look like nothing that the others show.
