@@ -148,14 +148,14 @@ class SceneAdjustment {
   /// Of many frames, which have fewer anchors each, fewer are looked for.
   MatchPass coarse_pass() const {
     MatchPass pass = kCoarse;
-    if (are_many(static_cast<int64_t>(frames_))) pass.every = 4;
+    if (are_many_) pass.every = 4;
     return pass;
   }
 
   /// A pass that looks for no more anchors than it needs, by what the last one found.
   MatchPass enough(MatchPass pass, const Bundle& found) const {
     const double found_of_frame = static_cast<double>(found.sightings.size()) * last_.every / frames_,
-                 wanted = are_many(static_cast<int64_t>(frames_)) ? kEnoughMatchesOfMany : kEnoughMatches;
+                 wanted = are_many_ ? kEnoughMatchesOfMany : kEnoughMatches;
     pass.every = std::max(1, static_cast<int>(std::lround(found_of_frame / wanted)));
     return pass;
   }
@@ -201,7 +201,7 @@ class SceneAdjustment {
     if (!is_clear) trials_.take_suspected_lens(found);
     how.by_depth = trials_.believes_depth();
     // Where depth hides nothing about twice as many matches are found, which many frames do not need.
-    if (!how.by_depth && are_many(static_cast<int64_t>(frames_))) how.every *= 2;
+    if (!how.by_depth && are_many_) how.every *= 2;
     bool stays = is_clear;
     const auto judge = [&] {
       constexpr double kNoWorse = 1.1;  // of other matches
@@ -367,6 +367,7 @@ class SceneAdjustment {
   const bool lean_;
   const ImageMatcher matcher_;
   const double frames_ = static_cast<double>(std::ranges::count_if(cameras_, &Camera::valid));
+  const bool are_many_ = are_many(static_cast<int64_t>(frames_));
   BundleTrials trials_;
   struct PassState {
     std::vector<std::pair<int, int>> pairs;  // of frames that the last pass compared

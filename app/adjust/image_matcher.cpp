@@ -203,9 +203,8 @@ std::vector<std::pair<int, int>> ImageMatcher::pairs(const Bundle& bundle, const
   const int count = static_cast<int>(usable_.size());
   const bool many = are_many(usable_count_);
   const std::size_t usual = many ? kPartnersOfMany : kPartners;
-  const double share = usable_count_ <= static_cast<int64_t>(kPartners + 1)
-                           ? 0
-                           : kLeastOverlap;  // few frames: any overlap helps
+  const bool few = usable_count_ <= int64_t{kPartners} + 1;  // of which any overlap helps
+  const double share = few ? 0 : kLeastOverlap;
   std::vector<std::vector<std::pair<int, int>>> of_frame(usable_.size());
   events.check_stop();
   cv::parallel_for_({0, count}, [&](const cv::Range& range) {

@@ -51,6 +51,30 @@ int64_t stored_bytes(int64_t left) {
   return left / kStored;
 }
 
+/// The least --host-memory within which a request fits.
+std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryRequest& request) {
+  constexpr int64_t kMost = 10'000'000;
+  const auto fits = [&](int64_t megabytes) {
+    MemoryRequest tried = request;
+    const int64_t left = limits.shared() + (megabytes * kMegabyte - *limits.host) / limits.parts;
+    tried.budget.host = left - std::max(stored_bytes(left), limits.stored);
+    return plan_memory(tried).fits;
+  };
+  const int64_t from = std::max(*limits.host, limits.least * kMegabyte);
+  int64_t low = std::max((from + kMegabyte - 1) / kMegabyte, int64_t{1}), high = low;
+  while (!fits(high)) {
+    low = high + 1;
+    high *= 2;
+    if (high > kMost) return std::nullopt;
+  }
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    const bool is_enough = fits(middle);
+    (is_enough ? high : low) = is_enough ? middle : middle + 1;
+  }
+  return high;
+}
+
 }  // namespace
 
 NcclBuffers nccl_buffers(const Options& options) {
@@ -90,34 +114,6 @@ MemoryLimits choose_limits(const Options& options, at::Device device, int64_t lo
   limits.network.host = limits.images = left - limits.storage.bytes;
   return limits;
 }
-
-namespace {
-
-/// The least --host-memory within which a request fits.
-std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryRequest& request) {
-  constexpr int64_t kMost = 10'000'000;
-  const auto fits = [&](int64_t megabytes) {
-    MemoryRequest tried = request;
-    const int64_t left = limits.shared() + (megabytes * kMegabyte - *limits.host) / limits.parts;
-    tried.budget.host = left - std::max(stored_bytes(left), limits.stored);
-    return plan_memory(tried).fits;
-  };
-  const int64_t from = std::max(*limits.host, limits.least * kMegabyte);
-  int64_t low = std::max((from + kMegabyte - 1) / kMegabyte, int64_t{1}), high = low;
-  while (!fits(high)) {
-    low = high + 1;
-    high *= 2;
-    if (high > kMost) return std::nullopt;
-  }
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    const bool is_enough = fits(middle);
-    (is_enough ? high : low) = is_enough ? middle : middle + 1;
-  }
-  return high;
-}
-
-}  // namespace
 
 std::optional<std::string> least_host_memory(const MemoryLimits& limits, const MemoryRequest& request,
                                              bool or_exact) {

@@ -15,9 +15,10 @@ struct VideoContainer {
   /// Of that track: a, b, c, d of its display matrix, (x, y) -> (a·x + c·y, b·x + d·y), each -1, 0 or 1;
   /// nothing if it is none of the eight that turn and mirror by quarters.
   std::optional<std::array<int, 4>> matrix;
-  std::optional<int>
-      reference_frames;  // of that track, H.264 or HEVC: decoded frames that are kept for others
-  uint32_t codec = 0;    // of that track, its FourCC, where CAP_PROP_FOURCC often tells none; 0: ask that
+  /// Of that track, in H.264 or HEVC: decoded frames that are kept for others.
+  std::optional<int> reference_frames;
+  /// Of that track: its FourCC, where CAP_PROP_FOURCC often tells none; 0: ask that.
+  uint32_t codec = 0;
 };
 
 /// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska (RFC 9559), of an MPEG program stream its usual codec; of

@@ -1,0 +1,222 @@
+// What a video's container and its parameter sets say: hostile, cut off, of a codec.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "io/frames/fourcc.h"
+#include "io/frames/parameter_sets.h"
+#include "io/frames/video_container.h"
+#include "tests/support/media.h"
+
+namespace vggt {
+namespace {
+
+const std::filesystem::path kVideos = VGGT_FIXTURES "/videos";
+
+std::string from_hex(const std::string& digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes.push_back(static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+// Sequence parameter sets of x264, by their reference frames.
+const std::string kOneFrame = "6742c00bda0507ec0440000003004000000503c50aa8",
+                  kEightFrames = "67640015ac5624141fb011000003000100000300140f162d8980";
+
+/// A decoder configuration record for H.264 with one sequence parameter set.
+std::string configuration_record(const std::string& set) {
+  return from_hex("0164001effe1") + '\0' + static_cast<char>(set.size()) + set;
+}
+
+/// A Matroska element with a size of eight bytes.
+std::string element(const std::string& id, const std::string& content, uint64_t more = 0) {
+  std::string text = id + '\x01';
+  for (int byte = 6; byte >= 0; --byte)
+    text += static_cast<char>((content.size() + more) >> (8 * byte) & 0xff);
+  return text + content;
+}
+
+TEST(VideoContainer, KnowsFilesThatWereCutOff) {
+  const test::TemporaryFolder folder;
+  const std::vector<uint8_t> whole = test::read_bytes(kVideos / "turned180.mp4");
+  EXPECT_FALSE(read_video_container(kVideos / "turned180.mp4").is_cut_off);
+  EXPECT_TRUE(read_video_container(kVideos / "turned180.mp4").seconds.has_value());
+  std::vector<uint8_t> cut = whole;
+  cut.resize(cut.size() - 10);
+  test::write_bytes(folder / "cut.mp4", cut);
+  EXPECT_TRUE(read_video_container(folder / "cut.mp4").is_cut_off);
+
+  const std::string head = element("\x1a\x45\xdf\xa3", "webm"), id = "\x18\x53\x80\x67";
+  test::write_text(folder / "a.mkv", head + element(id, "pictures"));
+  const VideoContainer matroska = read_video_container(folder / "a.mkv");
+  EXPECT_FALSE(matroska.is_cut_off);
+  EXPECT_FALSE(matroska.counts_from_first);  // its first picture may be late
+  test::write_text(folder / "b.mkv", head + element(id, "pictures", 1));
+  EXPECT_TRUE(read_video_container(folder / "b.mkv").is_cut_off);
+  test::write_text(folder / "live.mkv", head + id + "\xff pictures");
+  EXPECT_FALSE(read_video_container(folder / "live.mkv").is_cut_off);
+}
+
+TEST(VideoContainer, APipeIsLeftAlone) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "a.mp4").c_str(), 0600), 0);
+  EXPECT_FALSE(read_video_container(folder / "a.mp4").matrix.has_value());  // and does not wait
+  EXPECT_FALSE(read_video_container(folder / "missing.mp4").is_cut_off);
+}
+
+TEST(VideoContainer, AnyBytesAreRead) {
+  const test::TemporaryFolder folder;
+  const std::vector<uint8_t> whole = test::read_bytes(kVideos / "turned180.mp4");
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<uint8_t> bytes = whole;
+    for (int change = 0; change < 20; ++change)
+      bytes[random() % (i % 2 == 0 ? bytes.size() : 1000)] =
+          static_cast<uint8_t>(i % 3 == 0 ? 0xff : random());
+    test::write_bytes(folder / "a.mp4", bytes);
+    read_video_container(folder / "a.mp4");
+  }
+  for (const std::size_t size : {0, 3, 4, 7, 8, 12}) {
+    test::write_bytes(folder / "a.mp4", {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+    EXPECT_FALSE(read_video_container(folder / "a.mp4").matrix.has_value());
+    test::write_text(folder / "a.mkv",
+                     std::string("\x1a\x45\xdf\xa3\x01\xff\xff\xff\xff\xff\xff\xff").substr(0, size));
+    EXPECT_FALSE(read_video_container(folder / "a.mkv").is_cut_off);
+  }
+}
+
+TEST(VideoContainer, TooManyBoxesAreLeft) {
+  const test::TemporaryFolder folder;
+  const std::string many = element("\xae", std::string(8000, '\x81')),  // elements of one byte
+      last = element("\xae", element("\x83", "\1") + element("\x86", "V_VP9"));
+  const auto codec = [&](int tracks) {
+    std::string all;
+    for (int i = 0; i < tracks; ++i) all += many;
+    const std::string content = element("\x16\x54\xae\x6b", all + last);
+    test::write_text(folder / "a.mkv",
+                     element("\x1a\x45\xdf\xa3", "webm") + element("\x18\x53\x80\x67", content));
+    return read_video_container(folder / "a.mkv").codec;
+  };
+  EXPECT_EQ(codec(3), fourcc("VP90"));
+  EXPECT_EQ(codec(4000), 0U);
+}
+
+// Of x264: Constrained Baseline, High, High 4:2:2 in 10 bits, High 4:4:4, and High with scaling lists.
+TEST(ParameterSets, ReferenceFramesOfH264) {
+  const std::map<std::string, int> sets = {
+      {kOneFrame, 1},
+      {kEightFrames, 8},
+      {"677a0016b6c72044141fb011000003000100000300140f162d8460", 16},
+      {"67f4000c919b30283f6022000003000200000300281e285334", 5},
+      {"6764000cacd9c141fb011000000300100000030140f14299e0", 6},
+  };
+  for (const auto& [digits, frames] : sets) {
+    const std::string set = from_hex(digits);
+    EXPECT_EQ(h264_reference_frames(set), frames) << digits;
+    for (std::size_t size = 0; size < 5; ++size)
+      EXPECT_EQ(h264_reference_frames(set.substr(0, size)), std::nullopt) << digits;
+    EXPECT_EQ(h264_reference_frames("\x68" + set.substr(1)), std::nullopt);
+  }
+  EXPECT_EQ(h264_reference_frames(from_hex("6742c00b") + std::string(4096, '\0')), std::nullopt);
+  EXPECT_EQ(read_video_container(kVideos / "reordered.mp4").reference_frames, 4);
+}
+
+// Of x265: 8 bits, 10 bits.
+TEST(ParameterSets, KeptFramesOfHevc) {
+  for (const auto& [digits, frames] :
+       std::map<std::string, int>{{"40010c01ffff01600000030090000003000003001e959809", 4},
+                                  {"40010c01ffff0220000003009000000300000300b4999809", 5}}) {
+    const std::string set = from_hex(digits);
+    EXPECT_EQ(hevc_kept_frames(set), frames) << digits;
+    for (std::size_t size = 0; size < 19; ++size)
+      EXPECT_EQ(hevc_kept_frames(set.substr(0, size)), std::nullopt);
+    EXPECT_EQ(hevc_kept_frames("\x42" + set.substr(1)), std::nullopt);
+  }
+  EXPECT_EQ(hevc_kept_frames(from_hex("40010c0f") + std::string(64, '\xff')), std::nullopt);
+  EXPECT_EQ(read_video_container(kVideos / "hevc.mp4").reference_frames, 4);
+}
+
+TEST(VideoContainer, FindsParameterSetsInAStream) {
+  const test::TemporaryFolder folder;
+  const std::string start("\0\0\1", 3), few = from_hex(kOneFrame), many = from_hex(kEightFrames);
+  test::write_text(folder / "a.ts",
+                   "G" + std::string(20, 'x') + start + few + start + "\x65picture" + start + many);
+  EXPECT_EQ(read_video_container(folder / "a.ts").reference_frames, 8);
+  const std::string x(80, 'x');
+  test::write_text(folder / "a.avi", "RIFF" + x + "strf" + configuration_record(many) + x);
+  EXPECT_EQ(read_video_container(folder / "a.avi").reference_frames, 8);
+  test::write_text(folder / "b.ts", "G" + start + "\x65picture" + start);
+  EXPECT_EQ(read_video_container(folder / "b.ts").reference_frames, std::nullopt);
+}
+
+TEST(VideoContainer, TellsTheCodecOfMatroska) {
+  const test::TemporaryFolder folder;
+  const auto track = [](const std::string& type, const std::string& codec, const std::string& more = "") {
+    return element("\xae", element("\x83", type) + element("\x86", codec) + more);
+  };
+  const std::string head = element("\x1a\x45\xdf\xa3", "webm"), sound = track("\2", "A_OPUS"),
+                    configuration = element("\x63\xa2", configuration_record(from_hex(kEightFrames)));
+  const auto read = [&](const std::string& tracks, bool is_live = false) {
+    const std::string content = element("\xec", "nothing") + element("\x16\x54\xae\x6b", tracks),
+                      segment = "\x18\x53\x80\x67";
+    test::write_text(folder / "a.mkv",
+                     head + (is_live ? segment + '\xff' + content : element(segment, content)));
+    return read_video_container(folder / "a.mkv");
+  };
+  EXPECT_EQ(read(sound + track("\1", "V_VP9") + track("\1", "V_VP8")).codec, fourcc("VP90"));
+  EXPECT_EQ(read(track("\1", "V_AV1"), true).codec, fourcc("av01"));
+  EXPECT_EQ(read(track("\1", "V_THEORA")).codec, 0U);
+  EXPECT_EQ(read(sound).codec, 0U);
+  EXPECT_EQ(read(track("\1", "V_MPEG4/ISO/AVC", configuration)).reference_frames, 8);
+  EXPECT_EQ(read(track("\1", "V_MPEG4/ISO/AVC")).reference_frames, std::nullopt);
+  EXPECT_EQ(read(track("\1", std::string("V_VP9\0\0", 7))).codec, fourcc("VP90"));
+
+  read(sound + track("\1", "V_MPEG4/ISO/AVC", configuration));
+  const std::vector<uint8_t> whole = test::read_bytes(folder / "a.mkv");
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {  // any bytes are read
+    std::vector<uint8_t> bytes = whole;
+    for (int change = 0; change < 10; ++change)
+      bytes[random() % bytes.size()] = static_cast<uint8_t>(i % 3 == 0 ? 0xff : random());
+    test::write_bytes(folder / "b.mkv", bytes);
+    read_video_container(folder / "b.mkv");
+  }
+}
+
+TEST(VideoContainer, TellsMpeg2FromMpeg4) {
+  const test::TemporaryFolder folder;
+  const auto box = [](const std::string& type, const std::string& content) {
+    return from_hex("0000") + static_cast<char>((content.size() + 8) >> 8) +
+           static_cast<char>((content.size() + 8) & 0xff) + type + content;
+  };
+  const auto codec = [&](const std::string& descriptor) {
+    const std::string padding(16, '\0'),
+        entry = box("mp4v", std::string(78, '\0') + box("esds", descriptor + padding));
+    const std::string handler = box("hdlr", std::string(8, '\0') + "vide"),
+                      table = box("stbl", box("stsd", std::string(8, '\0') + entry)),
+                      media = box("mdia", handler + box("minf", table));
+    test::write_text(folder / "a.mp4", box("moov", box("trak", box("tkhd", std::string(100, '\0')) + media)));
+    return read_video_container(folder / "a.mp4").codec;
+  };
+  // Version and flags; an ES_Descriptor (3), its size, id and flags; a DecoderConfigDescriptor (4), its size,
+  // and the type of object.
+  EXPECT_EQ(codec(from_hex("00000000031a000100041261")), fourcc("mpg2"));
+  EXPECT_EQ(codec(from_hex("00000000038080801a00010004808080126a")), fourcc("mpg1"));
+  EXPECT_EQ(codec(from_hex("00000000031900010004116e")), fourcc("mjp2"));
+  EXPECT_EQ(codec(from_hex("00000000038080801a000100048080801220")), 0U);
+  EXPECT_EQ(codec(from_hex("0000000003808080808080808080808080808080")), 0U);
+}
+
+TEST(VideoContainer, TakesAProgramStreamForMpeg2) {
+  const test::TemporaryFolder folder;
+  test::write_text(folder / "a.mpg", from_hex("000001ba") + "pictures");
+  EXPECT_EQ(read_video_container(folder / "a.mpg").codec, fourcc("mpg2"));
+}
+
+}  // namespace
+}  // namespace vggt
