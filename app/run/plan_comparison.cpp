@@ -20,7 +20,6 @@ PlanComparison compare_ways(const RunPlan& plan, MemoryRequest request, const Fr
   request.merge = merging.merge;
   PlanComparison plans = compare_plans(request, merge_options(plan.given), rates);
   const std::vector<StageWork> works = stage_works(plan, request, source);
-  if (rates) learn_adjustment(plan, works, events);
   plans.beside = predict_beside(plan, works, rates.has_value());
   for (NetworkPlan* one : {&plans.plan, &plans.other}) add_more_than_rates(plan, one->request, one->seconds);
   plans.nccl_bytes = nccl_bytes(plan);

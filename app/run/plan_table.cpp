@@ -85,13 +85,15 @@ std::vector<std::string> beside_rows(const PlanComparison& plans) {
   std::string stages, totals;
   for (const auto& [stage, seconds] : plans.beside.stages) {
     stages += (stages.empty() ? "" : ", ") + stage + " " + seconds_text(seconds);
-    if (const auto& range = plans.beside.adjustment; range && stage == "adjustment")
-      stages += " (" + seconds_text(range->least) + " to " + seconds_text(range->most) + ")";
   }
-  std::string guessed;
-  for (const std::string& stage : plans.beside.guessed) guessed += (guessed.empty() ? "" : ", ") + stage;
-  if (!guessed.empty()) guessed = " (as on another machine: " + guessed + ")";
-  if (!stages.empty()) rows.push_back("beside:    " + stages + " s" + guessed);
+  const auto remark = [](const std::string& what, const std::vector<std::string>& of) {
+    std::string names;
+    for (const std::string& stage : of) names += (names.empty() ? "" : ", ") + stage;
+    return names.empty() ? names : " (" + what + ": " + names + ")";
+  };
+  if (!stages.empty())
+    rows.push_back("beside:    " + stages + " s" + remark("as on another machine", plans.beside.guessed) +
+                   remark("not known until it has run once", plans.beside.unknown));
   for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
     if (const auto seconds = run_seconds(*one, plans.beside))
       totals += (totals.empty() ? "" : ", ") + kind_text(*one) + " " + seconds_text(*seconds) + " s";
@@ -115,10 +117,6 @@ Json ranks_json(const MemoryRequest& request) {
   for (int64_t rank = 0; rank < request.ranks; ++rank)
     ranks.push_back({{"frames", frames.count(rank)}, {"heads", heads.count(rank)}});
   return ranks;
-}
-
-Json json_of(const std::optional<SecondsRange>& range) {
-  return range ? Json{range->least, range->most} : Json();
 }
 
 Json json_of(const BesideSeconds& beside) {
@@ -301,14 +299,10 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, const ProcessByt
 }
 
 std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) {
-  return Json{{"plan", json_of(plans.plan, plans.beside)},
-              {"other", json_of(plans.other, plans.beside)},
-              {"beside_seconds", json_of(plans.beside)},
-              {"beside_guessed", plans.beside.guessed},
-              {"adjustment_seconds_range", json_of(plans.beside.adjustment)},
-              {"nccl_bytes", plans.nccl_bytes},
-              {"process_host_bytes", process.host},
-              {"process_scratch_bytes", process.scratch}}
+  return Json{{"plan", json_of(plans.plan, plans.beside)}, {"other", json_of(plans.other, plans.beside)},
+              {"beside_seconds", json_of(plans.beside)},   {"beside_guessed", plans.beside.guessed},
+              {"beside_unknown", plans.beside.unknown},    {"nccl_bytes", plans.nccl_bytes},
+              {"process_host_bytes", process.host},        {"process_scratch_bytes", process.scratch}}
              .dump(2) +
          "\n";
 }

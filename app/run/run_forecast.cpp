@@ -70,7 +70,6 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   if (runs_alone) forecast.works = stage_works(plan, request, source_of(plan.frames, frames));
   if (loads) add_more_than_rates(plan, request, forecast.network.seconds);
   if (resume) leave_out_layers(resume->finished_layers(), request, forecast.network.seconds);
-  if (rates && measures) learn_adjustment(plan, forecast.works, events);
   forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
   forecast.compares_network = loads && rates_are_known && !resume;
   forecast.process.host += parts.left_in_memory;

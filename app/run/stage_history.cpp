@@ -7,7 +7,6 @@
 #include <span>
 #include <string_view>
 
-#include "app/adjust/trial_adjustment.h"
 #include "app/run/device.h"
 #include "app/run/memory_limits.h"
 #include "app/run/rates_cache.h"
@@ -22,11 +21,8 @@ using Json = nlohmann::json;
 constexpr int kFormat = 1;
 constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
-constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
-// An adjustment's rate is its scene's: those of so many scenes say more of another one than the nearest does,
-// if their sizes are within a factor of four.
-constexpr std::size_t kScenes = 3;
-constexpr double kMuch = 4, kSame = 1 + 1e-9;
+constexpr double kAlike = 1.25;              // numbers of units that differ by no more are as near
+constexpr double kAdjustedAlike = 2 + 1e-9;  // of an adjustment, by which another one can be told
 // Before a run here tells. Seconds a unit on two cores of a Zen 5, from and to a disk that the system has in
 // memory: these stages are small beside the network and the adjustment.
 constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"frames", 6e-9},
@@ -114,10 +110,6 @@ std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
                   work.stage + ": " + work.kind);
 }
 
-StageWork trial_of(const RunPlan& plan) {
-  return {kAdjustment, "trial, " + std::to_string(working_threads(plan.frames.threads)) + " threads", 1};
-}
-
 /// The key of runs of one architecture whose calls of attention have about the same sizes: each measured plan
 /// holds for all of them.
 std::string size_key(const RunPlan& plan, const MemoryRequest& request) {
@@ -126,12 +118,6 @@ std::string size_key(const RunPlan& plan, const MemoryRequest& request) {
                            std::to_string(request.width) + "x" + std::to_string(request.height) +
                            (request.merge ? ", merged" : "");
   return key_of(plan, {"attention", kind, 1}, /*limited=*/false);
-}
-
-/// Of two threads, to the power of the exponent.
-double by_threads(int64_t threads, double exponent) {
-  const double known = std::clamp(static_cast<double>(threads), kFewestThreads, kMostThreads);
-  return std::pow(known / kFewestThreads, exponent);
 }
 
 /// How far two numbers of units are apart: the logarithm of their ratio.
@@ -170,7 +156,6 @@ std::optional<double> rate_in(std::span<const std::pair<std::string_view, double
 /// limited: as for more_than_rates(). first: as for predict_beside().
 BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited, bool first) {
   BesideSeconds beside;
-  const int64_t threads = working_threads(plan.frames.threads);
   const auto path = user_cache_path(kFile);
   if (!path || !keeps(plan) || works.empty()) return beside;
   const std::vector<Learned> all = learned_in(read_cache(*path));
@@ -185,34 +170,31 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     return runs.empty() ? runs_of(all, key_of(plan, work, /*limited=*/false)) : runs;
   };
   for (const StageWork& work : works) {
-    if (work.units < kLeastUnits) continue;
-    std::vector<StageRun> runs = learned(work);
+    const bool can_be_known = work.comparable && work.units >= kLeastUnits;
+    const std::vector<StageRun> runs = can_be_known ? learned(work) : std::vector<StageRun>();
+    const auto rate = rate_in(kFirstRates, work.stage);
+    bool known = false;
     if (work.stage == kAdjustment) {
-      const std::vector<StageRun> trials = learned(trial_of(plan));
-      auto trial = trials.empty() ? std::nullopt : std::optional(trials.back());
-      if (trial) trial->seconds *= scene_of_trial(threads);
-      if (!add(work.stage, adjustment_seconds(runs, trial, work.units))) continue;
-      if (trial) runs.push_back(*trial);
-      beside.adjustment = range_by(runs, work.units);
+      known = add(work.stage, adjustment_seconds(runs, work.units));
     } else if (!runs.empty()) {
-      add(work.stage, seconds_by(runs, work.units));
-    } else if (const auto rate = rate_in(kFirstRates, work.stage); first && work.usual && rate) {
-      const double factor = work.stage == "frames" ? frames_by_threads(threads) : 1;
-      if (add(work.stage, work.units * *rate * factor)) beside.guessed.push_back(work.stage);
+      known = add(work.stage, seconds_by(runs, work.units));
+    } else if (can_be_known && first && work.usual && rate) {
+      const double factor =
+          work.stage == "frames" ? frames_by_threads(working_threads(plan.frames.threads)) : 1;
+      known = add(work.stage, work.units * *rate * factor);
+      if (known) beside.guessed.push_back(work.stage);
     }
+    if (!known) beside.unknown.push_back(work.stage);
   }
-  beside.all = beside.stages.size() == works.size();
+  beside.all = beside.unknown.empty();
   return beside;
 }
 
 }  // namespace
 
 double frames_by_threads(int64_t threads) {
-  return by_threads(threads, -0.65);
-}
-
-double scene_of_trial(int64_t threads) {
-  return by_threads(threads, -0.17);
+  const double known = std::clamp(static_cast<double>(threads), kFewestThreads, kMostThreads);
+  return std::pow(known / kFewestThreads, -0.65);
 }
 
 double seconds_by(std::span<const StageRun> runs, double units) {
@@ -221,32 +203,10 @@ double seconds_by(std::span<const StageRun> runs, double units) {
   return units * middle_rate(runs, distances, *std::ranges::min_element(distances) + std::log(kAlike));
 }
 
-std::optional<double> adjustment_seconds(std::span<const StageRun> scenes,
-                                         const std::optional<StageRun>& trial, double units) {
-  const std::optional<double> by_trial =
-      trial ? std::optional(units * trial->seconds / trial->units) : std::nullopt;
-  if (scenes.empty()) return by_trial;
-  std::vector<double> distances;
-  for (const StageRun& scene : scenes) distances.push_back(distance(scene.units, units));
-  std::vector<double> in_order = distances;
-  std::ranges::sort(in_order);
-  const double same = std::log(kSame), nearest = in_order.front();
-  if (nearest <= same) return units * middle_rate(scenes, distances, same);
-  const double third = in_order[std::min(kScenes, in_order.size()) - 1];
-  const double farthest = std::max(nearest + std::log(kAlike), std::min(third, std::log(kMuch)));
-  const double by_scenes = units * middle_rate(scenes, distances, farthest);
-  return by_trial ? std::sqrt(std::max(0.0, *by_trial) * std::max(0.0, by_scenes)) : by_scenes;
-}
-
-std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units) {
-  std::optional<SecondsRange> range;
-  for (const StageRun& run : runs) {
-    const double seconds = units * run.seconds / run.units;
-    if (!range) range = {seconds, seconds};
-    range = {std::min(range->least, seconds), std::max(range->most, seconds)};
-  }
-  if (range && range->most <= kAlike * range->least) range.reset();
-  return range;
+std::optional<double> adjustment_seconds(std::span<const StageRun> runs, double units) {
+  const bool has_alike = std::ranges::any_of(
+      runs, [&](const StageRun& run) { return distance(run.units, units) <= std::log(kAdjustedAlike); });
+  return has_alike ? std::optional(seconds_by(runs, units)) : std::nullopt;
 }
 
 std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key) {
@@ -285,17 +245,6 @@ double BesideSeconds::total() const {
 
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first) {
   return predict(plan, works, /*limited=*/true, first);
-}
-
-void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events) {
-  const auto path = user_cache_path(kFile);
-  const bool adjusts = std::ranges::find(works, kAdjustment, &StageWork::stage) != works.end();
-  if (!path || !keeps(plan) || !adjusts) return;
-  const std::string key = key_of(plan, trial_of(plan), /*limited=*/true);
-  if (!runs_in_cache(read_cache(*path), key).empty()) return;
-  events.detail("measuring how long an adjustment takes here");
-  if (const auto trial = time_trial_adjustment(events))
-    write_cache(*path, cache_with_runs(read_cache(*path), {{key, {trial->work, trial->seconds}}}));
 }
 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
@@ -348,7 +297,7 @@ void keep_seconds(const RunPlan& plan, const std::vector<StageWork>& works,
   std::vector<std::pair<std::string, StageRun>> runs;
   for (const StageWork& work : works) {
     const auto found = std::ranges::find(seconds, work.stage, &std::pair<std::string, double>::first);
-    if (found != seconds.end())
+    if (found != seconds.end() && work.comparable)
       runs.emplace_back(key_of(plan, work, /*limited=*/true), StageRun{work.units, found->second});
   }
   write_cache(*path, cache_with_runs(read_cache(*path), runs));

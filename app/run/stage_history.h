@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "app/run/stage_work.h"
 
@@ -23,25 +22,14 @@ struct StageRun {
 /// one.
 double seconds_by(std::span<const StageRun> runs, double units);
 
-/// The same of an adjustment, whose rate is its scene's more than its size's: by the scenes of just this
-/// size, or else the geometric mean of what three scenes near in size and a trial on this machine say.
-/// Nothing without scenes and trial.
-std::optional<double> adjustment_seconds(std::span<const StageRun> scenes,
-                                         const std::optional<StageRun>& trial, double units);
+/// The same of an adjustment, by runs of the same source. Nothing where none had at least half and at most
+/// twice as many units: of fewer frames other lenses may pay, and of 12 photographs instead of 25 the rate is
+/// a third less.
+std::optional<double> adjustment_seconds(std::span<const StageRun> runs, double units);
 
-struct SecondsRange {
-  double least = 0, most = 0;
-};
-
-/// Factors of seconds on two threads, as measured on 16 of an Intel Xeon: of decoding, and of a scene's
-/// adjustment predicted by a trial's, whose six frames gain less from threads than most scenes do. Less than
-/// two count as two, more than 16 as 16.
+/// A factor of decoding's seconds on two threads, as measured on 16 of an Intel Xeon. Less than two count as
+/// two, more than 16 as 16.
 double frames_by_threads(int64_t threads);
-double scene_of_trial(int64_t threads);
-
-/// How long so many units would take by the fastest and by the slowest of the runs; nothing where that is
-/// nearly the same.
-std::optional<SecondsRange> range_by(std::span<const StageRun> runs, double units);
 
 /// The runs that a cache's text has for this key, oldest first; none where the text is no cache of this form.
 std::vector<StageRun> runs_in_cache(const std::string& cache, const std::string& key);
@@ -55,8 +43,7 @@ struct BesideSeconds {
   std::vector<std::pair<std::string, double>> stages;  // that are known
   bool all = false;                                    // they all are
   std::vector<std::string> guessed = {};  // of the stages, those by another machine for want of a run here
-  /// Of the adjustment, which takes longer the more frames see the same: nobody knows that before.
-  std::optional<SecondsRange> adjustment = {};
+  std::vector<std::string> unknown = {};  // the other stages
 
   /// With the weights loading while frames are decoded.
   double total() const;
@@ -66,10 +53,6 @@ struct BesideSeconds {
 /// where files and earlier runs take a part. first: small stages of which no run is known are predicted as on
 /// another machine.
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first);
-
-/// Measures and keeps what a trial adjustment takes here, if there is an adjustment among the works and this
-/// is not known: less than a second on two cores. Throws Stopped.
-void learn_adjustment(const RunPlan& plan, const std::vector<StageWork>& works, const Events& events);
 
 /// Adds to the network's stages, whose seconds their rates tell, what earlier runs took more, and on a GPU
 /// what measuring the attention's plans takes, if no run of such a size was kept.

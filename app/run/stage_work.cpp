@@ -4,11 +4,15 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <map>
+#include <span>
+#include <string_view>
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
 #include "app/run/rates_cache.h"
+#include "io/files/input_file.h"
 #include "io/files/numbers.h"
 
 namespace vggt {
@@ -89,12 +93,17 @@ StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
       .work("weights", static_cast<double>(weight_bytes(request)));
 }
 
+/// The rates of scenes differ by up to 18 times, also where number, size and kind of their files are the
+/// same: by what their frames share, and by the lenses that are tried. Only frames of the same source tell.
 StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
   const AdjustOptions& options = plan.adjust.options;
-  return Kind("matches")
-      .costly(options.model || options.intrinsics != Known::no, "known lens")
-      .costly(options.poses != Known::no, "known poses")
-      .work("adjustment", adjustment_work(request.frames, source.gray));
+  StageWork work = Kind("matches")
+                       .costly(options.model || options.intrinsics != Known::no, "known lens")
+                       .costly(options.poses != Known::no, "known poses")
+                       .word(true, "source " + source.word)
+                       .work("adjustment", adjustment_work(request.frames, source.gray));
+  work.comparable = !source.word.empty();
+  return work;
 }
 
 StageWork scene_work(const RunPlan& plan, double pixels) {
@@ -161,6 +170,18 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
       .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
+/// Of the file's size and of some of its middle, where images of one size differ. Empty where it cannot be
+/// read.
+std::string word_of(const fs::path& path) try {
+  constexpr uint64_t kEnough = 4096;
+  const InputFile file(path);
+  std::string bytes(std::min(file.size(), kEnough), 0);
+  file.read((file.size() - bytes.size()) / 2, std::as_writable_bytes(std::span(bytes)));
+  return std::to_string(file.size()) + "-" + std::to_string(std::hash<std::string_view>{}(bytes));
+} catch (const std::exception&) {
+  return {};
+}
+
 }  // namespace
 
 FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
@@ -173,11 +194,14 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
   }
   source.gray = std::min(source.gray, static_cast<double>(options.gray_bytes));
   const std::string file = frames.frames.front().file, own = options.source.filename().string() + "#";
+  fs::path first = options.source.parent_path() / file;  // of a list or one image; of paths the file itself
   if (!options.images.empty()) {
     source.kind = "memory";
+    first.clear();
   } else if (!options.source.empty() && file.starts_with(own)) {
     // Of a video all frames are decoded up to the last that is wanted, and again where they are counted.
     source.kind = extension_of(options.source);
+    first = options.source;
     const Frame& last = frames.frames.back();
     const double passed = 1 + std::strtod(last.file.c_str() + own.size(), nullptr);
     if (source.kind != "safetensors")
@@ -185,7 +209,10 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
                       static_cast<double>(last.original_height);
   } else {
     source.kind = main_kind(frames);
+    std::error_code none;
+    if (fs::is_directory(options.source, none)) first = options.source / file;
   }
+  source.word = word_of(first);
   return source;
 }
 

@@ -16,14 +16,17 @@ struct StageWork {
   std::string stage;
   std::string kind;
   double units = 0;
-  bool usual = true;  // no option that may make it much longer
+  bool usual = true;       // no option that may make it much longer
+  bool comparable = true;  // with others of its kind
 };
 
-/// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, and those of the
-/// gray copies, where there are any.
+/// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, those of the gray
+/// copies, where there are any, and a word by which the source is known again, of the bytes of its first
+/// frame's file; empty where there is no such file.
 struct FrameSource {
   std::string kind;
   double pixels = 0, gray = 0;
+  std::string word = {};
 };
 
 /// Of frames that were loaded or sized with these options.

@@ -242,17 +242,19 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   constexpr double kBusy = 50;
   const Outcome fresh = in_room("plan", "--json plan.json");
   ASSERT_EQ(fresh.code, 0) << fresh.err;
-  // The first plan measures what an adjustment takes; small stages are those of another machine.
+  // Small stages are those of another machine, and nobody knows what an adjustment takes.
   EXPECT_NE(fresh.out.find(" s (as on another machine: frames, weights, "), std::string::npos) << fresh.out;
   EXPECT_EQ(parse_strictly(path("plan.json"))["beside_guessed"],
             json({"frames", "weights", "scene", "filters", "health", "write"}));
-  EXPECT_GT(parse_strictly(path("plan.json"))["plan"]["run_seconds"], 0);
-  EXPECT_NE(learned().find("; adjustment: trial"), std::string::npos);
-  EXPECT_EQ(learned().find("; frames: "), std::string::npos);
+  EXPECT_NE(fresh.out.find(" (not known until it has run once: adjustment)\n"), std::string::npos)
+      << fresh.out;
+  EXPECT_EQ(parse_strictly(path("plan.json"))["beside_unknown"], json({"adjustment"}));
+  EXPECT_TRUE(parse_strictly(path("plan.json"))["plan"]["run_seconds"].is_null());
+  EXPECT_FALSE(fs::exists(path("cache/vggt-recon/stages.json")));
   const json one = report_of(), &first = one["predicted_seconds"];
-  for (const char* stage :
-       {"frames", "weights", "aggregator", "scene", "adjustment", "health", "write", "total"})
+  for (const char* stage : {"frames", "weights", "aggregator", "scene", "health", "write"})
     EXPECT_GT(first[stage], 0) << stage;
+  for (const char* stage : {"adjustment", "total"}) EXPECT_FALSE(first.contains(stage)) << stage;
 
   const json report = report_of(), &predicted = report["predicted_seconds"], &measured = report["seconds"];
   for (const char* stage : {"frames", "weights", "scene", "adjustment", "health", "write", "total"}) {
@@ -283,7 +285,23 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   for (const char* way : {"plan", "other"})
     EXPECT_NEAR(plans[way]["run_seconds"], plans[way]["total_seconds"].get<double>() + beside, 1e-6) << way;
   // What was never run is not known.
-  EXPECT_FALSE(report_of("--voxel 0.1")["predicted_seconds"].contains("total"));
+  const json coarse = report_of("--voxel 0.1")["predicted_seconds"];
+  EXPECT_FALSE(coarse.contains("total"));
+  EXPECT_TRUE(coarse.contains("adjustment"));
+}
+
+// How long an adjustment takes is the scene's own.
+TEST_F(LearnedSecondsTest, RunsOfOtherFramesDoNotPredictAnAdjustment) {
+  ASSERT_EQ(in_room("plan", "").code, 0);
+  report_of();
+  fs::copy_file(fs::path(VGGT_SOURCE_DIR) / "examples/room/01.jpg", path("room/00.jpg"),
+                fs::copy_options::overwrite_existing);
+  const json other = report_of()["predicted_seconds"];
+  EXPECT_TRUE(other.contains("frames"));
+  EXPECT_FALSE(other.contains("adjustment"));
+  EXPECT_FALSE(other.contains("total"));
+  const json again = report_of("--max-points 500")["predicted_seconds"];
+  EXPECT_TRUE(again.contains("adjustment"));
 }
 
 TEST_F(LearnedSecondsTest, NothingIsKeptWhereThatIsNotWanted) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,17 +94,16 @@ TEST(StageHistory, PredictsByTheRunsOfTheNearestSize) {
   EXPECT_DOUBLE_EQ(seconds_by(sizes, 5000), 500);
 }
 
-TEST(StageHistory, AnotherSceneIsPredictedByThreeAndATrial) {
-  const std::vector<StageRun> none, scenes{{10, 1}, {15, 6}, {30, 6}, {1000, 9000}};
-  const std::optional<StageRun> trial{{5, 4}};
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, {}, 11), 2.2);    // rates of .1, .4 and .2
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, {}, 15), 6);      // a scene of this size is known
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, {}, 900), 8100);  // the others are too far away
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(std::vector<StageRun>{{10, 2}}, {}, 40), 8);
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, trial, 11), 4.4);  // between rates of .2 and .8
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(scenes, trial, 15), 6);
-  EXPECT_DOUBLE_EQ(*adjustment_seconds(none, trial, 10), 8);
-  EXPECT_FALSE(adjustment_seconds(none, {}, 10));
+TEST(StageHistory, AnAdjustmentIsPredictedByOnesOfHalfToTwiceItsUnits) {
+  const std::vector<StageRun> none, runs{{10, 1}, {100, 20}, {104, 26}, {110, 33}, {1000, 9000}};
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 105), 26.25);
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 50), 12.5);
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 220), 55);
+  EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 20), 2);
+  EXPECT_FALSE(adjustment_seconds(runs, 21));
+  EXPECT_FALSE(adjustment_seconds(runs, 49));
+  EXPECT_FALSE(adjustment_seconds(runs, 221));
+  EXPECT_FALSE(adjustment_seconds(none, 10));
 }
 
 TEST(StageHistory, AnOddRunCountsForNothing) {
@@ -110,16 +111,6 @@ TEST(StageHistory, AnOddRunCountsForNothing) {
   EXPECT_DOUBLE_EQ(seconds_by(two, 10), 1);
   const std::vector<StageRun> three{StageRun{10, 1}, {10, 50}, {10, 1.1}};
   EXPECT_DOUBLE_EQ(seconds_by(three, 10), 1.1);
-}
-
-TEST(StageHistory, ScenesThatDifferGiveARange) {
-  const std::vector<StageRun> runs{{10, 2}, {20, 2}, {40, 20}};
-  const auto range = range_by(runs, 100);
-  ASSERT_TRUE(range);
-  EXPECT_DOUBLE_EQ(range->least, 10);
-  EXPECT_DOUBLE_EQ(range->most, 50);
-  EXPECT_FALSE(range_by(std::vector<StageRun>{{10, 2}, {20, 4.4}}, 100));
-  EXPECT_FALSE(range_by({}, 100));
 }
 
 TEST(BesideSeconds, WeightsLoadWhileFramesAreDecoded) {
@@ -218,14 +209,11 @@ TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
   EXPECT_FALSE(changes("weights", [](Options& o) { o.voxel = 0.1; }));
 }
 
-TEST(StageHistory, MoreThreadsDecodeFasterAndHelpATrialLess) {
+TEST(StageHistory, MoreThreadsDecodeFaster) {
   EXPECT_EQ(frames_by_threads(1), 1);
   EXPECT_EQ(frames_by_threads(2), 1);
   EXPECT_NEAR(frames_by_threads(16), 0.26, 0.01);
   EXPECT_EQ(frames_by_threads(128), frames_by_threads(16));
-  EXPECT_EQ(scene_of_trial(2), 1);
-  EXPECT_NEAR(scene_of_trial(4), 0.89, 0.01);
-  EXPECT_NEAR(scene_of_trial(16), 0.7, 0.01);
 }
 
 // What a process does once it does under a budget too, whose first run is predicted by those without one.
@@ -279,6 +267,79 @@ TEST(StageHistory, SoAreTheOtherStagesOfARunUnderABudget) {
   EXPECT_NEAR(seconds(limited)[1].second, 4, 1e-9);
   EXPECT_NEAR(seconds(unlimited)[1].second, 2, 1e-9);
   fs::remove_all(cache);
+}
+
+// Only frames of the same source tell how long an adjustment takes; not what is made of its result.
+TEST(StageHistory, AnAdjustmentIsPredictedByItsSourceAlone) {
+  const fs::path cache = fs::temp_directory_path() / ("vggt_sources_" + std::to_string(::getpid()));
+  fs::remove_all(cache);
+  const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
+  const auto works_of_source = [](const Options& options, const std::string& word) {
+    const RunPlan plan = plan_run(options);
+    MemoryRequest request = plan.memory;
+    request.frames = 6;
+    request.height = 28;
+    request.width = 42;
+    return std::pair(plan, stage_works(plan, request, {"jpg", 1e7, 1e7, word}));
+  };
+  const auto adjustment = [&](const Options& options, const std::string& word) {
+    const auto [plan, works] = works_of_source(options, word);
+    const BesideSeconds beside = predict_beside(plan, works, /*first=*/true);
+    const bool is_unknown = std::ranges::count(beside.unknown, "adjustment") == 1;
+    const auto found = std::ranges::find(beside.stages, "adjustment", &std::pair<std::string, double>::first);
+    EXPECT_EQ(is_unknown, found == beside.stages.end());
+    EXPECT_EQ(beside.all, beside.unknown.empty());
+    return is_unknown ? std::nullopt : std::optional(found->second);
+  };
+  const auto took = [&](const std::string& word, double seconds) {
+    const auto [plan, works] = works_of_source(valid(), word);
+    keep_seconds(plan, works, {{"adjustment", seconds}});
+  };
+  EXPECT_FALSE(adjustment(valid(), "kitchen"));
+  took("kitchen", .7);
+  ASSERT_TRUE(adjustment(valid(), "kitchen"));
+  EXPECT_NEAR(*adjustment(valid(), "kitchen"), .7, 1e-9);
+  EXPECT_FALSE(adjustment(valid(), "wall"));
+  took("", 1);  // frames that cannot be known again teach nothing
+  EXPECT_FALSE(adjustment(valid(), ""));
+  Options options = valid();
+  options.max_points = 1000;
+  options.conf_percentile = 80;
+  EXPECT_TRUE(adjustment(options, "kitchen"));
+  options.camera = "simple-pinhole";
+  EXPECT_FALSE(adjustment(options, "kitchen"));
+  fs::remove_all(cache);
+}
+
+TEST(FrameSource, IsKnownAgainByItsFirstFile) {
+  const fs::path folder = fs::temp_directory_path() / ("vggt_words_" + std::to_string(::getpid()));
+  fs::create_directories(folder / "copy");
+  const auto write = [](const fs::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  };
+  const std::string image = std::string(9000, 'a') + "b" + std::string(9000, 'a');
+  write(folder / "0.jpg", image);
+  write(folder / "copy/first.jpg", image);
+  write(folder / "1.jpg", std::string(image.size(), 'a'));
+  write(folder / "list.txt", "1.jpg");
+  write(folder / "walk.mp4", image);
+  const auto word = [](const fs::path& source, const std::string& file) {
+    FrameSet frames;
+    frames.frames.resize(1);
+    frames.frames[0].file = file;
+    FrameOptions options;
+    options.source = source;
+    return source_of(options, frames).word;
+  };
+  const std::string first = word(folder, "0.jpg");
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(word(folder / "copy", "first.jpg"), first);
+  EXPECT_EQ(word(folder / "walk.mp4", "walk.mp4#7"), first);
+  EXPECT_EQ(word("", (folder / "0.jpg").string()), first);
+  EXPECT_NE(word(folder, "1.jpg"), first);
+  EXPECT_EQ(word(folder / "list.txt", "1.jpg"), word(folder, "1.jpg"));
+  EXPECT_EQ(word(folder, "2.jpg"), "");
+  fs::remove_all(folder);
 }
 
 // A GPU's plans of attention hold for about as many frames of the same size.
