@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "io/frames/fourcc.h"
+
 namespace vggt {
 namespace {
 
@@ -92,6 +94,26 @@ CodecMemory memory_of(uint32_t codec, std::optional<int> reference_frames) {
 }
 
 }  // namespace
+
+uint32_t usual_pixel_format(uint32_t codec) {
+  constexpr uint32_t k422 = 'Y' | '3' << 8 | 10 << 16 | 10 << 24, k444 = 'Y' | '3' << 8 | 10 << 24,
+                     kRgb = 'R' | 'G' << 8 | 'B' << 16 | 24 << 24,
+                     kRgba = 'R' | 'G' << 8 | 'B' << 16 | 32 << 24;
+  struct Format {
+    std::array<std::string_view, 6> names;
+    uint32_t format;
+  };
+  constexpr std::array<Format, 6> kFormats = {{{{"apcn", "apch", "apcs", "apco", "v210", "CFHD"}, k422},
+                                               {{"ap4h", "ap4x"}, k444},
+                                               {{"AVdn", "ULY2", "ULH2", "M8Y2"}, fourcc("Y42B")},
+                                               {{"ULRG", "M8RG"}, fourcc("444P")},
+                                               {{"png ", "MPNG", "tiff", "raw ", "rle ", "MJLS"}, kRgb},
+                                               {{"Hap1", "Hap5", "HapY"}, kRgba}}};
+  for (const Format& known : kFormats) {
+    if (std::ranges::count(known.names, codec, fourcc) > 0) return known.format;
+  }
+  return fourcc("I420");
+}
 
 double decoder_bytes_of_pixel(uint32_t codec, uint32_t pixel_format, std::optional<int> reference_frames,
                               unsigned threads) {

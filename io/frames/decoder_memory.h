@@ -12,4 +12,7 @@ namespace vggt {
 double decoder_bytes_of_pixel(uint32_t codec, uint32_t pixel_format, std::optional<int> reference_frames,
                               unsigned threads);
 
+/// The format that a codec's decoder gives mostly, as CAP_PROP_CODEC_PIXEL_FORMAT tells it.
+uint32_t usual_pixel_format(uint32_t codec);
+
 }  // namespace vggt

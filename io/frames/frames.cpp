@@ -322,6 +322,10 @@ FrameSet load_images_or_video(const FrameOptions& options, SourceKind kind, cons
   return with_notes(options, assemble(options, std::move(results), pixels), std::move(names), defect);
 }
 
+std::size_t at_most(std::optional<int> most, std::size_t count) {
+  return most ? std::min(count, static_cast<std::size_t>(*most)) : count;
+}
+
 }  // namespace
 
 FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
@@ -334,9 +338,23 @@ FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   return set;
 }
 
+std::optional<HeaderFrames> frames_of_header(const FrameOptions& options) {
+  const SourceKind kind = kind_of_source(options);
+  if (kind != SourceKind::video) return std::nullopt;
+  check_options(options, kind);
+  const auto header = read_video_header(options.source, sampling_of(options));
+  if (!header) return std::nullopt;
+  const auto [width, height] = header->size;
+  FrameResult result = sized_frame(options, options.source.filename().string() + "#0", 0, width, height);
+  result.frame.source_bytes = header->decoder_bytes +
+                              3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height) +
+                              bytes_beside_pixels(options, width, height);
+  return HeaderFrames{assemble(options, {std::move(result)}, {}),
+                      at_most(options.max_frames, header->promised_frames)};
+}
+
 std::size_t promised_frames(const FrameOptions& options) try {
-  const std::size_t all = VideoReader(options.source, sampling_of(options)).promised_frames();
-  return options.max_frames ? std::min(all, static_cast<std::size_t>(*options.max_frames)) : all;
+  return at_most(options.max_frames, VideoReader(options.source, sampling_of(options)).promised_frames());
 } catch (const std::exception&) {  // loading says why
   return 0;
 }

@@ -110,6 +110,17 @@ struct FrameSet {
 FrameSet load_frames(const FrameOptions& options,
                      const std::function<void(int done, int total)>& progress = {});
 
+/// Of a video, as the header of its container tells before anything is opened that decodes: its first frame,
+/// as load_frames() gives it without pixels, and promised_frames().
+struct HeaderFrames {
+  FrameSet first;
+  std::size_t promised = 0;
+};
+
+/// Nothing of other sources, and where the header does not tell. Throws std::invalid_argument for bad
+/// options.
+std::optional<HeaderFrames> frames_of_header(const FrameOptions& options);
+
 /// How many frames a video will have by what its container promises, max_frames at most; 0 where it promises
 /// nothing or cannot be opened.
 std::size_t promised_frames(const FrameOptions& options);

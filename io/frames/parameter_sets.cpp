@@ -61,13 +61,16 @@ void skip_scaling_list(Bits& bits, int size) {
 }
 
 /// Of profiles that have more than 4:2:0 in 8 bits.
-void skip_format(Bits& bits) {
+void read_format(Bits& bits, H264Parameters& parameters) {
   constexpr int kSmallLists = 6, kSmall = 16, kLarge = 64;
   const uint32_t chroma = bits.take_unsigned();
-  constexpr uint32_t k444 = 3;
+  constexpr uint32_t k444 = 3, kMostMoreBits = 6;
   if (chroma == k444) bits.take(1);
-  bits.take_unsigned();  // bits of luma
-  bits.take_unsigned();  // of chroma
+  const uint32_t more_bits = bits.take_unsigned();
+  if (chroma > k444 || more_bits > kMostMoreBits) throw std::out_of_range("a format that H.264 has not");
+  parameters.chroma = static_cast<int>(chroma);
+  parameters.bits = static_cast<int>(8 + more_bits);
+  bits.take_unsigned();  // bits of chroma
   bits.take(1);
   if (bits.take(1) == 0) return;  // no scaling lists
   const int lists = chroma == k444 ? 12 : 8;
@@ -90,22 +93,40 @@ void skip_order(Bits& bits) {
 
 }  // namespace
 
-std::optional<int> h264_reference_frames(std::string_view sps) try {
+std::optional<H264Parameters> h264_parameters(std::string_view sps) try {
   constexpr std::array<uint32_t, 13> kWithFormat{100, 110, 122, 244, 44,  83, 86,
                                                  118, 128, 138, 139, 134, 135};
+  constexpr std::array<uint32_t, 3> kWithoutFormat{66, 77, 88};
   constexpr uint32_t kType = 7, kMost = 16;  // of the unit; of reference frames
+  constexpr uint32_t kBlock = 16, kMostBlocks = 4096;
+  H264Parameters parameters;
   Bits bits(payload(sps));
   if ((bits.take(8) & 31) != kType) return std::nullopt;
   const uint32_t profile = bits.take(8);
-  bits.take(16);         // constraints, level
+  const uint32_t constraints = bits.take(8);  // of which two are reserved: zeros
+  const bool has_format = std::ranges::count(kWithFormat, profile) > 0;
+  if ((!has_format && std::ranges::count(kWithoutFormat, profile) == 0) || (constraints & 3) != 0)
+    return std::nullopt;
+  bits.take(8);          // level
   bits.take_unsigned();  // its number
-  if (std::ranges::count(kWithFormat, profile) > 0) skip_format(bits);
+  if (has_format) read_format(bits, parameters);
   bits.take_unsigned();  // bits of frame numbers
   skip_order(bits);
   const uint32_t frames = bits.take_unsigned();
-  return frames <= kMost ? std::optional(static_cast<int>(frames)) : std::nullopt;
+  bits.take(1);  // whether numbers of frames may be missing
+  const uint32_t across = bits.take_unsigned(), down = bits.take_unsigned(), fields = 1 - bits.take(1);
+  if (frames > kMost || across >= kMostBlocks || down >= kMostBlocks) return std::nullopt;
+  parameters.reference_frames = static_cast<int>(frames);
+  parameters.width = static_cast<int>(kBlock * (across + 1));
+  parameters.height = static_cast<int>(kBlock * (down + 1) * (1 + fields));
+  return parameters;
 } catch (const std::out_of_range&) {
   return std::nullopt;
+}
+
+std::optional<int> h264_reference_frames(std::string_view sps) {
+  const auto parameters = h264_parameters(sps);
+  return parameters ? std::optional(parameters->reference_frames) : std::nullopt;
 }
 
 std::optional<int> hevc_kept_frames(std::string_view vps) try {

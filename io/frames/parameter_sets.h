@@ -4,8 +4,15 @@
 
 namespace vggt {
 
-/// max_num_ref_frames of an H.264 sequence parameter set (ITU-T H.264, 7.3.2.1.1): how many decoded frames
-/// others may be predicted from. sps: the NAL unit, its header byte first. Nothing where it is damaged.
+/// What an H.264 sequence parameter set says (ITU-T H.264, 7.3.2.1.1).
+struct H264Parameters {
+  int reference_frames = 0;   // max_num_ref_frames: decoded frames that others may be predicted from
+  int width = 0, height = 0;  // of coded pixels: multiples of 16
+  int chroma = 1, bits = 8;   // chroma_format_idc, and bits of luma
+};
+
+/// sps: the NAL unit, its header byte first. Nothing where it is damaged.
+std::optional<H264Parameters> h264_parameters(std::string_view sps);
 std::optional<int> h264_reference_frames(std::string_view sps);
 
 /// vps_max_dec_pic_buffering_minus1 of an HEVC video parameter set (ITU-T H.265, 7.3.2.1), the most of its

@@ -56,6 +56,26 @@ std::optional<double> known_seconds(double seconds) {
   return seconds >= 0 && seconds < kMost ? std::optional(seconds) : std::nullopt;
 }
 
+/// With OpenCV's copy of a frame of so many pixels.
+std::size_t bytes_of_decoder(uint32_t codec, uint32_t format, const VideoContainer& container,
+                             std::size_t pixels) {
+  constexpr double kBgr = 3;
+  const double of_pixel = kBgr + decoder_bytes_of_pixel(codec, format, container.reference_frames,
+                                                        std::thread::hardware_concurrency());
+  return static_cast<std::size_t>(of_pixel * static_cast<double>(pixels));
+}
+
+/// How many frames are wanted of so many seconds.
+std::size_t frames_in(double seconds, double frame_seconds, const VideoSampling& sampling) {
+  const double rate = sampling.stride ? 1 / (frame_seconds * *sampling.stride) : sampling.per_second;
+  const double frames = seconds * std::min(rate, 1 / frame_seconds);
+  return frames > 0 && frames < 1e9 ? static_cast<std::size_t>(frames) + 1 : 0;
+}
+
+cv::Size upright(cv::Size stored, bool lies) {
+  return lies ? cv::Size(stored.height, stored.width) : stored;
+}
+
 /// Whether FFmpeg could take the file for a list of other files, or of addresses, which it then would open.
 bool is_playlist(const std::filesystem::path& path) {
   std::string text = head_of(InputFile(path), 4096);
@@ -66,6 +86,24 @@ bool is_playlist(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+std::optional<VideoHeader> read_video_header(const std::filesystem::path& path,
+                                             const VideoSampling& sampling) {
+  constexpr int kMost = 1 << 16;
+  const VideoContainer container = read_video_container(path);
+  const cv::Size stored(container.width, container.height);
+  if (container.named_codec == 0 || stored.empty() || std::max(stored.width, stored.height) >= kMost)
+    return std::nullopt;
+  const uint32_t format =
+      container.pixel_format != 0 ? container.pixel_format : usual_pixel_format(container.named_codec);
+  const std::size_t pixels = static_cast<std::size_t>(stored.width) * static_cast<std::size_t>(stored.height);
+  VideoHeader header;
+  header.size = upright(stored, container.matrix && container.matrix->at(0) == 0);
+  header.decoder_bytes = bytes_of_decoder(container.named_codec, format, container, pixels);
+  header.promised_frames =
+      frames_in(container.seconds.value_or(0), 1 / container.rate.value_or(kFallbackRate), sampling);
+  return header;
+}
 
 VideoReader::VideoReader(const std::filesystem::path& path, const VideoSampling& sampling)
     : sampling_(sampling), path_(path.string()) {
@@ -116,9 +154,7 @@ bool VideoReader::wanted() {
 }
 
 std::size_t VideoReader::promised_frames() const {
-  const double rate = sampling_.stride ? 1 / (frame_seconds_ * *sampling_.stride) : sampling_.per_second;
-  const double frames = promised_seconds_ * std::min(rate, 1 / frame_seconds_);
-  return frames > 0 && frames < 1e9 ? static_cast<std::size_t>(frames) + 1 : 0;
+  return frames_in(promised_seconds_, frame_seconds_, sampling_);
 }
 
 cv::Size VideoReader::size() const {
@@ -128,8 +164,7 @@ cv::Size VideoReader::size() const {
   if (!(width > 0 && width < kMost && height > 0 && height < kMost)) return {};
   const bool is_mirrored = container_.matrix && mirrors(*container_.matrix),
              lies = is_mirrored ? container_.matrix->at(0) == 0 : quarter_turns_ % 2 == 1;
-  const cv::Size stored(static_cast<int>(width), static_cast<int>(height));
-  return lies ? cv::Size(stored.height, stored.width) : stored;
+  return upright({static_cast<int>(width), static_cast<int>(height)}, lies);
 }
 
 std::size_t VideoReader::frame_bytes() const {
@@ -138,16 +173,12 @@ std::size_t VideoReader::frame_bytes() const {
 }
 
 std::size_t VideoReader::decoder_bytes() const {
-  constexpr double kBgr = 3;  // OpenCV's copy
   const auto property = [&](int which) { return static_cast<uint32_t>(std::llround(capture_.get(which))); };
   // OpenCV gives FFmpeg's name of a codec where that has four letters, and else the container's.
   const uint32_t told = property(cv::CAP_PROP_FOURCC);
   const bool is_ffmpegs = told == fourcc("h264") || told == fourcc("hevc");
   const uint32_t codec = container_.codec > 0 && !is_ffmpegs ? container_.codec : told;
-  const double of_pixel =
-      kBgr + decoder_bytes_of_pixel(codec, property(cv::CAP_PROP_CODEC_PIXEL_FORMAT),
-                                    container_.reference_frames, std::thread::hardware_concurrency());
-  return static_cast<std::size_t>(of_pixel * static_cast<double>(frame_bytes()) / 3);
+  return bytes_of_decoder(codec, property(cv::CAP_PROP_CODEC_PIXEL_FORMAT), container_, frame_bytes() / 3);
 }
 
 int64_t decoder_bytes(const std::filesystem::path& video) {

@@ -18,6 +18,17 @@ struct VideoSampling {
   std::optional<int> stride;
 };
 
+/// What a video takes and promises, as the header of its container tells it: nothing is opened that decodes.
+struct VideoHeader {
+  cv::Size size;                  // as VideoReader::size()
+  std::size_t decoder_bytes = 0;  // the same, but of the codec's usual format where the header tells none
+  std::size_t promised_frames = 0;
+};
+
+/// Nothing where the header does not tell codec and size.
+std::optional<VideoHeader> read_video_header(const std::filesystem::path& path,
+                                             const VideoSampling& sampling);
+
 /// Reads the wanted frames of a video, one after the other. The others are never converted to pixels.
 class VideoReader {
  public:

@@ -1,59 +1,29 @@
 #include "io/frames/video_container.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <initializer_list>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "io/files/input_file.h"
-#include "io/frames/fourcc.h"
+#include "io/frames/decoder_records.h"
+#include "io/frames/matroska.h"
 #include "io/frames/parameter_sets.h"
 
 namespace vggt {
 namespace {
 
-constexpr int kMostBoxes = 4096;  // of one level: hostile files have more
-
-/// Bytes of a file, from anywhere in it.
-class Bytes {
- public:
-  explicit Bytes(const std::filesystem::path& path) : file_(path) {}
-
-  uint64_t size() const { return file_.size(); }
-  /// Nothing where the file has fewer, or where they are asked for too often, as of a hostile one.
-  std::optional<std::string> at(uint64_t offset, std::size_t count) const {
-    if (offset > size() || count > size() - offset) return std::nullopt;
-    if (++reads_ > kMostReads) return std::nullopt;
-    std::string bytes(count, 0);
-    file_.read(offset, std::as_writable_bytes(std::span(bytes)));
-    return bytes;
-  }
-
- private:
-  static constexpr int kMostReads = 100'000;
-  InputFile file_;
-  mutable int reads_ = 0;
-};
-
 constexpr uint32_t kMpeg1 = fourcc("mpg1"), kMpeg2 = fourcc("mpg2");
 
-uint64_t big_endian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (const char byte : bytes) value = value << 8 | static_cast<uint8_t>(byte);
-  return value;
+bool is_h264(uint32_t codec) {
+  return codec == fourcc("avc1") || codec == fourcc("avc3");
 }
-
-struct Box {
-  std::string type;
-  uint64_t begin = 0, end = 0;  // of what it holds; `end` may lie behind the file's
-};
 
 /// The boxes between two places of an MP4.
 std::vector<Box> boxes_in(const Bytes& file, uint64_t begin, uint64_t end) {
@@ -76,11 +46,6 @@ std::vector<Box> boxes_in(const Bytes& file, uint64_t begin, uint64_t end) {
     begin += size;
   }
   return boxes;
-}
-
-const Box* find(const std::vector<Box>& boxes, std::string_view type) {
-  const auto found = std::ranges::find(boxes, type, &Box::type);
-  return found == boxes.end() ? nullptr : &*found;
 }
 
 /// The last box on a way down from the boxes of one level; nothing where one is missing.
@@ -131,26 +96,6 @@ void read_track(const Bytes& file, const Box& header, uint64_t scale, VideoConta
     container.seconds = static_cast<double>(units) / static_cast<double>(scale);
 }
 
-/// A parameter set after its length of two bytes.
-std::optional<std::string> set_at(const Bytes& file, uint64_t place) {
-  const auto length = file.at(place, 2);
-  return length ? file.at(place + 2, big_endian(*length)) : std::nullopt;
-}
-
-/// Of a decoder configuration record for H.264 (ISO/IEC 14496-15): from its first sequence parameter set.
-std::optional<int> frames_of_avc(const Bytes& file, uint64_t record) {
-  constexpr uint64_t kBeforeSets = 6;
-  const auto set = set_at(file, record + kBeforeSets);
-  return set ? h264_reference_frames(*set) : std::nullopt;
-}
-
-/// Of one for HEVC: from its first video parameter set, where that comes first of all, as it mostly does.
-std::optional<int> frames_of_hevc(const Bytes& file, uint64_t record) {
-  constexpr uint64_t kBeforeSets = 26;
-  const auto set = set_at(file, record + kBeforeSets);
-  return set ? hevc_kept_frames(*set) : std::nullopt;
-}
-
 /// Of an elementary stream descriptor (ISO/IEC 14496-1), of codecs that have no other sample entry; 0 for
 /// others, such as MPEG-4.
 uint32_t codec_of_stream(const Bytes& file, const Box& descriptor) {
@@ -172,19 +117,42 @@ uint32_t codec_of_stream(const Bytes& file, const Box& descriptor) {
   return known == kTypes.end() ? 0 : known->second;
 }
 
+/// Samples of a track by its length in time.
+std::optional<double> rate_of(const Bytes& file, const std::vector<Box>& track) {
+  const auto header = find_below(file, track, {"mdia", "mdhd"}),
+             sizes = find_below(file, track, {"mdia", "minf", "stbl", "stsz"});
+  const auto version = header ? file.at(header->begin, 1) : std::nullopt;
+  if (!version || !sizes) return std::nullopt;
+  const bool is_long = version->front() == 1;
+  const auto scale = file.at(header->begin + (is_long ? 20 : 12), 4),
+             units = file.at(header->begin + (is_long ? 24 : 16), is_long ? 8 : 4),
+             count = file.at(sizes->begin + 8, 4);
+  if (!scale || !units || !count) return std::nullopt;
+  const double samples = static_cast<double>(big_endian(*count)),
+               rate = samples * static_cast<double>(big_endian(*scale)) /
+                      static_cast<double>(big_endian(*units));
+  return std::isfinite(rate) && rate > 0 ? std::optional(rate) : std::nullopt;
+}
+
 /// What a track of pictures says of its decoder.
 void read_description(const Bytes& file, const std::vector<Box>& track, VideoContainer& container) {
-  constexpr uint64_t kBeforeEntries = 8, kBeforeBoxes = 78;
+  constexpr uint64_t kBeforeEntries = 8, kBeforeSize = 24, kBeforeBoxes = 78;
   const auto descriptions = find_below(file, track, {"mdia", "minf", "stbl", "stsd"});
   if (!descriptions) return;
   const auto entries = boxes_in(file, descriptions->begin + kBeforeEntries, descriptions->end);
   if (entries.empty()) return;
-  const auto inner = boxes_in(file, entries.front().begin + kBeforeBoxes, entries.front().end);
-  if (const Box* configuration = find(inner, "avcC"))
-    container.reference_frames = frames_of_avc(file, configuration->begin);
-  if (const Box* configuration = find(inner, "hvcC"))
-    container.reference_frames = frames_of_hevc(file, configuration->begin);
+  const Box& entry = entries.front();
+  if (const auto size = file.at(entry.begin + kBeforeSize, 4)) {
+    container.width = static_cast<int>(big_endian(size->substr(0, 2)));
+    container.height = static_cast<int>(big_endian(size->substr(2)));
+  }
+  container.named_codec = fourcc(entry.type);
+  const auto inner = boxes_in(file, entry.begin + kBeforeBoxes, entry.end);
+  if (const Box* record = find(inner, "avcC")) read_avc(file, record->begin, container);
+  if (const Box* record = find(inner, "hvcC")) read_hevc(file, record->begin, container);
+  if (const Box* record = find(inner, "av1C")) read_av1(file, record->begin, container);
   if (const Box* descriptor = find(inner, "esds")) container.codec = codec_of_stream(file, *descriptor);
+  if (container.codec != 0) container.named_codec = container.codec;
 }
 
 VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
@@ -206,101 +174,74 @@ VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
     if (!header || !shows_pictures(file, track)) continue;
     read_track(file, *header, scale, container);
     read_description(file, track, container);
+    container.rate = rate_of(file, track);
     break;
   }
+  const Box* samples = find(boxes, "mdat");
+  if (samples && is_h264(container.named_codec)) look_for_sets(file, samples->begin, container);
   return container;
 }
 
-/// The Matroska elements between two places, up to the first of type `last`; one of unknown size goes to the
-/// end.
-std::vector<Box> matroska_elements(const Bytes& file, uint64_t begin, uint64_t end,
-                                   std::string_view last = {}) {
-  std::vector<Box> elements;
-  const auto width_at = [&](uint64_t place) {
-    const auto first = file.at(place, 1);
-    return first ? static_cast<std::size_t>(std::countl_zero(static_cast<uint8_t>(first->front()))) + 1 : 9;
-  };
-  while (elements.size() < kMostBoxes && begin < end) {
-    const std::size_t id_bytes = width_at(begin), size_bytes = width_at(begin + id_bytes);
-    if (id_bytes > 4 || size_bytes > 8) break;
-    const auto id = file.at(begin, id_bytes), bytes = file.at(begin + id_bytes, size_bytes);
-    if (!id || !bytes) break;
-    const uint64_t mask = (uint64_t{1} << (7 * size_bytes)) - 1, inner = begin + id_bytes + size_bytes;
-    uint64_t size = big_endian(*bytes) & mask;
-    if (size == mask) size = std::max(end, inner) - inner;
-    elements.push_back({*id, inner, inner + size});
-    if (*id == last) break;
-    begin = inner + size;
-  }
-  return elements;
-}
-
-/// Of the first track of pictures, of those that an element holds.
-void read_matroska_track(const Bytes& file, const Box& tracks, VideoContainer& container) {
-  constexpr std::string_view kTrack = "\xae", kType = "\x83", kCodec = "\x86", kConfiguration = "\x63\xa2";
-  constexpr std::size_t kLongestName = 64;
-  constexpr std::array<std::pair<std::string_view, uint32_t>, 9> kCodecs = {
-      {{"V_VP8", fourcc("VP80")},
-       {"V_VP9", fourcc("VP90")},
-       {"V_AV1", fourcc("av01")},
-       {"V_MPEG1", kMpeg1},
-       {"V_MPEG2", kMpeg2},
-       {"V_MPEG4/ISO/SP", fourcc("FMP4")},
-       {"V_MPEG4/ISO/ASP", fourcc("FMP4")},
-       {"V_MPEG4/ISO/AP", fourcc("FMP4")},
-       {"V_MJPEG", fourcc("MJPG")}}};
-  for (const Box& track : matroska_elements(file, tracks.begin, tracks.end)) {
-    if (track.type != kTrack) continue;
-    const auto parts = matroska_elements(file, track.begin, track.end);
-    const Box *type = find(parts, kType), *codec = find(parts, kCodec);
-    if (!type || !codec || file.at(type->begin, 1) != "\x01") continue;
-    auto name = file.at(codec->begin, std::min<uint64_t>(codec->end - codec->begin, kLongestName));
-    if (name) name->resize(std::min(name->size(), name->find('\0')));
-    const auto* const known =
-        std::ranges::find(kCodecs, name.value_or(""), &decltype(kCodecs)::value_type::first);
-    if (known != kCodecs.end()) container.codec = known->second;
-    const Box* configuration = find(parts, kConfiguration);
-    if (name == "V_MPEG4/ISO/AVC" && configuration)
-      container.reference_frames = frames_of_avc(file, configuration->begin);
-    if (name == "V_MPEGH/ISO/HEVC" && configuration)
-      container.reference_frames = frames_of_hevc(file, configuration->begin);
-    return;
-  }
-}
-
-/// The most of the H.264 sequence parameter sets in the beginning of a file of another kind: in its stream,
-/// after start codes, or in the decoder configuration record that an AVI's header may hold.
-std::optional<int> frames_in_stream(const Bytes& file) {
+/// By the H.264 sequence parameter sets in the beginning of a file of another kind: in its stream, after
+/// start codes, or in the decoder configuration record that an AVI's header may hold.
+void read_stream(const Bytes& file, VideoContainer& container) {
   constexpr uint64_t kBeginning = 1 << 20, kHeader = 4096;
   constexpr std::size_t kLongestSet = 160, kLength = 1;
   constexpr std::string_view kUnits = "\x27\x47\x67";  // sequence parameter sets
+  // Before a sequence of MPEG-2, whose slices begin with the same bytes.
+  constexpr std::string_view kMpeg2Sequence("\0\0\1\xb3", 4);
   const std::string bytes = file.at(0, std::min(kBeginning, file.size())).value_or(std::string());
-  std::optional<int> most;
   const auto look = [&](std::string_view part, std::string_view before, std::size_t between) {
     for (std::size_t at = part.find(before); at != part.npos; at = part.find(before, at + before.size())) {
       const std::string_view after = part.substr(at + before.size());
       const std::string_view unit = after.substr(std::min(between, after.size()), kLongestSet);
-      if (!unit.empty() && kUnits.find(unit[0]) != kUnits.npos)
-        most = std::max(most, h264_reference_frames(unit));
+      const auto set =
+          !unit.empty() && kUnits.find(unit[0]) != kUnits.npos ? h264_parameters(unit) : std::nullopt;
+      if (!set) continue;
+      take_set(*set, container);
+      container.width = set->width;
+      container.height = set->height;
+      container.named_codec = fourcc("avc1");
     }
   };
+  if (bytes.find(kMpeg2Sequence) != bytes.npos) return;
   look(bytes, std::string_view("\0\0\1", 3), 0);
   // One set, and the higher byte of its length.
   look(std::string_view(bytes).substr(0, kHeader), std::string_view("\xe1\0", 2), kLength);
-  return most;
 }
 
-VideoContainer read_matroska(const Bytes& file) {
-  constexpr std::string_view kSegment = "\x18\x53\x80\x67", kTracks = "\x16\x54\xae\x6b";
-  VideoContainer container;
-  container.counts_from_first = false;
-  const auto whole = matroska_elements(file, 0, file.size(), kSegment);
-  const Box* segment = find(whole, kSegment);
-  if (!segment) return container;
-  container.is_cut_off = segment->end > file.size();
-  const auto parts = matroska_elements(file, segment->begin, segment->end, kTracks);
-  if (const Box* tracks = find(parts, kTracks)) read_matroska_track(file, *tracks, container);
-  return container;
+/// An AVI's first stream of pictures: the BITMAPINFOHEADER of its format.
+void read_avi(const Bytes& file, VideoContainer& container) {
+  constexpr uint64_t kHeader = 4096;
+  constexpr std::size_t kBeforeHeader = 8, kBeforeWidth = 4, kBeforeLetters = 16;
+  const std::string head = file.at(0, std::min(kHeader, file.size())).value_or(std::string());
+  const std::size_t at = head.find("strf", head.find("vids"));
+  if (!head.starts_with("RIFF") || at == head.npos || head.size() < at + kBeforeHeader + 20) return;
+  const std::string_view header = std::string_view(head).substr(at + kBeforeHeader);
+  const auto pixels = [&](std::size_t place) {  // the lowest byte first; of pictures upside down below zero
+    const auto value = static_cast<int32_t>(fourcc(header.substr(place, 4)));
+    return static_cast<int>(std::min<int64_t>(std::abs(int64_t{value}), 1 << 16));
+  };
+  container.width = pixels(kBeforeWidth);
+  container.height = pixels(kBeforeWidth + 4);
+  const uint32_t letters = fourcc(header.substr(kBeforeLetters, 4));
+  container.named_codec = letters != 0 ? letters : fourcc("raw ");
+}
+
+/// Theora's identification header (Theora I Specification, 6.2), with which its first page begins.
+void read_theora(const Bytes& file, VideoContainer& container) {
+  constexpr uint64_t kPage = 512, kBeforeSize = 10;
+  constexpr int kBlock = 16;
+  const std::string page = file.at(0, std::min(kPage, file.size())).value_or(std::string());
+  const std::size_t at = page.find("\x80theora");
+  if (at == page.npos || page.size() < at + kBeforeSize + 4) return;
+  const auto pixels = [&](std::size_t place) {
+    return kBlock * static_cast<int>(big_endian(std::string_view(page).substr(at + place, 2)));
+  };
+  container.width = pixels(kBeforeSize);
+  container.height = pixels(kBeforeSize + 2);
+  container.named_codec = fourcc("theo");
+  container.pixel_format = fourcc("I420");
 }
 
 }  // namespace
@@ -315,7 +256,9 @@ VideoContainer read_video_container(const std::filesystem::path& path) try {
   if (is_mp4) return read_mp4(file, boxes);
   VideoContainer other;
   if (file.at(0, 4) == std::string("\0\0\1\xba", 4)) other.codec = kMpeg2;  // a program stream
-  other.reference_frames = frames_in_stream(file);
+  read_avi(file, other);
+  read_stream(file, other);
+  read_theora(file, other);
   return other;
 } catch (const std::exception&) {  // it cannot be read, or changes meanwhile
   return {};

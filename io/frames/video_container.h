@@ -19,10 +19,16 @@ struct VideoContainer {
   std::optional<int> reference_frames;
   /// Of that track: its FourCC, where CAP_PROP_FOURCC often tells none; 0: ask that.
   uint32_t codec = 0;
+  /// Of that track: its pixels as they are stored, its codec's FourCC, and its decoder's format as
+  /// CAP_PROP_CODEC_PIXEL_FORMAT tells it: before a decoder is opened. 0: the header does not tell.
+  int width = 0, height = 0;
+  uint32_t named_codec = 0, pixel_format = 0;
+  std::optional<double> rate;  // frames a second
 };
 
-/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska (RFC 9559), of an MPEG program stream its usual codec; of
-/// others, unreadable and damaged files the defaults above. Never throws for a file's content.
+/// Of MP4 and MOV (ISO/IEC 14496-12) and Matroska (RFC 9559); of an MPEG program stream its usual codec, of
+/// AVI and Theora what their headers say, of others H.264's parameter sets in the first megabyte; of
+/// unreadable and damaged files the defaults above. Never throws for a file's content.
 VideoContainer read_video_container(const std::filesystem::path& path);
 
 }  // namespace vggt

@@ -3,12 +3,15 @@
 #include <sys/stat.h>
 
 #include <map>
+#include <opencv2/videoio.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "io/frames/fourcc.h"
 #include "io/frames/parameter_sets.h"
+#include "io/frames/video.h"
 #include "io/frames/video_container.h"
 #include "tests/support/media.h"
 
@@ -26,7 +29,11 @@ std::string from_hex(const std::string& digits) {
 
 // Sequence parameter sets of x264, by their reference frames.
 const std::string kOneFrame = "6742c00bda0507ec0440000003004000000503c50aa8",
-                  kEightFrames = "67640015ac5624141fb011000003000100000300140f162d8980";
+                  kEightFrames = "67640015ac5624141fb011000003000100000300140f162d8980",
+                  kTenBits422 = "677a0016b6c72044141fb011000003000100000300140f162d8460",
+                  k444 = "67f4000c919b30283f6022000003000200000300281e285334";
+// And by hand: Constrained Baseline of 352x288, 1 and 4.
+const std::string kFewOfCif = "6742001eda058259", kManyOfCif = "6742001ed941609640";
 
 /// A decoder configuration record for H.264 with one sequence parameter set.
 std::string configuration_record(const std::string& set) {
@@ -111,8 +118,8 @@ TEST(ParameterSets, ReferenceFramesOfH264) {
   const std::map<std::string, int> sets = {
       {kOneFrame, 1},
       {kEightFrames, 8},
-      {"677a0016b6c72044141fb011000003000100000300140f162d8460", 16},
-      {"67f4000c919b30283f6022000003000200000300281e285334", 5},
+      {kTenBits422, 16},
+      {k444, 5},
       {"6764000cacd9c141fb011000000300100000030140f14299e0", 6},
   };
   for (const auto& [digits, frames] : sets) {
@@ -154,6 +161,124 @@ TEST(VideoContainer, FindsParameterSetsInAStream) {
   EXPECT_EQ(read_video_container(folder / "b.ts").reference_frames, std::nullopt);
 }
 
+// Slices of MPEG-2 have the bytes of H.264's parameter sets in front.
+TEST(VideoContainer, FindsNoParameterSetsOfH264InMpeg2) {
+  const test::TemporaryFolder folder;
+  const std::string start("\0\0\1", 3);
+  test::write_text(folder / "a.mpg", start + "\xb3sequence" + start + from_hex(kEightFrames));
+  const VideoContainer container = read_video_container(folder / "a.mpg");
+  EXPECT_EQ(container.reference_frames, std::nullopt);
+  EXPECT_EQ(container.named_codec, 0U);
+}
+
+/// A box of an MP4.
+std::string box(const std::string& type, const std::string& content) {
+  return from_hex("0000") + static_cast<char>((content.size() + 8) >> 8) +
+         static_cast<char>((content.size() + 8) & 0xff) + type + content;
+}
+
+/// An MP4 with a track of pictures of 352x288, of this codec and with these boxes beside its size.
+std::string mp4_of(const std::string& codec, const std::string& boxes, const std::string& samples = "") {
+  const std::string size = from_hex("01600120"),
+                    entry = box(codec, std::string(24, '\0') + size + std::string(50, '\0') + boxes),
+                    handler = box("hdlr", std::string(8, '\0') + "vide"),
+                    table = box("stbl", box("stsd", std::string(8, '\0') + entry)),
+                    media = box("mdia", handler + box("minf", table));
+  return box("moov", box("trak", box("tkhd", std::string(100, '\0')) + media)) + box("mdat", samples);
+}
+
+TEST(VideoContainer, TakesTheMostReferenceFramesOfAllParameterSets) {
+  const test::TemporaryFolder folder;
+  const std::string few = from_hex(kFewOfCif), many = from_hex(kManyOfCif), other = from_hex(kEightFrames);
+  const auto with_length = [](const std::string& set) {
+    return std::string("\0", 1) + static_cast<char>(set.size()) + set;
+  };
+  const auto sample = [&](const std::string& set) { return "x" + std::string("\0\0", 2) + with_length(set); };
+  const auto frames = [&](const std::string& record, const std::string& samples) {
+    test::write_text(folder / "a.mp4", mp4_of("avc1", box("avcC", record), samples));
+    test::write_text(
+        folder / "a.mkv",
+        element("\x1a\x45\xdf\xa3", "webm") +
+            element("\x18\x53\x80\x67",
+                    element("\x16\x54\xae\x6b",
+                            element("\xae", element("\x83", "\1") + element("\x86", "V_MPEG4/ISO/AVC") +
+                                                element("\x63\xa2", record) +
+                                                element("\xe0", element("\xb0", from_hex("0160")) +
+                                                                    element("\xba", from_hex("0120"))))) +
+                        samples));
+    const auto found = read_video_container(folder / "a.mp4").reference_frames;
+    EXPECT_EQ(read_video_container(folder / "a.mkv").reference_frames, found);
+    return found;
+  };
+  const std::string head = from_hex("0164001eff");
+  const std::string one = head + "\xe1" + with_length(few);
+  EXPECT_EQ(frames(one, ""), 1);
+  EXPECT_EQ(frames(head + "\xe2" + with_length(few) + with_length(many), ""), 4);
+  EXPECT_EQ(frames(head + "\xe2" + with_length(many) + with_length(few), ""), 4);
+  EXPECT_EQ(frames(head + "\xe2" + with_length(few), ""), 1);  // the second is missing
+  EXPECT_EQ(frames(one, sample(many) + sample(few)), 4);
+  EXPECT_EQ(frames(one, sample(other)), 1);  // of another size: no parameter set of this track
+}
+
+TEST(VideoContainer, TellsSizeAndFormatBeforeADecoderIsOpened) {
+  const test::TemporaryFolder folder;
+  const auto format = [&](const std::string& codec, const std::string& type, const std::string& record) {
+    test::write_text(folder / "a.mp4", mp4_of(codec, box(type, record)));
+    const VideoContainer container = read_video_container(folder / "a.mp4");
+    EXPECT_EQ(container.width, 352);
+    EXPECT_EQ(container.height, 288);
+    EXPECT_EQ(container.named_codec, fourcc(codec));
+    return container.pixel_format;
+  };
+  const auto of_planes = [](char across, char bits) { return fourcc(std::string("Y3") + across + bits); };
+  EXPECT_EQ(format("avc1", "avcC", configuration_record(from_hex(kEightFrames))), fourcc("I420"));
+  EXPECT_EQ(format("avc1", "avcC", configuration_record(from_hex(kTenBits422))), of_planes(10, 10));
+  EXPECT_EQ(format("avc3", "avcC", configuration_record(from_hex(k444))), fourcc("444P"));
+  const std::string before(16, '\0');
+  EXPECT_EQ(format("hvc1", "hvcC", before + "\xfd\xfa"), of_planes(11, 10));
+  EXPECT_EQ(format("hev1", "hvcC", before + "\xfc\xf8"), fourcc("Y800"));
+  EXPECT_EQ(format("av01", "av1C", from_hex("81004c00")), of_planes(11, 10));
+  EXPECT_EQ(format("av01", "av1C", from_hex("81000000")), fourcc("444P"));
+  EXPECT_EQ(format("apcn", "none", ""), 0U);
+  const std::string theora =
+      from_hex("4f676753") + std::string(24, '\0') + "\x80theora" + from_hex("030201") + from_hex("00160012");
+  test::write_text(folder / "a.ogv", theora);
+  EXPECT_EQ(read_video_container(folder / "a.ogv").width, 352);
+  EXPECT_EQ(read_video_container(folder / "a.ogv").height, 288);
+}
+
+TEST(VideoHeader, IsWhatTheOpenedVideoSays) {
+  const test::TemporaryFolder folder;
+  std::vector<std::filesystem::path> videos;
+  for (const auto& entry : std::filesystem::directory_iterator(kVideos)) videos.push_back(entry.path());
+  for (const auto& [codec, name] : std::map<std::string, std::string>{
+           {"mp4v", "a.mp4"}, {"MJPG", "a.avi"}, {"FFV1", "a.mkv"}, {"XVID", "b.avi"}}) {
+    const cv::Size size(320, 192);
+    cv::VideoWriter writer((folder / name).string(), cv::CAP_FFMPEG,
+                           cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]), 10, size);
+    for (int i = 0; i < 25; ++i) writer.write(cv::Mat(size, CV_8UC3, cv::Scalar(9 * i, 60, 120)));
+    videos.push_back(folder / name);
+  }
+  EXPECT_GT(videos.size(), 8U);
+  for (const auto& path : videos) {
+    SCOPED_TRACE(path);
+    for (const VideoSampling& sampling : {VideoSampling{}, {4, {}}, {1, 3}}) {
+      const auto header = read_video_header(path, sampling);
+      ASSERT_TRUE(header);
+      const VideoReader video(path, sampling);
+      EXPECT_EQ(header->size, video.size());
+      // FFmpeg makes another rate of frames that come neither evenly nor in order.
+      const std::string name = path.filename();
+      const bool is_even = name != "variable.mp4" && name != "reordered.mp4",
+                 tells_length = is_even && header->promised_frames > 0, tells_format = name != "a.mkv";
+      EXPECT_EQ(tells_length ? header->promised_frames : video.promised_frames(), video.promised_frames());
+      EXPECT_EQ(tells_format ? header->decoder_bytes : video.decoder_bytes(), video.decoder_bytes());
+    }
+  }
+  test::write_text(folder / "text.mp4", "#EXTM3U");
+  EXPECT_FALSE(read_video_header(folder / "text.mp4", {}));
+}
+
 TEST(VideoContainer, TellsTheCodecOfMatroska) {
   const test::TemporaryFolder folder;
   const auto track = [](const std::string& type, const std::string& codec, const std::string& more = "") {
@@ -190,10 +315,6 @@ TEST(VideoContainer, TellsTheCodecOfMatroska) {
 
 TEST(VideoContainer, TellsMpeg2FromMpeg4) {
   const test::TemporaryFolder folder;
-  const auto box = [](const std::string& type, const std::string& content) {
-    return from_hex("0000") + static_cast<char>((content.size() + 8) >> 8) +
-           static_cast<char>((content.size() + 8) & 0xff) + type + content;
-  };
   const auto codec = [&](const std::string& descriptor) {
     const std::string padding(16, '\0'),
         entry = box("mp4v", std::string(78, '\0') + box("esds", descriptor + padding));
