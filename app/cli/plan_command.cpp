@@ -80,6 +80,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   }
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
+  if (command.frame_count == 0) refuse_large_video(plan);
   const Sources sources = size_request(command, plan, events, request);
   hold_in_memory(plan, stored_bytes(plan, request, sources.largest));
   request.budget = plan.limits.network;

@@ -46,21 +46,15 @@ int64_t most_image_bytes(const RunPlan& plan, const FrameSet& sized) {
   return most;
 }
 
-/// What the network is asked for: of a video the frames that its container promises.
-MemoryRequest request_of(const RunPlan& plan, const FrameSet& sized) {
-  MemoryRequest request = request_for(plan.memory, sized);
-  if (kind_of_source(plan.frames) == SourceKind::video)
-    request.frames = std::max(request.frames, static_cast<int64_t>(promised_frames(plan.frames)));
-  return request;
-}
-
-/// Throws where one of so many bytes does not fit.
-void check_images(const RunPlan& plan, const FrameSet& sized, int64_t bytes) {
+/// Throws: one of so many bytes does not fit. promised: frames, where more than are sized.
+[[noreturn]] void refuse_images(const RunPlan& plan, const FrameSet& sized, std::size_t promised,
+                                int64_t bytes) {
   const int64_t picture = picture_bytes(plan);
-  if (bytes == 0 || bytes <= plan.limits.images) return;
   const std::string for_image = plan.limits.host_memory_for(bytes);
-  const MemoryRequest request = request_of(plan, sized);
+  MemoryRequest request = request_for(plan.memory, sized);
+  request.frames = std::max(request.frames, static_cast<int64_t>(promised));
   MemoryLimits limits = plan.limits;
+  limits.least = limits.host_megabytes_for(bytes);
   FrameOrigin origin = origin_of(plan, sized);
   if (request.frames > std::ssize(sized.frames)) origin.gray.reset();  // it is that of one frame
   limits.hold_in_memory(stored_bytes(plan, request, origin));
@@ -70,6 +64,26 @@ void check_images(const RunPlan& plan, const FrameSet& sized, int64_t bytes) {
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
                               std::to_string(bytes / 1'000'000) + when + "; give at least " +
                               for_network.value_or(for_image));
+}
+
+/// Throws where one of so many bytes does not fit.
+void check_images(const RunPlan& plan, const FrameSet& sized, int64_t bytes) {
+  if (bytes == 0 || bytes <= plan.limits.images) return;
+  const bool is_video = kind_of_source(plan.frames) == SourceKind::video;
+  refuse_images(plan, sized, is_video ? promised_frames(plan.frames) : 0, bytes);
+}
+
+/// Of a video that may take more than --host-memory when it is only opened: throws as check_images(), by the
+/// header of its container.
+void refuse_by_header(const RunPlan& plan) {
+  constexpr int64_t kOpeningBytes = 15;  // of a pixel: FFmpeg decodes the first frames to look at them
+  const auto header = frames_of_header(plan.frames);
+  if (!header) return;
+  const Frame& frame = header->first.frames.front();
+  const int64_t pixels = int64_t{frame.original_width} * frame.original_height;
+  if (resident_bytes() + kOpeningBytes * pixels <= *plan.limits.host) return;  // the decoder tells more
+  const int64_t bytes = most_image_bytes(plan, header->first);
+  if (bytes > plan.limits.images) refuse_images(plan, header->first, header->promised, bytes);
 }
 
 /// Throws as check_fits().
@@ -116,8 +130,17 @@ void lend_to_frames(RunPlan& plan) {
   plan.keep_limits(limits);
 }
 
+void refuse_large_video(const RunPlan& plan) {
+  if (!plan.limits.host || !stays(plan.frames.source)) return;
+  if (kind_of_source(plan.frames) != SourceKind::video) return;
+  refuse_by_header(plan);
+  const FrameSet sized = sized_frames(plan);
+  check_images(plan, sized, most_image_bytes(plan, sized));
+}
+
 void plan_image_memory(RunPlan& plan, bool with_network) {
   if (!plan.limits.host || !stays(plan.frames.source)) return;
+  refuse_by_header(plan);
   const FrameSet sized = sized_frames(plan);
   // How many frames a video has only decoding tells.
   const bool all_are_sized = kind_of_source(plan.frames) != SourceKind::video,

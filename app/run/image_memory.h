@@ -24,6 +24,11 @@ void hold_in_memory(RunPlan& plan, int64_t bytes);
 /// work, and the frames may have most of what images leave.
 void lend_to_frames(RunPlan& plan);
 
+/// Before all of a video is decoded to count its frames: throws as plan_image_memory() where one frame does
+/// not fit. Where opening it alone might take more than --host-memory, the header of its container has to
+/// tell; the budget that is named then counts the codec's usual format if the header names none.
+void refuse_large_video(const RunPlan& plan);
+
 /// Before any image is decoded: as hold_in_memory() for the frames that headers tell of. Throws
 /// std::invalid_argument, with the least --host-memory that would do, where not even one image at its own
 /// size, or the picture, fits what images may take of --host-memory; with_network: or where the network does

@@ -434,6 +434,7 @@ std::vector<std::string> describe(RunPlan plan, const Events& events) {
   check_writable(plan.outputs.files(), plan.outputs.folders());
   if (plan.checkpoint_seconds) check_resume(plan, events);
   for (const std::string& note : plan.notes) events.info(note);
+  refuse_large_video(plan);
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);

@@ -139,6 +139,28 @@ int64_t most_bytes_of_children() {
   return usage.ru_maxrss * 1024;
 }
 
+// Opening one takes memory, too: what the header tells is enough, even of a file that has nothing else.
+TEST_F(MemoryTest, ALargeVideoIsRefusedBeforeItIsOpened) {
+  const auto box = [](const std::string& type, const std::string& content) {
+    const std::size_t size = content.size() + 8;
+    return std::string(2, '\0') + static_cast<char>(size >> 8) + static_cast<char>(size & 0xff) + type +
+           content;
+  };
+  const auto zeros = [](std::size_t count) { return std::string(count, '\0'); };
+  const std::string size_8k("\x1e\0\x10\xe0", 4),
+      entry = box("avc1", zeros(24) + size_8k + zeros(50)),
+      media = box("mdia",
+                  box("hdlr", zeros(8) + "vide") + box("minf", box("stbl", box("stsd", zeros(8) + entry))));
+  write(path("header.mp4"), box("moov", box("trak", box("tkhd", zeros(100)) + media)));
+  for (const std::string more : {"", " --dry-run"}) {
+    const Outcome small = reconstruct("--frames header.mp4 --out o/ --host-memory 645MB" + more);
+    expect_refusal(small, "host-memory: beside the program, its weights and what waits, one image takes ");
+    EXPECT_GT(named_megabytes(small.err), 1000);
+  }
+  const Outcome large = reconstruct("--frames header.mp4 --out o/ --host-memory 8GB");
+  expect_refusal(large, "header.mp4: cannot be opened as a video");
+}
+
 TEST_F(MemoryTest, AVideoThatDoesNotFitIsRefusedBeforeItIsDecoded) {
   {
     const cv::Size size(7680, 4320);
