@@ -53,7 +53,7 @@ class SceneFit {
   void write_depth(const Found& found) {
     if (!found.depth) return;
     within_memory(input_, events_, lean_, [&](bool is_lean) {
-      found.depth->write(found.scene.cameras, found.pairs, is_lean, events_, depth_);
+      found.depth->write(found.scene.cameras, found.scene.pairs, is_lean, events_, depth_);
     });
   }
 

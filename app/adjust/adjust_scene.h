@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/adjust/bundle_setup.h"
@@ -26,8 +27,9 @@ struct AdjustedScene {
   /// wrong: how they lie to each other is a guess. Empty where there is one, or where poses were given.
   std::vector<std::vector<int>> groups;
   bool groups_are_linked = false;
-  std::vector<Track> tracks;  // points seen in three and more frames
-  std::string summary;        // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
+  std::vector<std::pair<int, int>> pairs;  // of frames that matches link; copies are linked as what they show
+  std::vector<Track> tracks;               // points seen in three and more frames
+  std::string summary;                     // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
 };
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same

@@ -320,7 +320,8 @@ class SceneAdjustment {
     result.summary = "adjusted to " + std::to_string(found.sightings.size()) + " matches in " +
                      std::to_string(matched.size()) + " pairs of frames, " +
                      lens_text(found, result.cameras) + held_out;
-    return {std::move(result), found.sightings.size(), std::move(matched), std::move(corrected)};
+    result.pairs = std::move(matched);
+    return {std::move(result), found.sightings.size(), std::move(corrected)};
   }
 
   /// By chance two places that look alike have some matches; a handful, where other pairs of frames have

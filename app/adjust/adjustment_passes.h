@@ -14,7 +14,6 @@ namespace vggt {
 struct Found {
   AdjustedScene scene;
   std::size_t matches = 0;
-  std::vector<std::pair<int, int>> pairs = {};       // that matches link
   std::unique_ptr<const CorrectedDepth> depth = {};  // null: it stays as it is
   /// The median distance of held-out matches from epipolar lines, before they were adjusted to, in pixels of
   /// the original; 0: none are.

@@ -58,6 +58,7 @@ void inspect_weights(const std::string& path) {
   print("tensors:    " + std::to_string(summary.tensors) + " (" + types_text(summary) + ")\n");
   print("parameters: " + std::to_string(summary.elements) + "\n");
   print("heads:      " + heads_text(checkpoint.heads) + "\n");
+  if (!refiner_shapes_of(checkpoint.file).empty()) print("refiner:    of depth\n");
   print(std::string("config:     ") + (summary.has_config ? "config.json" : "read off the tensors") + "\n");
   print(config_to_json(checkpoint.config, checkpoint.heads));
 }

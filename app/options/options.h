@@ -32,7 +32,7 @@ struct Options {
   bool resume = false;
   int64_t threads = 0;
 
-  std::string bundle_adjust = "auto", camera = "auto";
+  std::string bundle_adjust = "auto", refine_depth = "auto", camera = "auto";
   std::string intrinsics, poses;
   std::vector<std::string> refine;
   std::string align;
@@ -148,6 +148,12 @@ void visit_options(SomeOptions& o, Visit&& visit) {
           "refine cameras and depth by image matches",
           {"auto", "on", "off"}},
         o.bundle_adjust);
+  visit(I{"refine-depth",
+          kCameras,
+          "auto|on|off",
+          "then depth, by a network among the weights",
+          {"auto", "on", "off"}},
+        o.refine_depth);
   visit(I{"camera",
           kCameras,
           "MODEL",

@@ -74,6 +74,14 @@ bool choose_adjustment(const Options& options, HeadChoice& heads) {
   return true;
 }
 
+bool choose_refinement(const Options& options, bool adjusts, bool has_refiner) {
+  if (options.refine_depth != "on") return options.refine_depth == "auto" && adjusts && has_refiner;
+  if (!has_refiner) throw std::invalid_argument("refine-depth: the weights have no depth refiner");
+  if (!adjusts)
+    throw std::invalid_argument("refine-depth: needs adjusted cameras, and they are not adjusted here");
+  return true;
+}
+
 HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool names_cloud,
                         bool takes_points) {
   if (options.points == "head" && !in_weights.points) {

@@ -27,6 +27,10 @@ HeadChoice choose_heads(const Options& options, const Heads& in_weights, bool na
 /// this cloud is not adjusted. Throws std::invalid_argument for "on" without the heads camera and depth.
 bool choose_adjustment(const Options& options, HeadChoice& heads);
 
+/// Whether adjusted depth is refined. "auto": where it is adjusted and the weights have a refiner. Throws
+/// std::invalid_argument for "on" where one of both is not so.
+bool choose_refinement(const Options& options, bool adjusts, bool has_refiner);
+
 /// Such as "camera, depth"; "none".
 std::string heads_text(const Heads& heads);
 

@@ -4,10 +4,31 @@
 
 namespace vggt {
 
-TensorShapes shapes_of(const WeightFile& weights) {
+namespace {
+
+TensorShapes shapes_in(const WeightFile& weights, bool of_refiner) {
   TensorShapes shapes;
-  for (const auto& [name, tensor] : weights.tensors()) shapes[name] = tensor.shape;
+  for (const auto& [name, tensor] : weights.tensors()) {
+    if (name.starts_with(kRefinerPrefix) == of_refiner) shapes[name] = tensor.shape;
+  }
   return shapes;
+}
+
+}  // namespace
+
+TensorShapes shapes_of(const WeightFile& weights) {
+  return shapes_in(weights, /*of_refiner=*/false);
+}
+
+TensorShapes refiner_shapes_of(const WeightFile& weights) {
+  return shapes_in(weights, /*of_refiner=*/true);
+}
+
+DepthRefiner load_refiner(const WeightFile& weights, at::Device device) {
+  return DepthRefiner::load(
+      {refiner_shapes_of(weights), [&weights](const std::string& name, at::ScalarType type,
+                                              at::Device on) { return weights.load(name, type, on); }},
+      device);
 }
 
 Config config_of(const WeightFile& weights) {
@@ -15,6 +36,8 @@ Config config_of(const WeightFile& weights) {
     const TensorShapes shapes = shapes_of(weights);
     Config config = read_config(weights.config_json(), shapes);
     check_shapes(expected_tensors(config, heads_in(shapes)), shapes);
+    if (const TensorShapes refiner = refiner_shapes_of(weights); !refiner.empty())
+      DepthRefiner::check(refiner);
     return config;
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(weights.path().string() + ": " + error.what());

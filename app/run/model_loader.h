@@ -11,13 +11,17 @@
 #include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "io/weights/weight_file.h"
+#include "model/refine/depth_refiner.h"
 #include "model/vggt.h"
 
 namespace vggt {
 
+/// Of the network's tensors; and of those of the depth refiner, which many files lack.
 TensorShapes shapes_of(const WeightFile& weights);
-/// The architecture, after a check that the file holds exactly its tensors. Throws std::invalid_argument
-/// naming the file, and the key or the tensors.
+TensorShapes refiner_shapes_of(const WeightFile& weights);
+DepthRefiner load_refiner(const WeightFile& weights, at::Device device);
+/// The architecture, after a check that the file holds exactly its tensors, and those of a refiner or none.
+/// Throws std::invalid_argument naming the file, and the key or the tensors.
 Config config_of(const WeightFile& weights);
 /// The weight file as the model wants it; it must outlive the source.
 TensorSource source_of(const WeightFile& weights);

@@ -81,7 +81,10 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
 void learn_from(const RunPlan& plan, const RunForecast& forecast, const LoadedModel* loaded, bool is_adjusted,
                 const StageTimes& times) {
   std::vector<std::pair<std::string, double>> seconds = times.stages();
-  if (!is_adjusted) std::erase_if(seconds, [](const auto& stage) { return stage.first == "adjustment"; });
+  if (!is_adjusted)
+    std::erase_if(seconds, [](const auto& stage) {
+      return stage.first == "adjustment" || stage.first == "refinement";
+    });
   keep_seconds(plan, forecast.works, seconds);
   if (loaded && plan.model.options.device.is_cuda()) keep_size(plan, forecast.request);
   if (forecast.compares_network && !(loaded && loaded->measured_attention()))

@@ -137,7 +137,9 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   check_cameras(options, heads);
   GivenCameras given = plan_given(options);
   const bool adjusts = choose_adjustment(options, heads);
-  const AdjustPlan adjust{adjusts, plan_adjustment(options, given, adjusts), std::move(given)};
+  const AdjustPlan adjust{adjusts, plan_adjustment(options, given, adjusts),
+                          choose_refinement(options, adjusts, !refiner_shapes_of(weights).empty()),
+                          std::move(given)};
   check_model_options(config, model);
   MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;

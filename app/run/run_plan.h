@@ -37,7 +37,8 @@ struct ModelPlan {
 struct AdjustPlan {
   bool wanted = false;
   AdjustOptions options;
-  GivenCameras given;  // what is known of the cameras, whether they are adjusted or not
+  bool refines = false;  // then the depth, by the refiner among the weights
+  GivenCameras given;    // what is known of the cameras, whether they are adjusted or not
 };
 
 /// What the cloud is made of and what is left of it.
@@ -90,8 +91,8 @@ struct RunPlan {
 /// Files and folders that the run writes.
 std::vector<std::filesystem::path> written_files(const RunPlan& plan);
 
-/// Clouds, cameras, exports and pages that stand beside the result and are not written by this run: an earlier
-/// one left them there.
+/// Clouds, cameras, exports and pages that stand beside the result and are not written by this run: an
+/// earlier one left them there.
 std::vector<std::filesystem::path> earlier_files(const RunPlan& plan);
 
 /// How tokens merge where they do.

@@ -5,10 +5,13 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/frame_input.h"
+#include "app/run/model_loader.h"
 #include "app/run/placement.h"
 #include "app/run/process_memory.h"
+#include "app/run/refine_depth.h"
 #include "app/scene/predicted_cameras.h"
 #include "app/scene/world_move.h"
+#include "attention/out_of_memory.h"
 #include "io/files/text.h"
 
 namespace vggt {
@@ -195,18 +198,32 @@ std::string SceneSink::adjust(int64_t room) {
         "straight on: it stays the network's, which may be far off; --intrinsics gives a known one");
   if (!adjusted.groups.empty())
     events_.warn(groups_text(adjusted.groups, adjusted.groups_are_linked, frames_));
+  times_.count("adjustment");
+  if (is_adjusted_ && adjust_.refines) refine(adjusted.pairs);
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
     predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
   }
-  times_.count("adjustment");
+  times_.count("write");
   if (is_adjusted_ || !adjust_.options.must) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {
     events_.warn("cameras and depth " + adjusted.summary);
   }
   return adjusted.summary;
+}
+
+void SceneSink::refine(const std::vector<std::pair<int, int>>& pairs) {
+  const at::Device device = model_.options.device;
+  try {
+    refine_depth(load_refiner(model_.weights, device), device, {frames_, cameras_, pairs, space_},
+                 *adjusted_depth_, events_);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    events_.warn("out of memory in the refinement: depth stays as it was adjusted");
+  }
+  times_.count("refinement");
 }
 
 void SceneSink::take_points(const DensePrediction& p) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/events/events.h"
@@ -64,6 +65,7 @@ class SceneSink {
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
+  void refine(const std::vector<std::pair<int, int>>& pairs);
   void store();
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);

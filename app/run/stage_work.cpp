@@ -106,6 +106,11 @@ StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const F
   return work;
 }
 
+StageWork refine_work(const RunPlan& plan, double pixels) {
+  const at::Device device = plan.model.options.device;
+  return Kind("maps").word(device.is_cuda(), processor_name(device)).work("refinement", pixels);
+}
+
 StageWork scene_work(const RunPlan& plan, double pixels) {
   const CloudSource source = plan.scene.source;
   const SceneOptions& chosen = plan.scene.builder;
@@ -239,6 +244,7 @@ std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& req
   std::vector<StageWork> works = {frames_work(plan, request, pixels, source), weights_work(plan, request)};
   if (has_scene || heads.camera || heads.depth || heads.points) works.push_back(scene_work(plan, pixels));
   if (plan.adjust.wanted && request.frames > 1) works.push_back(adjust_work(plan, request, source));
+  if (plan.adjust.refines && request.frames > 1) works.push_back(refine_work(plan, pixels));
   if (has_scene) works.push_back(filters_work(plan, points));
   if (has_scene || plan.outputs.paths.report)
     works.push_back({"health", "frames", pixels + kHealthPixels * frames});

@@ -1,0 +1,206 @@
+#include "app/run/refine_depth.h"
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <span>
+#include <string>
+
+#include "app/run/frame_input.h"
+#include "io/files/piece_store.h"
+
+namespace vggt {
+namespace {
+
+constexpr int kBlock = 4;          // pixels, a side, that the refiner works on as one
+constexpr std::size_t kKept = 32;  // frames of which is kept what the refiner saw
+
+/// A frame's own pixels and depth as tensors on a device.
+class Inputs {
+ public:
+  Inputs(const FramesToRefine& scene, const DenseMaps& depth, at::Device device)
+      : scene_(scene), depth_(depth), device_(device) {}
+
+  at::Tensor image(int frame) const {
+    const at::Tensor pixels = frame_pixels(scene_.frames, frame, 1)[0].to(device_);
+    return pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels;
+  }
+  at::Tensor depth(int frame) const { return map(depth_.values(frame, buffer_)); }
+  at::Tensor confidence(int frame) const { return map(depth_.confidence(frame, buffer_)); }
+
+ private:
+  at::Tensor map(std::span<const float> values) const {
+    const at::Tensor copy = at::empty({scene_.frames.height, scene_.frames.width}, at::kFloat);
+    std::ranges::copy(values, copy.mutable_data_ptr<float>());
+    return copy.to(device_);
+  }
+
+  const FramesToRefine& scene_;
+  const DenseMaps& depth_;
+  const at::Device device_;
+  mutable DenseMaps::Buffer buffer_;
+};
+
+/// What the refiner saw of the frames that were asked for last.
+class Looks {
+ public:
+  Looks(const DepthRefiner& refiner, const Inputs& inputs) : refiner_(refiner), inputs_(inputs) {}
+
+  /// Valid for the next kKept calls.
+  const DepthRefiner::Frame& at(int frame) {
+    const auto found = std::ranges::find(last_, frame, &Look::first);
+    if (found != last_.end()) {
+      last_.splice(last_.begin(), last_, found);
+    } else {
+      last_.emplace_front(frame, refiner_.look(inputs_.image(frame), inputs_.depth(frame)));
+      if (last_.size() > kKept) last_.pop_back();
+    }
+    return last_.front().second;
+  }
+
+ private:
+  using Look = std::pair<int, DepthRefiner::Frame>;
+  const DepthRefiner& refiner_;
+  const Inputs& inputs_;
+  std::list<Look> last_;  // the last one first
+};
+
+RefinerTransfer transfer(const Camera& from, const Camera& to, const FrameView& view) {
+  const Eigen::Isometry3d relative = to.cam_from_world * from.cam_from_world.inverse(Eigen::Isometry);
+  RefinerTransfer result{};
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 3; ++column)
+      result.turn[static_cast<std::size_t>(3 * row + column)] =
+          static_cast<float>(relative.linear()(row, column));
+    result.shift[static_cast<std::size_t>(row)] = static_cast<float>(relative.translation()(row));
+  }
+  result.fx = static_cast<float>(to.k(0, 0));
+  result.fy = static_cast<float>(to.k(1, 1));
+  result.cx = static_cast<float>(to.k(0, 2));
+  result.cy = static_cast<float>(to.k(1, 2));
+  result.distortion = {static_cast<float>(to.distortion.x()), static_cast<float>(to.distortion.y())};
+  result.begin_x = static_cast<float>(view.begin_x);
+  result.begin_y = static_cast<float>(view.begin_y);
+  result.end_x = static_cast<float>(view.end_x);
+  result.end_y = static_cast<float>(view.end_y);
+  return result;
+}
+
+/// How much a frame tells of another one's depth, from 0 to 1: by the share of its points that it sees, and
+/// by how far these move there where they are a tenth farther. [H,W] depth.
+double tells(const Camera& camera, std::span<const float> depth, const Camera& other, const FrameView& view) {
+  constexpr int kStep = 16;
+  constexpr double kLeastSeen = .05, kFarther = 1.1, kMove = 3;  // pixels, with which half is told
+  const Eigen::Isometry3d relative = other.cam_from_world * camera.cam_from_world.inverse(Eigen::Isometry);
+  int points = 0, seen = 0;
+  double told = 0;
+  for (int y = kStep / 2; y < camera.height; y += kStep) {
+    for (int x = kStep / 2; x < camera.width; x += kStep) {
+      const double d = depth[static_cast<std::size_t>(y) * static_cast<std::size_t>(camera.width) +
+                             static_cast<std::size_t>(x)];
+      ++points;
+      const Eigen::Vector3d ray = camera.ray({x, y}), point = relative * (d * ray),
+                            farther = relative * (kFarther * d * ray);
+      if (!(point.z() > 0) || !(farther.z() > 0)) continue;
+      const Eigen::Vector2d pixel = other.project(point);
+      if (!(pixel.x() > view.begin_x && pixel.x() < view.end_x - 1 && pixel.y() > view.begin_y &&
+            pixel.y() < view.end_y - 1))
+        continue;
+      const double move = (other.project(farther) - pixel).norm();
+      if (!std::isfinite(move)) continue;
+      ++seen;
+      told += move / (move + kMove);
+    }
+  }
+  return seen < kLeastSeen * points ? 0 : told / points;
+}
+
+/// The frames that tell most of each frame's depth, at most as many as the refiner looks at, the best first.
+class Partners {
+ public:
+  explicit Partners(const FramesToRefine& scene)
+      : scene_(scene), views_(frame_views(scene.frames)), linked_(scene.cameras.size()) {
+    for (const auto& [a, b] : scene.pairs) {
+      linked_[static_cast<std::size_t>(a)].push_back(b);
+      linked_[static_cast<std::size_t>(b)].push_back(a);
+    }
+  }
+
+  std::vector<int> of(int frame, std::span<const float> depth) const {
+    constexpr double kLeast = .001;
+    const Camera& camera = scene_.cameras[static_cast<std::size_t>(frame)];
+    std::vector<std::pair<double, int>> found;
+    for (const int other : linked_[static_cast<std::size_t>(frame)]) {
+      const Camera& there = scene_.cameras[static_cast<std::size_t>(other)];
+      if (!there.valid || !camera.valid) continue;
+      const double told = tells(camera, depth, there, view(other));
+      if (told > kLeast) found.emplace_back(-told, other);
+    }
+    std::ranges::sort(found);
+    std::vector<int> best;
+    for (const auto& [told, other] : found) {
+      if (best.size() < DepthRefiner::kMostSources) best.push_back(other);
+    }
+    return best;
+  }
+  const FrameView& view(int frame) const { return views_[static_cast<std::size_t>(frame)]; }
+
+ private:
+  const FramesToRefine& scene_;
+  const std::vector<FrameView> views_;
+  std::vector<std::vector<int>> linked_;
+};
+
+/// x and y of the points (x, y, 1) that show in the middle of each block, [2,h·w].
+at::Tensor rays_of(const Camera& camera) {
+  const int rows = (camera.height + kBlock - 1) / kBlock, columns = (camera.width + kBlock - 1) / kBlock;
+  at::Tensor rays = at::empty({2, int64_t{rows} * columns}, at::kFloat);
+  float* const x = rays.mutable_data_ptr<float>();
+  float* const y = x + rays.size(1);
+  for (int i = 0; i < rows * columns; ++i) {
+    constexpr double kMiddle = (kBlock - 1) / 2.0;
+    const Eigen::Vector3d ray =
+        camera.ray({kBlock * (i % columns) + kMiddle, kBlock * (i / columns) + kMiddle});
+    x[i] = static_cast<float>(ray.x());
+    y[i] = static_cast<float>(ray.y());
+  }
+  return rays;
+}
+
+}  // namespace
+
+void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
+                  DenseMaps& depth, const Events& events) {
+  const int frames = static_cast<int>(scene.cameras.size());
+  const Inputs inputs(scene, depth, device);
+  const Partners partners(scene);
+  Looks looks(refiner, inputs);
+  PieceStore refined(scene.space, "refined_depth");
+  DenseMaps::Buffer buffer;
+  for (int frame = 0; frame < frames; ++frame) {
+    events.check_stop();
+    events.progress("refinement", "frames", frame, frames);
+    if (!depth.has(frame)) continue;
+    const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
+    std::vector<DepthRefiner::Source> sources;
+    for (const int other : partners.of(frame, depth.values(frame, buffer)))
+      sources.push_back({&looks.at(other), transfer(camera, scene.cameras[static_cast<std::size_t>(other)],
+                                                    partners.view(other))});
+    if (sources.empty()) continue;
+    const at::Tensor map = refiner
+                               .refine(looks.at(frame), inputs.image(frame), inputs.depth(frame),
+                                       inputs.confidence(frame), rays_of(camera).to(device), sources)
+                               .cpu()
+                               .contiguous();
+    refined.put(static_cast<std::size_t>(frame),
+                std::as_bytes(std::span(map.const_data_ptr<float>(), static_cast<std::size_t>(map.numel()))));
+  }
+  for (int frame = 0; frame < frames; ++frame) {
+    if (!refined.has(static_cast<std::size_t>(frame))) continue;
+    const std::span<const std::byte> bytes = refined.get(static_cast<std::size_t>(frame), buffer);
+    depth.put_values(frame, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)});
+  }
+  events.progress("refinement", "frames", frames, frames);
+}
+
+}  // namespace vggt

@@ -1,0 +1,252 @@
+#include "model/refine/depth_refiner.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace vggt {
+namespace {
+
+constexpr int64_t kBlock = 4;       // pixels of the frame, a side, that a pixel of the maps stands for
+constexpr int64_t kCues = 5;        // of a source's depth, beside the groups of its features
+constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a pixel is made
+constexpr double kNearest = 1e-6;   // depth that counts as none
+constexpr double kLeastZ = 1e-3, kLeastDivisor = 1e-4;
+constexpr int64_t kPointsAtOnce = 16384;  // on a CPU, whose caches hold what is said of so many
+const ComputeKind kKind{at::kFloat, at::kFloat};
+
+std::string named(const char* name) {
+  return std::string(kRefinerPrefix) + name;
+}
+
+at::Tensor resized(const at::Tensor& x, const at::Tensor& like) {
+  return at::upsample_bilinear2d(x, {like.size(2), like.size(3)}, /*align_corners=*/false);
+}
+
+/// [..,H,W] as [1,..,4h,4w]: what is added repeats the last row and column.
+at::Tensor padded(const at::Tensor& map) {
+  const auto more = [](int64_t size) { return (kBlock - size % kBlock) % kBlock; };
+  const at::Tensor x = map.dim() == 2 ? map.view({1, 1, map.size(0), map.size(1)}) : map.unsqueeze(0);
+  const int64_t right = more(x.size(3)), below = more(x.size(2));
+  return right == 0 && below == 0 ? x : at::replication_pad2d(x, {0, right, 0, below});
+}
+
+at::Tensor channels_last(const at::Tensor& x) {
+  return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// Where another frame sees points: u, v in its pixels, z, and where these lie within what it shows. [n,D].
+struct Sight {
+  at::Tensor u, v, z, inside;
+};
+
+/// rays [2,n], depth [n,D].
+Sight see(const at::Tensor& rays, const at::Tensor& depth, const RefinerTransfer& to) {
+  const auto row = [&](size_t i) {
+    const at::Tensor direction = rays[0] * to.turn[3 * i] + rays[1] * to.turn[3 * i + 1] + to.turn[3 * i + 2];
+    return direction.unsqueeze(1) * depth + to.shift[i];
+  };
+  const at::Tensor z = row(2), over = z.clamp_min(kLeastDivisor).reciprocal();
+  at::Tensor x = row(0) * over, y = row(1) * over;
+  if (to.distortion[0] != 0 || to.distortion[1] != 0) {
+    const at::Tensor r2 = x * x + y * y, factor = 1 + r2 * (to.distortion[0] + r2 * to.distortion[1]);
+    x = x * factor;
+    y = y * factor;
+  }
+  Sight sight{x * to.fx + to.cx, y * to.fy + to.cy, z, {}};
+  sight.inside = z.gt(kLeastZ)
+                     .logical_and_(sight.u.ge(to.begin_x))
+                     .logical_and_(sight.u.le(to.end_x - 1))
+                     .logical_and_(sight.v.ge(to.begin_y))
+                     .logical_and_(sight.v.le(to.end_y - 1));
+  return sight;
+}
+
+}  // namespace
+
+/// Channels; see the constructor for whose.
+struct DepthRefiner::Widths {
+  int64_t depths, half, quarter, eighth, merged, matching, cues, hidden, scores, gathered, first, second,
+      third, sharpened;
+
+  explicit Widths(const TensorShapes& shapes) {
+    const auto size = [&](const char* name, std::size_t axis = 0) {
+      const auto found = shapes.find(named(name));
+      if (found == shapes.end() || found->second.size() <= axis || found->second[axis] < 1)
+        throw std::invalid_argument("the depth refiner lacks a tensor " + named(name) + " of its form");
+      return found->second[axis];
+    };
+    depths = size("offsets");
+    half = size("to_half.first.weight");
+    quarter = size("to_quarter.first.weight");
+    eighth = size("to_eighth.first.weight");
+    merged = size("from_eighth.weight");
+    matching = size("matching.weight");
+    cues = size("score_in.weight", 1);
+    hidden = size("score_in.weight");
+    scores = size("score_out.weight");
+    gathered = size("gather.weight");
+    first = size("enter.first.weight");
+    second = size("down.first.weight");
+    third = size("deepest.first.weight");
+    sharpened = size("sharpen_in.weight");
+    if (cues <= kCues || matching % (cues - kCues) != 0 || scores < 2)
+      throw std::invalid_argument("the depth refiner's " + named("score_in.weight") +
+                                  " and features do not belong together");
+  }
+};
+
+DepthRefiner::Pair::Pair(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t stride)
+    : first(bind, named((name + ".first").c_str()), in, out, 3, stride, 1),
+      second(bind, named((name + ".second").c_str()), out, out, 3, 1, 1) {}
+
+at::Tensor DepthRefiner::Product::operator()(const at::Tensor& x) const {
+  return at::addmm(bias.unsqueeze(1), weight, x);
+}
+
+at::Tensor DepthRefiner::Pair::operator()(const at::Tensor& x) const {
+  return second(first(x).relu_()).relu_();
+}
+
+DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
+    : groups_(w.cues - kCues),
+      offsets_(bind.state(named("offsets"), {w.depths})),
+      to_half_(bind, "to_half", 3, w.half, 2),
+      to_quarter_(bind, "to_quarter", w.half, w.quarter, 2),
+      to_eighth_(bind, "to_eighth", w.quarter, w.eighth, 2),
+      from_eighth_(bind, named("from_eighth"), w.eighth, w.merged, 1),
+      from_quarter_(bind, named("from_quarter"), w.quarter, w.merged, 1),
+      matching_(bind, named("matching"), w.merged, w.matching, 3, 1, 1),
+      score_in_{bind.operand(named("score_in.weight"), {w.hidden, w.cues}),
+                bind.state(named("score_in.bias"), {w.hidden})},
+      score_out_{bind.operand(named("score_out.weight"), {w.scores, w.hidden}),
+                 bind.state(named("score_out.bias"), {w.scores})},
+      gather_(bind, named("gather"), w.depths * w.scores, w.gathered, 1),
+      enter_(bind, "enter", w.gathered + w.quarter + 2, w.first),
+      down_(bind, "down", w.first, w.second, 2),
+      deepest_(bind, "deepest", w.second, w.third, 2),
+      up_(bind, "up", w.third + w.second, w.second),
+      leave_(bind, "leave", w.second + w.first, w.first),
+      change_(bind, named("change"), w.first, w.depths + 1, 1),
+      sharpen_in_(bind, named("sharpen_in"), w.first + 4 * kBlock * kBlock, w.sharpened, 3, 1, 1),
+      sharpen_out_(bind, named("sharpen_out"), w.sharpened, kBlock * kBlock * (kNeighbours + 1), 1) {}
+
+void DepthRefiner::check(const TensorShapes& shapes) {
+  Binder names(nullptr, kKind, at::kCPU);
+  const DepthRefiner unloaded(names, Widths(shapes));
+  check_shapes(names.taken(), shapes);
+}
+
+DepthRefiner DepthRefiner::load(const TensorSource& source, at::Device device) {
+  const c10::InferenceMode guard;
+  check(source.shapes);
+  Binder bind(&source, kKind, device);
+  return {bind, Widths(source.shapes)};
+}
+
+DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor& depth) const {
+  const c10::InferenceMode guard;
+  Frame frame;
+  frame.context = to_quarter_(to_half_(channels_last(padded(image) - 0.5)));
+  at::Tensor merged = from_quarter_(frame.context);
+  merged += resized(from_eighth_(to_eighth_(frame.context)), merged);
+  const at::Tensor raw = matching_(merged.relu_()).contiguous();  // [1,m,h,w]
+  const int64_t h = raw.size(2), w = raw.size(3);
+  const at::Tensor grouped = raw.view({1, groups_, -1, h, w});
+  frame.matching = (grouped * grouped.square().mean(2, true).add_(0.05).rsqrt_()).view_as(raw);
+  const at::Tensor usable = depth.gt(0).logical_and(depth.isfinite());
+  const at::Tensor logs = at::where(usable, depth, kNearest).clamp_min(kNearest).log();
+  frame.log_depth = at::pixel_unshuffle(padded(logs), kBlock);
+  frame.middle = std::get<0>(frame.log_depth.median(1, true));
+  return frame;
+}
+
+at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
+                                  const std::vector<Source>& sources) const {
+  const int64_t h = frame.middle.size(2), w = frame.middle.size(3), D = offsets_.size(0),
+                scores = score_out_.weight.size(0), points = h * w;
+  const at::Tensor own = frame.matching.view({groups_, -1, points, 1}),
+                   depths = (frame.middle.view({points, 1}) + offsets_).exp_();  // [n,D]
+  const int64_t most = depths.is_cuda() ? points : std::clamp<int64_t>(kPointsAtOnce / D, 1, points);
+  at::Tensor result = at::empty({scores, D, points}, depths.options());
+  for (int64_t first = 0; first < points; first += most) {
+    const int64_t n = std::min(most, points - first);
+    const at::Tensor depth = depths.narrow(0, first, n), ray = rays.narrow(1, first, n),
+                     wanted = own.narrow(2, first, n);
+    at::Tensor sums = at::zeros({scores - 1, n * D}, depths.options()),
+               weights = at::zeros({1, n * D}, depths.options());
+    for (const Source& source : sources) {
+      const Sight sight = see(ray, depth, source.transfer);
+      const at::Tensor inside = sight.inside.to(at::kFloat),
+                       grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
+                                         (sight.v + 0.5) * (2.0 / static_cast<double>(kBlock * h)) - 1},
+                                        -1)
+                                  .clamp_(-2, 2)
+                                  .unsqueeze_(0);  // [1,n,D,2]
+      constexpr int64_t kBilinear = 0, kNearestPixel = 1, kZeros = 0;
+      const at::Tensor seen = at::grid_sampler_2d(source.frame->matching, grid, kBilinear, kZeros, false)
+                                  .view({groups_, -1, n, D});
+      const at::Tensor alike = (seen * wanted).mean(1).mul_(inside);  // [G,n,D]
+      const at::Tensor there =
+          at::grid_sampler_2d(source.frame->middle, grid, kNearestPixel, kZeros, false).view({n, D});
+      const at::Tensor nearer = sight.z.clamp_min(kLeastDivisor).log_() - there;
+      const auto agreement = [&](double width) {
+        return (nearer / width).square_().neg_().exp_().mul_(inside);
+      };
+      // How far the point moves there over all depths, which is how much it tells of them.
+      const at::Tensor across = sight.u.select(1, D - 1) - sight.u.select(1, 0),
+                       along = sight.v.select(1, D - 1) - sight.v.select(1, 0),
+                       moves = (across.square() + along.square()).sqrt_().clamp_(0.01, 100).log_().div_(4);
+      const at::Tensor cues = at::cat({alike, at::stack({agreement(0.02), agreement(0.08),
+                                                         (nearer / 0.2).clamp_(-1, 1).mul_(inside), inside,
+                                                         moves.unsqueeze(1) * inside})})
+                                  .view({groups_ + kCues, n * D});
+      const at::Tensor said = score_out_(score_in_(cues).relu_());
+      const at::Tensor weight = said.narrow(0, 0, 1).sigmoid() * inside.view({1, -1});
+      sums.addcmul_(said.narrow(0, 1, scores - 1), weight);
+      weights += weight;
+    }
+    const at::Tensor all = at::cat({sums / (weights + 0.1), weights / static_cast<double>(kMostSources)});
+    result.narrow(2, first, n).copy_(all.view({scores, n, D}).transpose(1, 2));
+  }
+  return result.view({1, scores * D, h, w});
+}
+
+at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, const at::Tensor& depth,
+                                const at::Tensor& confidence, const at::Tensor& rays,
+                                const std::vector<Source>& sources) const {
+  const c10::InferenceMode guard;
+  const at::Tensor& middle = frame.middle;
+  const int64_t h = middle.size(2), w = middle.size(3), D = offsets_.size(0);
+  const at::Tensor trusted =
+      at::avg_pool2d(padded((confidence.clamp_min(1.0001) - 1).log_().clamp_(-6, 8).div_(4)), kBlock);
+  at::Tensor x = gather_(channels_last(evidence(frame, rays, sources))).relu_();
+  x = at::cat({x, frame.context, middle - middle.mean(), trusted}, 1);
+  const at::Tensor entered = enter_(channels_last(x)), down = down_(entered);
+  const at::Tensor up = up_(channels_last(at::cat({resized(deepest_(down), down), down}, 1)));
+  const at::Tensor left = leave_(channels_last(at::cat({resized(up, entered), entered}, 1)));
+  const at::Tensor said = change_(left);  // [1,D+1,h,w]
+  const at::Tensor change = (said.narrow(1, 0, D).softmax(1) * offsets_.view({1, -1, 1, 1})).sum(1, true) +
+                            (said.narrow(1, D, 1) * 0.3).tanh_().mul_(0.3);
+  const at::Tensor changed = middle + change,  // [1,1,h,w]
+      detail = (frame.log_depth - middle).mul_(10).clamp_(-3, 3);
+  // Each pixel of a block is made of the depths of the blocks around it and its own, changed as its block's.
+  const at::Tensor sharp = sharpen_out_(
+      sharpen_in_(channels_last(at::cat({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail}, 1)))
+          .relu_());
+  at::Tensor shares = sharp.contiguous().view({kBlock * kBlock, kNeighbours + 1, h * w});
+  shares.select(1, kNeighbours) += 4;
+  shares = shares.softmax(1);
+  const at::Tensor around = at::im2col(at::replication_pad2d(changed, {1, 1, 1, 1}), {3, 3}, {1, 1}, {0, 0},
+                                       {1, 1}),
+                   own = (frame.log_depth + change).view({kBlock * kBlock, 1, h * w});
+  const at::Tensor choices = at::cat({around.expand({kBlock * kBlock, -1, -1}), own}, 1);
+  const at::Tensor logs =
+      at::pixel_shuffle((shares * choices).sum(1).view({1, kBlock * kBlock, h, w}), kBlock);
+  const at::Tensor found = logs[0][0].narrow(0, 0, depth.size(0)).narrow(1, 0, depth.size(1)).exp();
+  return at::where(depth.gt(0).logical_and(depth.isfinite()).logical_and(found.isfinite()), found, depth);
+}
+
+}  // namespace vggt

@@ -1,0 +1,89 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/layers/conv.h"
+#include "model/state/binder.h"
+
+namespace vggt {
+
+/// How the tensors of a refiner begin, in the checkpoint of the network whose depth it refines.
+inline constexpr std::string_view kRefinerPrefix = "depth_refiner.";
+
+/// From the space of one camera to the pixels of another frame, which shows a part of its pixels.
+struct RefinerTransfer {
+  std::array<float, 9> turn;        // row after row
+  std::array<float, 3> shift;       // in the unit of depth
+  float fx, fy, cx, cy;             // pixels; their middles lie at integers
+  std::array<float, 2> distortion;  // k1, k2
+  float begin_x, begin_y, end_x, end_y;
+};
+
+/// Corrects depth maps by what other frames show, once cameras are exact (weights/train/refiner.py): at
+/// depths around a pixel's own, features of frames are compared there where the others would see it, and so
+/// are their depths. A small network makes of that, of image and depth what the depth's logarithm changes
+/// by, and how sharp edges are. It works at a quarter of the frames' size; maps are given back at full size.
+/// In fp32.
+class DepthRefiner {
+ public:
+  /// Throws std::invalid_argument for tensors that are missing, misshapen or left over.
+  static void check(const TensorShapes& shapes);
+  /// Throws as check().
+  static DepthRefiner load(const TensorSource& source, at::Device device);
+
+  /// What is kept of a frame: h and w are a quarter of its sides, rounded up.
+  struct Frame {
+    at::Tensor context;    // [1,c,h,w]
+    at::Tensor matching;   // [1,m,h,w]: what is compared
+    at::Tensor log_depth;  // [1,16,h,w]: of the pixels of each 4×4 block
+    at::Tensor middle;     // [1,1,h,w]: the median of each block
+  };
+  /// image [3,H,W] in [0,1], depth [H,W]: values that are not above 0 and finite count as very near.
+  Frame look(const at::Tensor& image, const at::Tensor& depth) const;
+
+  /// How many other frames it looks at, at most: those that tell most should come first.
+  static constexpr std::size_t kMostSources = 6;
+  struct Source {
+    const Frame* frame;
+    RefinerTransfer transfer;
+  };
+  /// The corrected depth [H,W] of what look() saw; values that count as none stay. confidence [H,W]; rays
+  /// [2,h·w]: x and y of the point (x, y, 1) of the camera's space that shows in the middle of each 4×4
+  /// block, at (4·column + 1.5, 4·row + 1.5).
+  at::Tensor refine(const Frame& frame, const at::Tensor& image, const at::Tensor& depth,
+                    const at::Tensor& confidence, const at::Tensor& rays,
+                    const std::vector<Source>& sources) const;
+
+ private:
+  /// Two 3×3 convolutions with ReLUs, the first with this stride.
+  struct Pair {
+    Conv2d first, second;
+    Pair(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t stride = 1);
+    at::Tensor operator()(const at::Tensor& x) const;
+  };
+  /// The widths of its layers, read off the tensors.
+  struct Widths;
+  /// A linear layer of columns.
+  struct Product {
+    at::Tensor weight, bias;                           // [out,in], [out]
+    at::Tensor operator()(const at::Tensor& x) const;  // [in,n] -> [out,n]
+  };
+  DepthRefiner(Binder& bind, const Widths& widths);
+  at::Tensor evidence(const Frame& frame, const at::Tensor& rays, const std::vector<Source>& sources) const;
+
+  int64_t groups_;      // of matching features
+  at::Tensor offsets_;  // [D], of the depth's logarithm
+  Pair to_half_, to_quarter_, to_eighth_;
+  Conv2d from_eighth_, from_quarter_, matching_;
+  Product score_in_, score_out_;
+  Conv2d gather_;
+  Pair enter_, down_, deepest_, up_, leave_;
+  Conv2d change_, sharpen_in_, sharpen_out_;
+};
+
+}  // namespace vggt

@@ -1,0 +1,107 @@
+// Refined depth in runs of the program, with a refiner whose answer is known.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/weights/weight_file.h"
+#include "io/weights/weight_writer.h"
+#include "model/refine/depth_refiner.h"
+#include "tests/support/cli.h"
+
+namespace vggt::test {
+namespace {
+
+const std::string kSmall = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+const std::string kRun =
+    " --device cpu --frames '" VGGT_SOURCE_DIR "/examples/room' --width 168 --max-frames 4";
+
+class RefinedDepth : public CliTest {
+ protected:
+  /// The model that ships with a refiner that makes all depth e^.2 times what it was.
+  void make_weights(const std::string& name, bool lacks_one = false) {
+    const WeightFile small = WeightFile::open(kSmall),
+                     golden = WeightFile::open(kFixtures / "golden/refiner.safetensors");
+    std::map<std::string, at::Tensor> tensors;
+    for (const auto& [tensor, stored] : small.tensors())
+      tensors[tensor] = small.load(tensor, at::kFloat, at::kCPU);
+    const std::string prefix = "weights.";
+    for (const auto& [tensor, stored] : golden.tensors()) {
+      if (tensor.starts_with(prefix))
+        tensors[std::string(kRefinerPrefix) + tensor.substr(prefix.size())] =
+            golden.load(tensor, at::kFloat, at::kCPU);
+    }
+    const auto refiner = [&](const char* tensor) { return tensors.at(std::string(kRefinerPrefix) + tensor); };
+    constexpr double kSure = 1000;
+    const at::Tensor change = refiner("change.bias"), shares = refiner("sharpen_out.bias").view({16, 10});
+    refiner("change.weight").zero_();
+    change.zero_();
+    change[change.size(0) - 2] = kSure;  // the largest offset; behind it comes what is added to it
+    refiner("sharpen_out.weight").zero_();
+    shares.zero_();
+    shares.select(1, 9).fill_(kSure);  // each pixel is made of its own depth
+    if (lacks_one) tensors.erase(std::string(kRefinerPrefix) + "leave.first.bias");
+    std::vector<TensorSpec> specs;
+    for (const auto& [tensor, values] : tensors) specs.push_back({tensor, at::kFloat, values.sizes().vec()});
+    write_safetensors(
+        path(name), specs, [&](const TensorSpec& spec) { return tensors.at(spec.name); },
+        small.config_json());
+  }
+
+  std::map<std::string, at::Tensor> predictions(const std::string& options) {
+    const Outcome outcome = run(options + kRun + " --save-predictions pred.safetensors");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const WeightFile file = WeightFile::open(path("pred.safetensors"));
+    std::map<std::string, at::Tensor> found;
+    for (const char* name : {"depth", "depth_conf", "extrinsic", "intrinsic"})
+      found[name] = file.load(name, at::kFloat, at::kCPU);
+    return found;
+  }
+};
+
+TEST_F(RefinedDepth, FollowsTheAdjustment) {
+  make_weights("refined.safetensors");
+  const auto with = predictions("--weights refined.safetensors"),
+             without = predictions("--weights refined.safetensors --refine-depth off"),
+             small = predictions("--weights '" + kSmall + "'");
+  for (const auto& [name, values] : small) EXPECT_TRUE(at::equal(values, without.at(name))) << name;
+  for (const char* name : {"depth_conf", "extrinsic", "intrinsic"})
+    EXPECT_TRUE(at::equal(with.at(name), without.at(name))) << name;
+  const at::Tensor change = (with.at("depth") / without.at("depth")).log();
+  EXPECT_LT((change - .2).abs().max().item<double>(), 1e-4);
+}
+
+TEST_F(RefinedDepth, IsOfAdjustedScenesAlone) {
+  make_weights("refined.safetensors");
+  const auto refined = predictions("--weights refined.safetensors --bundle-adjust off"),
+             small = predictions("--weights '" + kSmall + "' --bundle-adjust off");
+  EXPECT_TRUE(at::equal(refined.at("depth"), small.at("depth")));
+  expect_refusal(run("--weights refined.safetensors --bundle-adjust off --refine-depth on --out o/" + kRun),
+                 "refine-depth: needs adjusted cameras");
+  expect_refusal(run("--weights '" + kSmall + "' --refine-depth on --out o/" + kRun),
+                 "refine-depth: the weights have no depth refiner");
+}
+
+TEST_F(RefinedDepth, ARefinerThatLacksATensorIsRefusedBeforeTheRun) {
+  make_weights("lacking.safetensors", /*lacks_one=*/true);
+  const Outcome outcome = run("--weights lacking.safetensors --out o/" + kRun);
+  expect_refusal(outcome, "missing: depth_refiner.leave.first.bias");
+  EXPECT_NE(outcome.err.find("lacking.safetensors"), std::string::npos);
+}
+
+TEST_F(RefinedDepth, IsPartOfTheWeightsAndOfTheReport) {
+  make_weights("refined.safetensors");
+  ASSERT_EQ(run("weights convert refined.safetensors refined.ts --type fp16").code, 0);
+  EXPECT_NE(run("weights inspect refined.ts").out.find("refiner:    of depth"), std::string::npos);
+  ASSERT_EQ(run("--weights refined.ts --out o/" + kRun).code, 0);
+  const json report = parse_strictly(path("o/scene.report.json"));
+  EXPECT_GT(report["seconds"]["refinement"], 0);
+  ASSERT_EQ(run("--weights refined.ts --out o/" + kRun).code, 0);
+  EXPECT_GT(parse_strictly(path("o/scene.report.json"))["predicted_seconds"]["refinement"], 0);
+}
+
+}  // namespace
+}  // namespace vggt::test

@@ -1,0 +1,192 @@
+// The refiner of depth beside PyTorch's (tests/weights/test_refiner.py), and what a fixture cannot show.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "model/refine/depth_refiner.h"
+#include "tests/support/golden.h"
+#include "tests/support/refusal.h"
+
+namespace vggt {
+namespace {
+
+using testing::Tensors;
+
+const Tensors& golden() {
+  static const Tensors tensors = testing::load_tensors(VGGT_FIXTURES "/golden/refiner.safetensors");
+  return tensors;
+}
+
+Tensors golden_weights() {
+  Tensors weights;
+  const std::string prefix = "weights.";
+  for (const auto& [name, tensor] : golden()) {
+    if (name.starts_with(prefix)) weights[std::string(kRefinerPrefix) + name.substr(prefix.size())] = tensor;
+  }
+  return weights;
+}
+
+DepthRefiner load(const Tensors& weights) {
+  TensorSource source;
+  for (const auto& [name, tensor] : weights) source.shapes[name] = tensor.sizes().vec();
+  source.load = [&weights](const std::string& name, at::ScalarType type, at::Device device) {
+    return weights.at(name).to(device, type);
+  };
+  return DepthRefiner::load(source, at::kCPU);
+}
+
+at::Tensor of_frame(const char* name, int64_t frame) {
+  return golden().at(name)[frame];
+}
+
+/// From the first frame to the second, of the fixture, in frames of this size.
+RefinerTransfer transfer(int64_t from, int64_t to, int64_t height, int64_t width) {
+  const auto pose = [](int64_t frame) { return of_frame("extrinsic", frame).to(at::kDouble); };
+  const at::Tensor turn = pose(to).narrow(1, 0, 3).matmul(pose(from).narrow(1, 0, 3).t()),
+                   shift = pose(to).select(1, 3) - turn.matmul(pose(from).select(1, 3)),
+                   k = of_frame("intrinsic", to);
+  RefinerTransfer result{};
+  for (int64_t i = 0; i < 9; ++i)
+    result.turn[static_cast<std::size_t>(i)] = static_cast<float>(turn[i / 3][i % 3].item<double>());
+  for (int64_t i = 0; i < 3; ++i)
+    result.shift[static_cast<std::size_t>(i)] = static_cast<float>(shift[i].item<double>());
+  result.fx = k[0][0].item<float>();
+  result.fy = k[1][1].item<float>();
+  result.cx = k[0][2].item<float>();
+  result.cy = k[1][2].item<float>();
+  result.end_x = static_cast<float>(width);
+  result.end_y = static_cast<float>(height);
+  return result;
+}
+
+/// Where a ray of the frame that goes through a point with this distortion shows it, x and y of (x, y, 1).
+at::Tensor rays(int64_t frame, int64_t height, int64_t width, double k1 = 0) {
+  const at::Tensor k = of_frame("intrinsic", frame);
+  const int64_t rows = (height + 3) / 4, columns = (width + 3) / 4;
+  const at::Tensor u = at::arange(columns, at::kDouble).mul(4).add(1.5).sub(k[0][2]).div(k[0][0]),
+                   v = at::arange(rows, at::kDouble).mul(4).add(1.5).sub(k[1][2]).div(k[1][1]);
+  at::Tensor shown =
+                 at::stack({u.expand({rows, columns}), v.unsqueeze(1).expand({rows, columns})}).flatten(1),
+             found = shown.clone();
+  for (int i = 0; i < 100; ++i) found = shown / (1 + k1 * found.square().sum(0, true));
+  return found.to(at::kFloat);
+}
+
+at::Tensor refined(const DepthRefiner& refiner, int64_t frame, const std::vector<int64_t>& others) {
+  std::vector<DepthRefiner::Frame> seen;
+  for (const int64_t other : others)
+    seen.push_back(refiner.look(of_frame("images", other), of_frame("depth", other)));
+  std::vector<DepthRefiner::Source> sources;
+  for (std::size_t i = 0; i < others.size(); ++i)
+    sources.push_back({&seen[i], transfer(frame, others[i], 28, 36)});
+  const at::Tensor image = of_frame("images", frame), depth = of_frame("depth", frame);
+  return refiner.refine(refiner.look(image, depth), image, depth, of_frame("confidence", frame),
+                        rays(frame, 28, 36), sources);
+}
+
+double largest_error(const at::Tensor& found, const at::Tensor& expected) {
+  return (found / expected).log().abs().max().item<double>();
+}
+
+TEST(DepthRefiner, GivesPyTorchsDepth) {
+  const DepthRefiner refiner = load(golden_weights());
+  const at::Tensor references = golden().at("references"), sources = golden().at("sources");
+  for (int64_t i = 0; i < references.size(0); ++i) {
+    std::vector<int64_t> others;
+    for (int64_t k = 0; k < sources.size(1); ++k) {
+      const auto other = static_cast<int64_t>(sources[i][k].item<float>());
+      if (other >= 0) others.push_back(other);
+    }
+    const auto frame = static_cast<int64_t>(references[i].item<float>());
+    EXPECT_LT(largest_error(refined(refiner, frame, others), golden().at("refined")[i]), 3e-6) << i;
+  }
+}
+
+TEST(DepthRefiner, FramesNeedNotBeWholeBlocks) {
+  const DepthRefiner refiner = load(golden_weights());
+  const auto cut = [](const char* name, int64_t frame) {
+    return of_frame(name, frame).slice(-2, 0, 26).slice(-1, 0, 33).contiguous();
+  };
+  const auto whole = [](const at::Tensor& map) {
+    const at::Tensor x = map.dim() == 2 ? map.unsqueeze(0) : map;
+    return at::replication_pad2d(x, {0, 3, 0, 2})
+        .view_as(map.dim() == 2 ? at::empty({28, 36}) : at::empty({3, 28, 36}));
+  };
+  const auto depth_of = [&](const auto& prepared) {
+    const auto take = [&](const char* name, int64_t frame) { return prepared(cut(name, frame)); };
+    const DepthRefiner::Frame other = refiner.look(take("images", 1), take("depth", 1));
+    return refiner.refine(refiner.look(take("images", 0), take("depth", 0)), take("images", 0),
+                          take("depth", 0), take("confidence", 0), rays(0, 26, 33),
+                          {{&other, transfer(0, 1, 26, 33)}});
+  };
+  const at::Tensor found = depth_of([](const at::Tensor&map) { return map; }), padded = depth_of(whole);
+  EXPECT_EQ(found.sizes(), (at::IntArrayRef{26, 33}));
+  EXPECT_TRUE(at::equal(found, padded.slice(0, 0, 26).slice(1, 0, 33)));
+}
+
+TEST(DepthRefiner, SourcesMayBeDistorted) {
+  const DepthRefiner refiner = load(golden_weights());
+  const at::Tensor image = of_frame("images", 0), depth = of_frame("depth", 0);
+  const DepthRefiner::Frame frame = refiner.look(image, depth);
+  // From a frame to itself each point stays where it is, whatever the lens.
+  const auto by_itself = [&](double k1, double in_source) {
+    RefinerTransfer self = transfer(0, 0, 28, 36);
+    self.distortion[0] = static_cast<float>(in_source);
+    return refiner.refine(frame, image, depth, of_frame("confidence", 0), rays(0, 28, 36, k1),
+                          {{&frame, self}});
+  };
+  const at::Tensor plain = by_itself(0, 0);
+  EXPECT_LT(largest_error(by_itself(-0.2, -0.2), plain), 1e-4);
+  EXPECT_GT(largest_error(by_itself(-0.2, 0), plain), 1e-3);
+}
+
+TEST(DepthRefiner, DepthThatIsNoneStays) {
+  const DepthRefiner refiner = load(golden_weights());
+  at::Tensor depth = of_frame("depth", 0).clone();
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
+  depth[0][0] = 0;
+  depth[5][7] = nan;
+  depth[6][7] = infinity;
+  depth[20][30] = -1;
+  const at::Tensor image = of_frame("images", 0);
+  const DepthRefiner::Frame other = refiner.look(of_frame("images", 1), of_frame("depth", 1));
+  const at::Tensor found = refiner.refine(refiner.look(image, depth), image, depth, of_frame("confidence", 0),
+                                          rays(0, 28, 36), {{&other, transfer(0, 1, 28, 36)}});
+  EXPECT_EQ(found[0][0].item<float>(), 0);
+  EXPECT_TRUE(std::isnan(found[5][7].item<float>()));
+  EXPECT_EQ(found[6][7].item<float>(), infinity);
+  EXPECT_EQ(found[20][30].item<float>(), -1);
+  const at::Tensor usable = depth.gt(0).logical_and(depth.isfinite());
+  EXPECT_EQ(usable.sum().item<int64_t>(), 28 * 36 - 4);
+  EXPECT_TRUE(found.masked_select(usable).isfinite().all().item<bool>());
+  EXPECT_TRUE(found.masked_select(usable).gt(0).all().item<bool>());
+}
+
+TEST(DepthRefiner, TensorsHaveToFit) {
+  const auto refused = [](auto change) {
+    Tensors weights = golden_weights();
+    change(weights);
+    return refusal([&] { load(weights); });
+  };
+  EXPECT_NE(refused([](Tensors& w) { w.erase("depth_refiner.offsets"); }).find("offsets"), std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) { w.erase("depth_refiner.up.second.bias"); }).find("missing"),
+            std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) { w["depth_refiner.other"] = at::zeros({1}); }).find("left over"),
+            std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) {
+              w["depth_refiner.change.weight"] = at::zeros({3, 3, 3, 3});
+            }).find("misshapen"),
+            std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) {
+              w["depth_refiner.score_in.weight"] = at::zeros({6, 5});
+            }).find("belong"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace vggt

@@ -1,0 +1,61 @@
+"""The refiner's module gives the tensors of golden/refiner.safetensors: usage: FIXTURES, or --write to make them anew."""
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from train.refiner import Frames, Refiner, Widths
+
+WIDTHS = Widths(half=4, quarter=8, eighth=8, merged=8, matching=8, groups=2, hidden=6, scores=3, gathered=8, first=8,
+                second=8, third=8, sharpened=8)
+REFERENCES = torch.tensor([0, 2, 3])
+SOURCES = torch.tensor([[1, 2, 3, -1, -1, -1], [3, 0, -1, -1, -1, -1], [2, -1, -1, -1, -1, -1]])
+LIMIT = 2e-6  # of the logarithms; other thread counts differ by less
+
+
+def draw() -> dict[str, torch.Tensor]:
+    """Random weights, and four frames of 28×36 pixels whose cameras look at one wall."""
+    torch.manual_seed(5)
+    refiner = Refiner(WIDTHS)
+    for tensor in refiner.parameters():
+        deviation = 2.2 * tensor[0].numel() ** -0.5 if tensor.dim() > 1 else 0.2
+        tensor.data.normal_(0, deviation)
+    images = torch.rand(4, 3, 7, 9).repeat_interleave(4, 2).repeat_interleave(4, 3)
+    depth = 2 + 0.3 * torch.rand(4, 28, 36)
+    extrinsic = torch.eye(3, 4).repeat(4, 1, 1)
+    extrinsic[:, :, 3] = torch.tensor([[0.0, 0, 0], [0.3, 0, 0], [-0.2, 0.2, 0.1], [0, -0.3, -0.1]])
+    angle = torch.tensor(0.06)
+    turn = torch.tensor([[angle.cos(), 0, angle.sin()], [0, 1, 0], [-angle.sin(), 0, angle.cos()]])
+    extrinsic[1, :, :3] = turn
+    intrinsic = torch.tensor([[30.0, 0, 18], [0, 31, 14], [0, 0, 1]]).repeat(4, 1, 1)
+    case = {"images": images, "depth": depth, "confidence": 1 + 3 * torch.rand(4, 28, 36), "extrinsic": extrinsic,
+            "intrinsic": intrinsic, "references": REFERENCES.float(), "sources": SOURCES.float()}
+    return case | {f"weights.{name}": tensor.detach() for name, tensor in refiner.state_dict().items()}
+
+
+@torch.no_grad()
+def refined(case: dict[str, torch.Tensor]) -> torch.Tensor:
+    refiner = Refiner(WIDTHS)
+    refiner.load_state_dict({k.removeprefix("weights."): v for k, v in case.items() if k.startswith("weights.")})
+    frames = Frames(*(case[name] for name in ("images", "depth", "confidence", "extrinsic", "intrinsic")))
+    return refiner(frames, case["references"].long(), case["sources"].long()).logs.exp()
+
+
+def main() -> None:
+    path = Path(sys.argv[-1]) / "golden" / "refiner.safetensors"
+    if sys.argv[1] == "--write":
+        case = draw()
+        save_file({k: v.contiguous() for k, v in (case | {"refined": refined(case)}).items()}, path)
+        return
+    case = load_file(path)
+    found, expected = refined(case), case["refined"]
+    error = float((found / expected).log().abs().max())
+    changed = float((found / case["depth"][REFERENCES]).log().abs().mean())
+    assert changed > 0.02, f"the refiner changes depth by {changed:.3f} alone"
+    assert error < LIMIT, f"depth is off by {error:.2e}"
+    print(f"depth within {error:.1e}, changed by {changed:.3f}")
+
+
+main()
