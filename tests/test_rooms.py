@@ -36,6 +36,7 @@ ROOMS = {
     "model/ranks": "",
     "model/trunk": "io/files model:floor model/state model/layers model/ranks attention:floor attention attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
+    "model/refine": "model:floor model/state model/layers",
     "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
              "attention/cpu attention/cuda attention/stream",
     "model/bench": "model:floor model/state model/layers model/heads model attention:floor attention/bench",
@@ -48,7 +49,7 @@ ROOMS = {
     "app/report": "app/options app/scene app/health io/files io/frames io/scene",
     "app/export": "app/options app/scene app/report io/files io/frames io/scene",
     "app/run": "app/events app/options app/scene app/adjust app/health app/report app/export io/files io/frames io/scene io/weights "
-               "attention:floor attention/tune model:floor model/state model/ranks model",
+               "attention:floor attention/tune model:floor model/state model/ranks model/refine model",
     "app/batch": "app/events app/options app/report app/run io/files io/frames model",
     "app/cli": "app/events app/options app/scene app/eval app/report app/run app/batch io/files io/frames io/weights model:floor "
                "model/ranks model model/bench attention/bench",

@@ -1,5 +1,7 @@
 #include "app/run/refine_depth.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cmath>
 #include <list>
@@ -12,8 +14,9 @@
 namespace vggt {
 namespace {
 
-constexpr int kBlock = 4;          // pixels, a side, that the refiner works on as one
-constexpr std::size_t kKept = 32;  // frames of which is kept what the refiner saw
+constexpr int kBlock = 4;                // pixels, a side, that the refiner works on as one
+constexpr std::size_t kMostAtOnce = 8;   // frames
+constexpr std::size_t kFewestKept = 16;  // frames of which is kept what the refiner saw
 
 /// A frame's own pixels and depth as tensors on a device.
 class Inputs {
@@ -44,16 +47,17 @@ class Inputs {
 /// What the refiner saw of the frames that were asked for last.
 class Looks {
  public:
-  Looks(const DepthRefiner& refiner, const Inputs& inputs) : refiner_(refiner), inputs_(inputs) {}
+  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t kept)
+      : refiner_(refiner), inputs_(inputs), kept_(kept) {}
 
-  /// Valid for the next kKept calls.
+  /// Valid until so many other frames, as are kept, were asked for.
   const DepthRefiner::Frame& at(int frame) {
     const auto found = std::ranges::find(last_, frame, &Look::first);
     if (found != last_.end()) {
       last_.splice(last_.begin(), last_, found);
     } else {
       last_.emplace_front(frame, refiner_.look(inputs_.image(frame), inputs_.depth(frame)));
-      if (last_.size() > kKept) last_.pop_back();
+      if (last_.size() > kept_) last_.pop_back();
     }
     return last_.front().second;
   }
@@ -62,6 +66,7 @@ class Looks {
   using Look = std::pair<int, DepthRefiner::Frame>;
   const DepthRefiner& refiner_;
   const Inputs& inputs_;
+  const std::size_t kept_;
   std::list<Look> last_;  // the last one first
 };
 
@@ -151,6 +156,15 @@ class Partners {
   std::vector<std::vector<int>> linked_;
 };
 
+/// What the refiner is given of a frame, and what it makes of it.
+struct Task {
+  int frame;
+  const DepthRefiner::Frame* seen;
+  at::Tensor image, depth, confidence, rays;
+  std::vector<DepthRefiner::Source> sources;
+  at::Tensor refined;  // on the host
+};
+
 /// x and y of the points (x, y, 1) that show in the middle of each block, [2,h·w].
 at::Tensor rays_of(const Camera& camera) {
   const int rows = (camera.height + kBlock - 1) / kBlock, columns = (camera.width + kBlock - 1) / kBlock;
@@ -167,33 +181,64 @@ at::Tensor rays_of(const Camera& camera) {
   return rays;
 }
 
+/// A thread takes a frame; one frame is worked on by all threads.
+void refine(const DepthRefiner& refiner, std::vector<Task>& tasks) {
+  const auto work = [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) {
+      Task& task = tasks[static_cast<std::size_t>(i)];
+      task.refined =
+          refiner.refine(*task.seen, task.image, task.depth, task.confidence, task.rays, task.sources)
+              .cpu()
+              .contiguous();
+    }
+  };
+  const auto count = static_cast<int64_t>(tasks.size());
+  if (count == 1) return work(0, count);
+  at::parallel_for(0, count, 1, work);
+}
+
 }  // namespace
 
 void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
                   DenseMaps& depth, const Events& events) {
   const int frames = static_cast<int>(scene.cameras.size());
+  const std::size_t at_once = device.is_cuda() ? 1
+                                               : std::clamp(static_cast<std::size_t>(at::get_num_threads()),
+                                                            std::size_t{1}, kMostAtOnce);
   const Inputs inputs(scene, depth, device);
   const Partners partners(scene);
-  Looks looks(refiner, inputs);
+  Looks looks(refiner, inputs, std::max(kFewestKept, at_once * (1 + DepthRefiner::kMostSources)));
   PieceStore refined(scene.space, "refined_depth");
   DenseMaps::Buffer buffer;
+  std::vector<Task> tasks;
   for (int frame = 0; frame < frames; ++frame) {
     events.check_stop();
     events.progress("refinement", "frames", frame, frames);
-    if (!depth.has(frame)) continue;
-    const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
-    std::vector<DepthRefiner::Source> sources;
-    for (const int other : partners.of(frame, depth.values(frame, buffer)))
-      sources.push_back({&looks.at(other), transfer(camera, scene.cameras[static_cast<std::size_t>(other)],
-                                                    partners.view(other))});
-    if (sources.empty()) continue;
-    const at::Tensor map = refiner
-                               .refine(looks.at(frame), inputs.image(frame), inputs.depth(frame),
-                                       inputs.confidence(frame), rays_of(camera).to(device), sources)
-                               .cpu()
-                               .contiguous();
-    refined.put(static_cast<std::size_t>(frame),
-                std::as_bytes(std::span(map.const_data_ptr<float>(), static_cast<std::size_t>(map.numel()))));
+    const std::vector<int> others =
+        depth.has(frame) ? partners.of(frame, depth.values(frame, buffer)) : std::vector<int>();
+    if (!others.empty()) {
+      const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
+      Task task{frame,
+                &looks.at(frame),
+                inputs.image(frame),
+                inputs.depth(frame),
+                inputs.confidence(frame),
+                rays_of(camera).to(device),
+                {},
+                {}};
+      for (const int other : others)
+        task.sources.push_back(
+            {&looks.at(other),
+             transfer(camera, scene.cameras[static_cast<std::size_t>(other)], partners.view(other))});
+      tasks.push_back(std::move(task));
+    }
+    if (tasks.empty() || (tasks.size() < at_once && frame + 1 < frames)) continue;
+    refine(refiner, tasks);
+    for (const Task& task : tasks)
+      refined.put(static_cast<std::size_t>(task.frame),
+                  std::as_bytes(std::span(task.refined.const_data_ptr<float>(),
+                                          static_cast<std::size_t>(task.refined.numel()))));
+    tasks.clear();
   }
   for (int frame = 0; frame < frames; ++frame) {
     if (!refined.has(static_cast<std::size_t>(frame))) continue;
