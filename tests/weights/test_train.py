@@ -9,17 +9,20 @@ import sys
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 import train
 from scenes import TEST, VALIDATION, draw, render
 from train import settings
+from train.adjusted import adjusted, see
 from train.config import Config
 from train.evaluate import Case, evaluate
-from train.files import model_weights, read_snapshot
+from train.files import REFINER, model_weights, read_snapshot
 from train.judge import judge
 from train.model import Vggt
 from train.processes import Processes
+from train.refiner import Refiner
 from train.targets import in_first_view, make_targets, sampled
 from train.trainer import Trainer
 
@@ -161,6 +164,49 @@ def check_judge(program: str, folder: Path) -> None:
     assert merged["poses"] == found["poses"] and merged["depth"]["abs_rel"] != found["depth"]["abs_rel"]
 
 
+def check_adjusted() -> None:
+    """Depth as if it were adjusted is nearer to the truth, which other frames confirm by the true cameras."""
+    batch = render(draw(VALIDATION.start, 0, 3, 4, size=(84, 112)))
+    B, S, H, W = batch.depth.shape
+    torch.manual_seed(3)
+    wave = F.interpolate(torch.randn(B, S, 2, 3), (H, W), mode="bicubic") * 0.15
+    given = batch.depth.clamp_min(0.1) * wave.exp()
+    scene = adjusted(batch, given, torch.full_like(given, 2.0))
+
+    def error(depth: torch.Tensor) -> float:
+        return float((depth / scene.truth).log().abs()[scene.valid].mean())
+
+    before, after = error(given.flatten(0, 1)), error(scene.frames.depth)
+    turn = scene.frames.extrinsic[:, :, :3] @ batch.extrinsic.flatten(0, 1)[:, :, :3].mT
+    angle = ((turn.diagonal(dim1=1, dim2=2).sum(1) - 1) / 2).clamp(-1, 1).acos().rad2deg()
+    print(f"adjusted depth: error {before:.4f} -> {after:.4f}, cameras turned by up to {angle.max():.3f} degrees")
+    assert after < 0.8 * before and 0 < angle.max() < 4
+    frame, _ = scene.pairs([1])
+    place = see(scene.frames, scene.truth, frame, frame, 1)
+    own = torch.stack(torch.meshgrid(torch.arange(W), torch.arange(H), indexing="xy"), -1).float()
+    found = torch.stack([place.u, place.v], -1).view(-1, H, W, 2)
+    assert (found - own).abs().max(-1).values[scene.valid].max() < 0.01
+    sources, own = scene.sources(6), frame[:, None].expand(-1, S - 1)
+    some = sources >= 0
+    assert some.any() and torch.equal(sources[some] // S, own[some] // S) and (sources != own).all()
+
+
+def check_refiner(program: str, folder: Path) -> None:
+    """A refiner that was trained a little is part of weights that the program takes."""
+    run(sys.executable, "-m", "train", "refine", folder / "tiny.ts", "--out", folder / "refiner", "--minutes", "0.01",
+        "--scenes", "1", "--device", "cpu")
+    refiner = folder / "refiner" / "refiner.safetensors"
+    run(sys.executable, "-m", "train", "join", folder / "tiny.ts", refiner, folder / "joined" / "tiny.safetensors")
+    archive = folder / "joined.ts"
+    run(program, "weights", "convert", folder / "joined" / "tiny.safetensors", archive, "--type", "fp16")
+    run(sys.executable, "-m", "train", "join", archive, refiner, folder / "again" / "tiny.safetensors")
+    first, again = (load_file(folder / name / "tiny.safetensors") for name in ("joined", "again"))
+    assert first.keys() == again.keys() and all(torch.equal(first[name], again[name]) for name in first)
+    start = Refiner().state_dict()
+    trained = {name.removeprefix(REFINER): t.float() for name, t in first.items() if name.startswith(REFINER)}
+    assert trained.keys() == start.keys() and trained["change.bias"].abs().max() > 0
+
+
 def main() -> None:
     program, folder = sys.argv[1], Path(sys.argv[2])
     shutil.rmtree(folder, ignore_errors=True)
@@ -172,6 +218,8 @@ def main() -> None:
     check_restart(folder)
     check_export(program, folder)
     check_judge(program, folder)
+    check_adjusted()
+    check_refiner(program, folder)
 
 
 if __name__ == "__main__":

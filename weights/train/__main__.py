@@ -1,4 +1,4 @@
-"""python -m train run|evaluate|export|judge|plot."""
+"""python -m train run|evaluate|export|judge|plot|refine|join."""
 
 import argparse
 import json
@@ -64,6 +64,13 @@ def judge(arguments: argparse.Namespace) -> None:
                 print(json.dumps(what | found), flush=True)
 
 
+def refine(arguments: argparse.Namespace) -> None:
+    from .refine import train
+
+    train(arguments.weights, arguments.out, arguments.minutes, arguments.rate, arguments.scenes, arguments.device,
+          arguments.start)
+
+
 def _scenes(arguments: argparse.Namespace) -> dict:
     from scenes import TEST
 
@@ -109,6 +116,22 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("snapshot", type=Path)
     p.add_argument("target", type=Path)
     p.set_defaults(command=lambda a: files.export(a.snapshot, a.target))
+
+    p = sub.add_parser("refine", help="train the refiner of a network's depth")
+    p.add_argument("weights", type=Path, help="the network, a TorchScript archive")
+    p.add_argument("--out", type=Path, required=True, help="folder of refiner.safetensors and the log")
+    p.add_argument("--minutes", type=float, default=10)
+    p.add_argument("--rate", type=float, default=0.002, help="of the optimiser [0.002]")
+    p.add_argument("--scenes", type=int, default=8, help="a step, of eight frames [8]")
+    p.add_argument("--start", type=Path, help="a refiner.safetensors to begin with")
+    p.add_argument("--device", **device)
+    p.set_defaults(command=refine)
+
+    p = sub.add_parser("join", help="a network's weights with a refiner as .safetensors with config.json")
+    p.add_argument("weights", type=Path, help="a TorchScript archive")
+    p.add_argument("refiner", type=Path, help="refiner.safetensors")
+    p.add_argument("target", type=Path)
+    p.set_defaults(command=lambda a: files.join(a.weights, a.refiner, a.target))
 
     p = sub.add_parser("plot", help="a log's curves as SVG")
     p.add_argument("log", type=Path)

@@ -12,6 +12,7 @@ from torch import Tensor
 from .config import Config
 
 PART_BYTES = 15 << 20
+REFINER = "depth_refiner."  # begins the names of the refiner's tensors among the weights
 MODEL = "model."  # begins the names of what is exported; the others are of training alone
 
 
@@ -81,3 +82,15 @@ def export(folder: Path, target: Path) -> None:
     write_atomically(target, lambda path: save_file(weights, path))
     text = (folder / "config.json").read_text()
     write_atomically(target.with_name("config.json"), lambda path: path.write_text(text))
+
+
+def join(weights: Path, refiner: Path, target: Path) -> None:
+    """The tensors of a TorchScript archive and of a refiner as .safetensors with the archive's config.json beside it.
+
+    A refiner that the archive holds already is replaced.
+    """
+    archive = torch.jit.load(weights, map_location="cpu", _extra_files=(extra := {"config.json": ""}))
+    tensors = {k: v for k, v in archive.state_dict().items() if not k.startswith(REFINER)} | load_file(refiner)
+    tensors = {k: v.contiguous() for k, v in tensors.items()}
+    write_atomically(target, lambda path: save_file(tensors, path))
+    write_atomically(target.with_name("config.json"), lambda path: path.write_bytes(extra["config.json"]))
