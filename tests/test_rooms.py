@@ -36,7 +36,7 @@ ROOMS = {
     "model/ranks": "",
     "model/trunk": "io/files model:floor model/state model/layers model/ranks attention:floor attention attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
-    "model/refine": "model:floor model/state model/layers",
+    "model/refine": "io/files model:floor model/state model/layers",
     "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
              "attention/cpu attention/cuda attention/stream",
     "model/bench": "model:floor model/state model/layers model/heads model attention:floor attention/bench",

@@ -10,7 +10,7 @@
 
 #include "app/adjust/sighting_error.h"
 #include "app/scene/pixel_transfer.h"
-#include "io/frames/clones.h"
+#include "io/files/clones.h"
 
 namespace vggt {
 namespace {

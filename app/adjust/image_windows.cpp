@@ -8,7 +8,7 @@
 #include <cstring>
 #include <opencv2/imgproc.hpp>
 
-#include "io/frames/clones.h"
+#include "io/files/clones.h"
 
 namespace vggt {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <opencv2/core/utility.hpp>
 
-#include "io/frames/clones.h"
+#include "io/files/clones.h"
 
 namespace vggt {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "io/frames/clones.h"
+#include "io/files/clones.h"
 
 namespace vggt {
 namespace {

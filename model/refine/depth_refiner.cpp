@@ -1,5 +1,6 @@
 #include "model/refine/depth_refiner.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -10,11 +11,9 @@ namespace vggt {
 namespace {
 
 constexpr int64_t kBlock = 4;       // pixels of the frame, a side, that a pixel of the maps stands for
-constexpr int64_t kCues = 5;        // of a source's depth, beside the groups of its features
 constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a pixel is made
 constexpr double kNearest = 1e-6;   // depth that counts as none
 constexpr double kLeastZ = 1e-3, kLeastDivisor = 1e-4;
-constexpr int64_t kPointsAtOnce = 16384;  // on a CPU, whose caches hold what is said of so many
 const ComputeKind kKind{at::kFloat, at::kFloat};
 
 std::string named(const char* name) {
@@ -92,9 +91,10 @@ struct DepthRefiner::Widths {
     second = size("down.first.weight");
     third = size("deepest.first.weight");
     sharpened = size("sharpen_in.weight");
-    if (cues <= kCues || matching % (cues - kCues) != 0 || scores < 2)
+    if (cues <= kRefinerCues || matching % (cues - kRefinerCues) != 0 || scores < 2 || depths > kMostDepths ||
+        cues - kRefinerCues > kMostGroups || std::max(hidden, scores) > kMostScores)
       throw std::invalid_argument("the depth refiner's " + named("score_in.weight") +
-                                  " and features do not belong together");
+                                  ", features and offsets do not belong together");
   }
 };
 
@@ -111,7 +111,7 @@ at::Tensor DepthRefiner::Pair::operator()(const at::Tensor& x) const {
 }
 
 DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
-    : groups_(w.cues - kCues),
+    : groups_(w.cues - kRefinerCues),
       offsets_(bind.state(named("offsets"), {w.depths})),
       to_half_(bind, "to_half", 3, w.half, 2),
       to_quarter_(bind, "to_quarter", w.half, w.quarter, 2),
@@ -156,6 +156,11 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
   const int64_t h = raw.size(2), w = raw.size(3);
   const at::Tensor grouped = raw.view({1, groups_, -1, h, w});
   frame.matching = (grouped * grouped.square().mean(2, true).add_(0.05).rsqrt_()).view_as(raw);
+  if (raw.is_cpu()) {
+    const at::Tensor packed = at::zeros({h * w, raw.size(1) / groups_, kMostGroups}, raw.options());
+    packed.narrow(2, 0, groups_).copy_(frame.matching.view({groups_, -1, h * w}).permute({2, 1, 0}));
+    frame.matching = packed;
+  }
   const at::Tensor usable = depth.gt(0).logical_and(depth.isfinite());
   const at::Tensor logs = at::where(usable, depth, kNearest).clamp_min(kNearest).log();
   frame.log_depth = at::pixel_unshuffle(padded(logs), kBlock);
@@ -165,53 +170,72 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
 
 at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
                                   const std::vector<Source>& sources) const {
+  if (rays.is_cuda()) return evidence_on_gpu(frame, rays, sources);
+  const auto maps = [](const Frame& seen) {
+    return RefinerMaps{seen.matching.const_data_ptr<float>(), seen.middle.const_data_ptr<float>()};
+  };
+  const EvidenceLayers layers{groups_,
+                              score_in_.weight.size(0),
+                              score_out_.weight.size(0),
+                              offsets_.size(0),
+                              score_in_.weight.const_data_ptr<float>(),
+                              score_in_.bias.const_data_ptr<float>(),
+                              score_out_.weight.const_data_ptr<float>(),
+                              score_out_.bias.const_data_ptr<float>(),
+                              offsets_.const_data_ptr<float>()};
+  std::vector<EvidenceSource> seen;
+  for (const Source& source : sources) seen.push_back({maps(*source.frame), source.transfer});
+  const int64_t h = frame.middle.size(2), w = frame.middle.size(3);
+  const at::Tensor result = at::empty({1, layers.scores * layers.depths, h, w}, rays.options());
+  constexpr int64_t kGrain = 512;
+  at::parallel_for(0, h * w, kGrain, [&](int64_t first, int64_t end) {
+    gather_evidence(layers, frame.matching.size(1), h, w, kBlock, maps(frame),
+                    rays[0].const_data_ptr<float>(), rays[1].const_data_ptr<float>(), seen, kMostSources,
+                    first, end, result.mutable_data_ptr<float>());
+  });
+  return result;
+}
+
+at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
+                                         const std::vector<Source>& sources) const {
   const int64_t h = frame.middle.size(2), w = frame.middle.size(3), D = offsets_.size(0),
-                scores = score_out_.weight.size(0), points = h * w;
-  const at::Tensor own = frame.matching.view({groups_, -1, points, 1}),
-                   depths = (frame.middle.view({points, 1}) + offsets_).exp_();  // [n,D]
-  const int64_t most = depths.is_cuda() ? points : std::clamp<int64_t>(kPointsAtOnce / D, 1, points);
-  at::Tensor result = at::empty({scores, D, points}, depths.options());
-  for (int64_t first = 0; first < points; first += most) {
-    const int64_t n = std::min(most, points - first);
-    const at::Tensor depth = depths.narrow(0, first, n), ray = rays.narrow(1, first, n),
-                     wanted = own.narrow(2, first, n);
-    at::Tensor sums = at::zeros({scores - 1, n * D}, depths.options()),
-               weights = at::zeros({1, n * D}, depths.options());
-    for (const Source& source : sources) {
-      const Sight sight = see(ray, depth, source.transfer);
-      const at::Tensor inside = sight.inside.to(at::kFloat),
-                       grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
-                                         (sight.v + 0.5) * (2.0 / static_cast<double>(kBlock * h)) - 1},
-                                        -1)
-                                  .clamp_(-2, 2)
-                                  .unsqueeze_(0);  // [1,n,D,2]
-      constexpr int64_t kBilinear = 0, kNearestPixel = 1, kZeros = 0;
-      const at::Tensor seen = at::grid_sampler_2d(source.frame->matching, grid, kBilinear, kZeros, false)
-                                  .view({groups_, -1, n, D});
-      const at::Tensor alike = (seen * wanted).mean(1).mul_(inside);  // [G,n,D]
-      const at::Tensor there =
-          at::grid_sampler_2d(source.frame->middle, grid, kNearestPixel, kZeros, false).view({n, D});
-      const at::Tensor nearer = sight.z.clamp_min(kLeastDivisor).log_() - there;
-      const auto agreement = [&](double width) {
-        return (nearer / width).square_().neg_().exp_().mul_(inside);
-      };
-      // How far the point moves there over all depths, which is how much it tells of them.
-      const at::Tensor across = sight.u.select(1, D - 1) - sight.u.select(1, 0),
-                       along = sight.v.select(1, D - 1) - sight.v.select(1, 0),
-                       moves = (across.square() + along.square()).sqrt_().clamp_(0.01, 100).log_().div_(4);
-      const at::Tensor cues = at::cat({alike, at::stack({agreement(0.02), agreement(0.08),
-                                                         (nearer / 0.2).clamp_(-1, 1).mul_(inside), inside,
-                                                         moves.unsqueeze(1) * inside})})
-                                  .view({groups_ + kCues, n * D});
-      const at::Tensor said = score_out_(score_in_(cues).relu_());
-      const at::Tensor weight = said.narrow(0, 0, 1).sigmoid() * inside.view({1, -1});
-      sums.addcmul_(said.narrow(0, 1, scores - 1), weight);
-      weights += weight;
-    }
-    const at::Tensor all = at::cat({sums / (weights + 0.1), weights / static_cast<double>(kMostSources)});
-    result.narrow(2, first, n).copy_(all.view({scores, n, D}).transpose(1, 2));
+                scores = score_out_.weight.size(0), n = h * w;
+  const at::Tensor own = frame.matching.view({groups_, -1, n, 1}),
+                   depth = (frame.middle.view({n, 1}) + offsets_).exp_();  // [n,D]
+  at::Tensor sums = at::zeros({scores - 1, n * D}, depth.options()),
+             weights = at::zeros({1, n * D}, depth.options());
+  for (const Source& source : sources) {
+    const Sight sight = see(rays, depth, source.transfer);
+    const at::Tensor inside = sight.inside.to(at::kFloat),
+                     grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
+                                       (sight.v + 0.5) * (2.0 / static_cast<double>(kBlock * h)) - 1},
+                                      -1)
+                                .clamp_(-2, 2)
+                                .unsqueeze_(0);  // [1,n,D,2]
+    constexpr int64_t kBilinear = 0, kNearestPixel = 1, kZeros = 0;
+    const at::Tensor seen =
+        at::grid_sampler_2d(source.frame->matching, grid, kBilinear, kZeros, false).view({groups_, -1, n, D});
+    const at::Tensor alike = (seen * own).mean(1).mul_(inside);  // [G,n,D]
+    const at::Tensor there =
+        at::grid_sampler_2d(source.frame->middle, grid, kNearestPixel, kZeros, false).view({n, D});
+    const at::Tensor nearer = sight.z.clamp_min(kLeastDivisor).log_() - there;
+    const auto agreement = [&](double width) {
+      return (nearer / width).square_().neg_().exp_().mul_(inside);
+    };
+    const at::Tensor across = sight.u.select(1, D - 1) - sight.u.select(1, 0),
+                     along = sight.v.select(1, D - 1) - sight.v.select(1, 0),
+                     moves = (across.square() + along.square()).sqrt_().clamp_(0.01, 100).log_().div_(4);
+    const at::Tensor cues = at::cat({alike, at::stack({agreement(0.02), agreement(0.08),
+                                                       (nearer / 0.2).clamp_(-1, 1).mul_(inside), inside,
+                                                       moves.unsqueeze(1) * inside})})
+                                .view({groups_ + kRefinerCues, n * D});
+    const at::Tensor said = score_out_(score_in_(cues).relu_());
+    const at::Tensor weight = said.narrow(0, 0, 1).sigmoid() * inside.view({1, -1});
+    sums.addcmul_(said.narrow(0, 1, scores - 1), weight);
+    weights += weight;
   }
-  return result.view({1, scores * D, h, w});
+  const at::Tensor all = at::cat({sums / (weights + 0.1), weights / static_cast<double>(kMostSources)});
+  return all.view({scores, n, D}).transpose(1, 2).reshape({1, scores * D, h, w});
 }
 
 at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, const at::Tensor& depth,

@@ -1,28 +1,19 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "model/config.h"
 #include "model/layers/conv.h"
+#include "model/refine/evidence.h"
 #include "model/state/binder.h"
 
 namespace vggt {
 
 /// How the tensors of a refiner begin, in the checkpoint of the network whose depth it refines.
 inline constexpr std::string_view kRefinerPrefix = "depth_refiner.";
-
-/// From the space of one camera to the pixels of another frame, which shows a part of its pixels.
-struct RefinerTransfer {
-  std::array<float, 9> turn;        // row after row
-  std::array<float, 3> shift;       // in the unit of depth
-  float fx, fy, cx, cy;             // pixels; their middles lie at integers
-  std::array<float, 2> distortion;  // k1, k2
-  float begin_x, begin_y, end_x, end_y;
-};
 
 /// Corrects depth maps by what other frames show, once cameras are exact (weights/train/refiner.py): at
 /// depths around a pixel's own, features of frames are compared there where the others would see it, and so
@@ -38,8 +29,9 @@ class DepthRefiner {
 
   /// What is kept of a frame: h and w are a quarter of its sides, rounded up.
   struct Frame {
-    at::Tensor context;    // [1,c,h,w]
-    at::Tensor matching;   // [1,m,h,w]: what is compared
+    at::Tensor context;  // [1,c,h,w]
+    /// What is compared: [1,m,h,w], on a CPU as RefinerMaps has it.
+    at::Tensor matching;
     at::Tensor log_depth;  // [1,16,h,w]: of the pixels of each 4×4 block
     at::Tensor middle;     // [1,1,h,w]: the median of each block
   };
@@ -74,7 +66,10 @@ class DepthRefiner {
     at::Tensor operator()(const at::Tensor& x) const;  // [in,n] -> [out,n]
   };
   DepthRefiner(Binder& bind, const Widths& widths);
+  /// What the sources say of each depth, [1,scores·D,h,w]; on a GPU by LibTorch's operations.
   at::Tensor evidence(const Frame& frame, const at::Tensor& rays, const std::vector<Source>& sources) const;
+  at::Tensor evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
+                             const std::vector<Source>& sources) const;
 
   int64_t groups_;      // of matching features
   at::Tensor offsets_;  // [D], of the depth's logarithm
