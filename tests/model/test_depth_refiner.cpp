@@ -1,5 +1,6 @@
 // The refiner of depth beside PyTorch's (tests/weights/test_refiner.py), and what a fixture cannot show.
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,13 +31,13 @@ Tensors golden_weights() {
   return weights;
 }
 
-DepthRefiner load(const Tensors& weights) {
+DepthRefiner load(const Tensors& weights, at::Device device = at::kCPU) {
   TensorSource source;
   for (const auto& [name, tensor] : weights) source.shapes[name] = tensor.sizes().vec();
   source.load = [&weights](const std::string& name, at::ScalarType type, at::Device device) {
     return weights.at(name).to(device, type);
   };
-  return DepthRefiner::load(source, at::kCPU);
+  return DepthRefiner::load(source, device);
 }
 
 at::Tensor of_frame(const char* name, int64_t frame) {
@@ -76,24 +77,28 @@ at::Tensor rays(int64_t frame, int64_t height, int64_t width, double k1 = 0) {
   return found.to(at::kFloat);
 }
 
-at::Tensor refined(const DepthRefiner& refiner, int64_t frame, const std::vector<int64_t>& others) {
+at::Tensor refined(const DepthRefiner& refiner, int64_t frame, const std::vector<int64_t>& others,
+                   at::Device device) {
+  const auto take = [&](const char* name, int64_t which) { return of_frame(name, which).to(device); };
   std::vector<DepthRefiner::Frame> seen;
   for (const int64_t other : others)
-    seen.push_back(refiner.look(of_frame("images", other), of_frame("depth", other)));
+    seen.push_back(refiner.look(take("images", other), take("depth", other)));
   std::vector<DepthRefiner::Source> sources;
   for (std::size_t i = 0; i < others.size(); ++i)
     sources.push_back({&seen[i], transfer(frame, others[i], 28, 36)});
-  const at::Tensor image = of_frame("images", frame), depth = of_frame("depth", frame);
-  return refiner.refine(refiner.look(image, depth), image, depth, of_frame("confidence", frame),
-                        rays(frame, 28, 36), sources);
+  const at::Tensor image = take("images", frame), depth = take("depth", frame);
+  return refiner
+      .refine(refiner.look(image, depth), image, depth, take("confidence", frame),
+              rays(frame, 28, 36).to(device), sources)
+      .cpu();
 }
 
 double largest_error(const at::Tensor& found, const at::Tensor& expected) {
   return (found / expected).log().abs().max().item<double>();
 }
 
-TEST(DepthRefiner, GivesPyTorchsDepth) {
-  const DepthRefiner refiner = load(golden_weights());
+void expect_golden(at::Device device, double limit) {
+  const DepthRefiner refiner = load(golden_weights(), device);
   const at::Tensor references = golden().at("references"), sources = golden().at("sources");
   for (int64_t i = 0; i < references.size(0); ++i) {
     std::vector<int64_t> others;
@@ -102,8 +107,17 @@ TEST(DepthRefiner, GivesPyTorchsDepth) {
       if (other >= 0) others.push_back(other);
     }
     const auto frame = static_cast<int64_t>(references[i].item<float>());
-    EXPECT_LT(largest_error(refined(refiner, frame, others), golden().at("refined")[i]), 3e-6) << i;
+    EXPECT_LT(largest_error(refined(refiner, frame, others, device), golden().at("refined")[i]), limit) << i;
   }
+}
+
+TEST(DepthRefiner, GivesPyTorchsDepth) {
+  expect_golden(at::kCPU, 3e-6);
+}
+
+TEST(DepthRefiner, GivesPyTorchsDepthOnAGpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  expect_golden(at::Device(at::kCUDA, 0), 2e-5);
 }
 
 TEST(DepthRefiner, FramesNeedNotBeWholeBlocks) {
@@ -174,6 +188,8 @@ TEST(DepthRefiner, TensorsHaveToFit) {
     return refusal([&] { load(weights); });
   };
   EXPECT_NE(refused([](Tensors& w) { w.erase("depth_refiner.offsets"); }).find("offsets"), std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) { w["depth_refiner.offsets"] = at::zeros({17}); }).find("belong"),
+            std::string::npos);
   EXPECT_NE(refused([](Tensors& w) { w.erase("depth_refiner.up.second.bias"); }).find("missing"),
             std::string::npos);
   EXPECT_NE(refused([](Tensors& w) { w["depth_refiner.other"] = at::zeros({1}); }).find("left over"),
