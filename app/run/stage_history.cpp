@@ -153,14 +153,15 @@ std::optional<double> rate_in(std::span<const std::pair<std::string_view, double
   return rate == rates.end() ? std::nullopt : std::optional(rate->second);
 }
 
-/// limited: as for more_than_rates(). first: as for predict_beside().
-BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited, bool first) {
+/// limited: as for more_than_rates(). first: as for predict_beside(). least: seconds that a stage may take.
+BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, bool limited, bool first,
+                      double least) {
   BesideSeconds beside;
   const auto path = user_cache_path(kFile);
   if (!path || !keeps(plan) || works.empty()) return beside;
   const std::vector<Learned> all = learned_in(read_cache(*path));
   const auto add = [&](const std::string& stage, const std::optional<double>& seconds) {
-    const bool known = seconds && *seconds <= kMostSeconds;
+    const bool known = seconds && *seconds >= least && *seconds <= kMostSeconds;
     if (known) beside.stages.emplace_back(stage, *seconds);
     return known;
   };
@@ -244,7 +245,7 @@ double BesideSeconds::total() const {
 }
 
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first) {
-  return predict(plan, works, /*limited=*/true, first);
+  return predict(plan, works, /*limited=*/true, first, /*least=*/0);
 }
 
 void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
@@ -252,7 +253,8 @@ void add_more_than_rates(const RunPlan& plan, const MemoryRequest& request,
   BesideSeconds more;
   for (const bool limited : {true, false}) {  // what a process does once is much the same
     if (more.stages.empty())
-      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, /*first=*/false);
+      more = predict(plan, more_than_rates(plan, request, stages, limited), limited, /*first=*/false,
+                     /*least=*/-kMostSeconds);
   }
   const bool measures = keeps(plan) && plan.model.options.device.is_cuda(), loads = more.stages.empty();
   const bool is_first = measures && !has_size(plan, request);

@@ -98,8 +98,12 @@ StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
 StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
   const AdjustOptions& options = plan.adjust.options;
   StageWork work = Kind("matches")
-                       .costly(options.model || options.intrinsics != Known::no, "known lens")
-                       .costly(options.poses != Known::no, "known poses")
+                       .word(options.model.has_value(), "camera " + plan.given.camera)
+                       .word(options.intrinsics == Known::exactly, "known intrinsics")
+                       .word(options.intrinsics == Known::nearly, "intrinsics to refine")
+                       .word(options.poses == Known::exactly, "known poses")
+                       .word(options.poses == Known::nearly, "poses to refine")
+                       .word(!plan.frames.masks.empty(), "masks")
                        .word(true, "source " + source.word)
                        .work("adjustment", adjustment_work(request.frames, source.gray));
   work.comparable = !source.word.empty();
@@ -175,13 +179,15 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
       .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
-/// Of the file's size and of some of its middle, where images of one size differ. Empty where it cannot be
-/// read.
+/// Of the file's size and of some of its bytes all along it. Empty where it cannot be read.
 std::string word_of(const fs::path& path) try {
-  constexpr uint64_t kEnough = 4096;
+  constexpr uint64_t kPieces = 9, kPiece = 1024;
   const InputFile file(path);
-  std::string bytes(std::min(file.size(), kEnough), 0);
-  file.read((file.size() - bytes.size()) / 2, std::as_writable_bytes(std::span(bytes)));
+  const uint64_t piece = std::min(file.size(), kPiece);
+  std::string bytes(kPieces * piece, 0);
+  for (uint64_t i = 0; i < kPieces; ++i)
+    file.read((file.size() - piece) / (kPieces - 1) * i,
+              std::as_writable_bytes(std::span(bytes).subspan(i * piece, piece)));
   return std::to_string(file.size()) + "-" + std::to_string(std::hash<std::string_view>{}(bytes));
 } catch (const std::exception&) {
   return {};

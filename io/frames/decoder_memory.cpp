@@ -9,34 +9,6 @@
 namespace vggt {
 namespace {
 
-/// Bytes of a pixel in a decoder's format, by FFmpeg's name of it: four letters, or such as "Y3", 11, 10:
-/// three planes of 10 bits, of which two are halved in both directions (backwards where the bytes are), or
-/// three letters beside the bits of a pixel.
-double bytes_of_pixel(uint32_t name) {
-  std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
-  if (part[3] == 'Y' || part[3] == 'G') std::ranges::reverse(part);
-  const auto is = [&](std::string_view text) {
-    return std::ranges::equal(text, part, {}, [](char c) { return static_cast<uint32_t>(c); });
-  };
-  const double planes = static_cast<double>(part[1]) - '0', sample = part[3] > 8 ? 2 : 1;
-  constexpr uint32_t kHalved = 11, kHalvedAcross = 10;
-  if ((part[0] == 'Y' || part[0] == 'G') && planes >= 1 && planes <= 4 && part[2] < ' ' && part[3] <= 16)
-    return sample * (planes - (part[2] == kHalved ? 1.5 : part[2] == kHalvedAcross ? 1 : 0));
-  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"}) {
-    if (is(text)) return 1.5;
-  }
-  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"}) {
-    if (is(text)) return 2;
-  }
-  if (is("Y800")) return 1;
-  if (is("444P")) return 3;
-  constexpr double kUsual = 4;
-  for (const uint32_t bits : {64U, 48U, 24U, 8U}) {
-    if (part[0] == bits || part[3] == bits) return bits / 8.0;
-  }
-  return kUsual;
-}
-
 /// What the decoder of some codecs holds.
 struct CodecMemory {
   std::array<std::string_view, 9> names;  // four letters, as containers have them
@@ -95,20 +67,46 @@ CodecMemory memory_of(uint32_t codec, std::optional<int> reference_frames) {
 
 }  // namespace
 
+double bytes_of_pixel(uint32_t name) {
+  std::array<uint32_t, 4> part = {name & 255, name >> 8 & 255, name >> 16 & 255, name >> 24};
+  if (part[3] == 'Y' || part[3] == 'G') std::ranges::reverse(part);
+  const auto is = [&](std::string_view text) {
+    return std::ranges::equal(text, part, {}, [](char c) { return static_cast<uint32_t>(c); });
+  };
+  const double planes = static_cast<double>(part[1]) - '0', sample = part[3] > 8 ? 2 : 1;
+  constexpr uint32_t kHalved = 11, kHalvedAcross = 10;
+  if ((part[0] == 'Y' || part[0] == 'G') && planes >= 1 && planes <= 4 && part[2] < ' ' && part[3] <= 16)
+    return sample * (planes - (part[2] == kHalved ? 1.5 : part[2] == kHalvedAcross ? 1 : 0));
+  for (const char* text : {"I420", "IYUV", "YV12", "NV12", "NV21"}) {
+    if (is(text)) return 1.5;
+  }
+  for (const char* text : {"Y42B", "P422", "YV16", "YUY2", "UYVY"}) {
+    if (is(text)) return 2;
+  }
+  if (is("Y800")) return 1;
+  if (is("444P")) return 3;
+  constexpr double kUsual = 4;
+  for (const uint32_t bits : {64U, 48U, 24U, 8U}) {
+    if (part[0] == bits || part[3] == bits) return bits / 8.0;
+  }
+  return kUsual;
+}
+
 uint32_t usual_pixel_format(uint32_t codec) {
   constexpr uint32_t k422 = 'Y' | '3' << 8 | 10 << 16 | 10 << 24, k444 = 'Y' | '3' << 8 | 10 << 24,
-                     kRgb = 'R' | 'G' << 8 | 'B' << 16 | 24 << 24,
+                     kGbra = 'G' | '4' << 8 | 8 << 24, kRgb = 'R' | 'G' << 8 | 'B' << 16 | 24 << 24,
                      kRgba = 'R' | 'G' << 8 | 'B' << 16 | 32 << 24;
   struct Format {
     std::array<std::string_view, 6> names;
     uint32_t format;
   };
-  constexpr std::array<Format, 6> kFormats = {{{{"apcn", "apch", "apcs", "apco", "v210", "CFHD"}, k422},
+  constexpr std::array<Format, 7> kFormats = {{{{"apcn", "apch", "apcs", "apco", "v210", "CFHD"}, k422},
                                                {{"ap4h", "ap4x"}, k444},
-                                               {{"AVdn", "ULY2", "ULH2", "M8Y2"}, fourcc("Y42B")},
-                                               {{"ULRG", "M8RG"}, fourcc("444P")},
+                                               {{"AVdn", "AVdh", "ULY2", "ULH2", "M8Y2"}, fourcc("Y42B")},
+                                               {{"ULRG", "M8RG", "ULY4", "ULH4", "M8Y4"}, fourcc("444P")},
+                                               {{"ULRA", "M8RA"}, kGbra},
                                                {{"png ", "MPNG", "tiff", "raw ", "rle ", "MJLS"}, kRgb},
-                                               {{"Hap1", "Hap5", "HapY"}, kRgba}}};
+                                               {{"Hap1", "Hap5", "HapY", "HapA", "HapM"}, kRgba}}};
   for (const Format& known : kFormats) {
     if (std::ranges::count(known.names, codec, fourcc) > 0) return known.format;
   }

@@ -12,6 +12,11 @@ namespace vggt {
 double decoder_bytes_of_pixel(uint32_t codec, uint32_t pixel_format, std::optional<int> reference_frames,
                               unsigned threads);
 
+/// Bytes of a pixel in a decoder's format, by FFmpeg's name of it: four letters, or such as "Y3", 11, 10:
+/// three planes of 10 bits, of which two are halved in both directions (backwards where the bytes are), or
+/// three letters beside the bits of a pixel.
+double bytes_of_pixel(uint32_t name);
+
 /// The format that a codec's decoder gives mostly, as CAP_PROP_CODEC_PIXEL_FORMAT tells it.
 uint32_t usual_pixel_format(uint32_t codec);
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "io/frames/decoder_memory.h"
+
 namespace vggt {
 namespace {
 
@@ -29,7 +31,8 @@ uint32_t format_of(int chroma, int bits) {
 
 void take_set(const H264Parameters& set, VideoContainer& container) {
   container.reference_frames = std::max(container.reference_frames.value_or(0), set.reference_frames);
-  container.pixel_format = format_of(set.chroma, set.bits);
+  const uint32_t format = format_of(set.chroma, set.bits), before = container.pixel_format;
+  if (before == 0 || bytes_of_pixel(format) > bytes_of_pixel(before)) container.pixel_format = format;
 }
 
 void read_avc(const Bytes& file, uint64_t record, VideoContainer& container) {

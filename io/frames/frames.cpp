@@ -338,7 +338,7 @@ FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   return set;
 }
 
-std::optional<HeaderFrames> frames_of_header(const FrameOptions& options) {
+std::optional<HeaderFrames> frames_of_header(const FrameOptions& options) try {
   const SourceKind kind = kind_of_source(options);
   if (kind != SourceKind::video) return std::nullopt;
   check_options(options, kind);
@@ -351,6 +351,8 @@ std::optional<HeaderFrames> frames_of_header(const FrameOptions& options) {
                               bytes_beside_pixels(options, width, height);
   return HeaderFrames{assemble(options, {std::move(result)}, {}),
                       at_most(options.max_frames, header->promised_frames)};
+} catch (const std::invalid_argument&) {  // of a size that cannot be: the decoder tells the true one
+  return std::nullopt;
 }
 
 std::size_t promised_frames(const FrameOptions& options) try {

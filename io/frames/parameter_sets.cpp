@@ -124,11 +124,6 @@ std::optional<H264Parameters> h264_parameters(std::string_view sps) try {
   return std::nullopt;
 }
 
-std::optional<int> h264_reference_frames(std::string_view sps) {
-  const auto parameters = h264_parameters(sps);
-  return parameters ? std::optional(parameters->reference_frames) : std::nullopt;
-}
-
 std::optional<int> hevc_kept_frames(std::string_view vps) try {
   constexpr uint32_t kType = 32, kMost = 16, kMostLayers = 7;  // of the unit; of frames; of sub-layers
   Bits bits(payload(vps));

@@ -13,7 +13,6 @@ struct H264Parameters {
 
 /// sps: the NAL unit, its header byte first. Nothing where it is damaged.
 std::optional<H264Parameters> h264_parameters(std::string_view sps);
-std::optional<int> h264_reference_frames(std::string_view sps);
 
 /// vps_max_dec_pic_buffering_minus1 of an HEVC video parameter set (ITU-T H.265, 7.3.2.1), the most of its
 /// sub-layers: how many decoded frames are kept beside the one at work. Nothing where it is damaged.

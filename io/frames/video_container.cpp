@@ -19,6 +19,7 @@
 namespace vggt {
 namespace {
 
+constexpr uint64_t kAviHeader = 1 << 16;
 constexpr uint32_t kMpeg1 = fourcc("mpg1"), kMpeg2 = fourcc("mpg2");
 
 bool is_h264(uint32_t codec) {
@@ -182,41 +183,13 @@ VideoContainer read_mp4(const Bytes& file, const std::vector<Box>& boxes) {
   return container;
 }
 
-/// By the H.264 sequence parameter sets in the beginning of a file of another kind: in its stream, after
-/// start codes, or in the decoder configuration record that an AVI's header may hold.
-void read_stream(const Bytes& file, VideoContainer& container) {
-  constexpr uint64_t kBeginning = 1 << 20, kHeader = 4096;
-  constexpr std::size_t kLongestSet = 160, kLength = 1;
-  constexpr std::string_view kUnits = "\x27\x47\x67";  // sequence parameter sets
-  // Before a sequence of MPEG-2, whose slices begin with the same bytes.
-  constexpr std::string_view kMpeg2Sequence("\0\0\1\xb3", 4);
-  const std::string bytes = file.at(0, std::min(kBeginning, file.size())).value_or(std::string());
-  const auto look = [&](std::string_view part, std::string_view before, std::size_t between) {
-    for (std::size_t at = part.find(before); at != part.npos; at = part.find(before, at + before.size())) {
-      const std::string_view after = part.substr(at + before.size());
-      const std::string_view unit = after.substr(std::min(between, after.size()), kLongestSet);
-      const auto set =
-          !unit.empty() && kUnits.find(unit[0]) != kUnits.npos ? h264_parameters(unit) : std::nullopt;
-      if (!set) continue;
-      take_set(*set, container);
-      container.width = set->width;
-      container.height = set->height;
-      container.named_codec = fourcc("avc1");
-    }
-  };
-  if (bytes.find(kMpeg2Sequence) != bytes.npos) return;
-  look(bytes, std::string_view("\0\0\1", 3), 0);
-  // One set, and the higher byte of its length.
-  look(std::string_view(bytes).substr(0, kHeader), std::string_view("\xe1\0", 2), kLength);
-}
-
 /// An AVI's first stream of pictures: the BITMAPINFOHEADER of its format.
 void read_avi(const Bytes& file, VideoContainer& container) {
-  constexpr uint64_t kHeader = 4096;
   constexpr std::size_t kBeforeHeader = 8, kBeforeWidth = 4, kBeforeLetters = 16;
-  const std::string head = file.at(0, std::min(kHeader, file.size())).value_or(std::string());
+  const std::string head = file.at(0, std::min(kAviHeader, file.size())).value_or(std::string());
   const std::size_t at = head.find("strf", head.find("vids"));
-  if (!head.starts_with("RIFF") || at == head.npos || head.size() < at + kBeforeHeader + 20) return;
+  if (!head.starts_with("RIFF") || at == head.npos || head.size() < at + kBeforeHeader + kBeforeLetters + 4)
+    return;
   const std::string_view header = std::string_view(head).substr(at + kBeforeHeader);
   const auto pixels = [&](std::size_t place) {  // the lowest byte first; of pictures upside down below zero
     const auto value = static_cast<int32_t>(fourcc(header.substr(place, 4)));
@@ -226,6 +199,42 @@ void read_avi(const Bytes& file, VideoContainer& container) {
   container.height = pixels(kBeforeWidth + 4);
   const uint32_t letters = fourcc(header.substr(kBeforeLetters, 4));
   container.named_codec = letters != 0 ? letters : fourcc("raw ");
+  for (const char* h264 : {"H264", "h264", "X264", "x264", "AVC1", "avc1", "DAVC"}) {
+    if (letters == fourcc(h264)) container.named_codec = fourcc("avc1");
+  }
+}
+
+/// By the H.264 sequence parameter sets in the beginning of a file of another kind: in its stream, after
+/// start codes, or in the decoder configuration record that an AVI's header may hold. The first one's size
+/// counts, unless the header told it.
+void read_stream(const Bytes& file, VideoContainer& container) {
+  constexpr uint64_t kBeginning = 1 << 20;
+  constexpr std::size_t kLongestSet = 160, kLength = 1;
+  constexpr std::string_view kUnits = "\x27\x47\x67";  // sequence parameter sets
+  constexpr std::string_view kStart("\0\0\1", 3);
+  const std::string bytes = file.at(0, std::min(kBeginning, file.size())).value_or(std::string());
+  // Slices of MPEG-2 begin with the same bytes. They come after a header of their own.
+  const std::size_t mpeg2 = bytes.find(std::string_view("\0\0\1\xb3", 4));
+  bool is_h264 = container.named_codec != 0;
+  const auto look = [&](std::string_view part, std::string_view before, std::size_t between) {
+    for (std::size_t at = part.find(before); at != part.npos; at = part.find(before, at + before.size())) {
+      const std::string_view after = part.substr(at + before.size());
+      const std::string_view unit = after.substr(std::min(between, after.size()), kLongestSet);
+      const auto set =
+          !unit.empty() && kUnits.find(unit[0]) != kUnits.npos ? h264_parameters(unit) : std::nullopt;
+      if (!set) continue;
+      if (!is_h264 && mpeg2 < at) return;
+      is_h264 = true;
+      take_set(*set, container);
+      container.named_codec = fourcc("avc1");
+      if (container.width > 0) continue;
+      container.width = set->width;
+      container.height = set->height;
+    }
+  };
+  look(bytes, kStart, 0);
+  // One set, and the higher byte of its length.
+  look(std::string_view(bytes).substr(0, kAviHeader), std::string_view("\xe1\0", 2), kLength);
 }
 
 /// Theora's identification header (Theora I Specification, 6.2), with which its first page begins.
@@ -257,7 +266,7 @@ VideoContainer read_video_container(const std::filesystem::path& path) try {
   VideoContainer other;
   if (file.at(0, 4) == std::string("\0\0\1\xba", 4)) other.codec = kMpeg2;  // a program stream
   read_avi(file, other);
-  read_stream(file, other);
+  if (other.named_codec == 0 || is_h264(other.named_codec)) read_stream(file, other);
   read_theora(file, other);
   return other;
 } catch (const std::exception&) {  // it cannot be read, or changes meanwhile

@@ -206,6 +206,16 @@ TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
   EXPECT_NE(kind("write", fine), kind("write", coarse));
   EXPECT_TRUE(changes("write", [](Options& o) { o.picture = o.out + "p.png"; }));
   EXPECT_TRUE(changes("adjustment", [](Options& o) { o.camera = "simple-pinhole"; }));
+  EXPECT_TRUE(changes("adjustment", [](Options& o) { o.intrinsics = "320,320,168,112"; }));
+  EXPECT_TRUE(changes("adjustment", [](Options& o) { o.masks = VGGT_SOURCE_DIR "/examples/room"; }));
+  const auto with_lens = [](const std::string& refine, const std::string& camera) {
+    Options options = valid();
+    options.intrinsics = "320,320,168,112";
+    if (!refine.empty()) options.refine = {refine};
+    if (!camera.empty()) options.camera = camera;
+    return options;
+  };
+  EXPECT_NE(kind("adjustment", with_lens("", "")), kind("adjustment", with_lens("intrinsics", "")));
   EXPECT_FALSE(changes("weights", [](Options& o) { o.voxel = 0.1; }));
 }
 
