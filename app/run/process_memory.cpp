@@ -11,6 +11,7 @@
 #include "app/export/export_maps.h"
 #include "app/export/export_scene.h"
 #include "app/run/image_memory.h"
+#include "app/run/refine_depth.h"
 #include "io/files/machine_share.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/masks.h"
@@ -106,6 +107,14 @@ double voxel_share(double side) {
 int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t gray, int64_t beside) {
   if (!plan.adjust.wanted) return 0;
   return std::min(adjustment_bytes(frames, gray), room_beside(plan, beside));
+}
+
+/// What the refinement takes on a CPU beside so many bytes.
+int64_t refining_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t beside) {
+  if (!plan.adjust.refines || request.frames < 2) return 0;
+  return RefinedAtOnce(request.width * request.height, request.frames, working_threads(plan.frames.threads),
+                       room_beside(plan, beside))
+      .bytes;
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
@@ -362,7 +371,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
                             (threads_of(plan) - threads) * kIdleThreadBytes;
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
-    const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
+    const int64_t adjusting = std::max(adjusting_bytes(plan, request.frames, gray, held) + matching,
+                                       refining_bytes(plan, request, held)),
                   writing = after(held);
     // Half of what was freed does not fit what is asked for next.
     const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,

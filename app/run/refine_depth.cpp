@@ -14,9 +14,12 @@
 namespace vggt {
 namespace {
 
-constexpr int kBlock = 4;                // pixels, a side, that the refiner works on as one
-constexpr std::size_t kMostAtOnce = 8;   // frames
-constexpr std::size_t kFewestKept = 16;  // frames of which is kept what the refiner saw
+constexpr int kBlock = 4;  // pixels, a side, that the refiner works on as one
+// Bytes as measured: of weights, code and convolutions, of a block while its frame is refined, and of what is
+// kept of a frame.
+constexpr int64_t kFixedBytes = 40'000'000, kWorkBytes = 6200, kKeptBytes = 400;
+constexpr int64_t kMostAtOnce = 8, kFewestKept = 16;                             // frames
+constexpr int64_t kSeen = 1 + static_cast<int64_t>(DepthRefiner::kMostSources);  // to refine one of them
 
 /// A frame's own pixels and depth as tensors on a device.
 class Inputs {
@@ -199,15 +202,22 @@ void refine(const DepthRefiner& refiner, std::vector<Task>& tasks) {
 
 }  // namespace
 
+RefinedAtOnce::RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64_t room) {
+  const int64_t blocks = pixels / (kBlock * kBlock) + 1,
+                fitting = (room - kFixedBytes) / ((kWorkBytes + kSeen * kKeptBytes) * blocks);
+  frames = std::max<int64_t>(1, std::min({fitting, threads, kMostAtOnce, all}));
+  kept = std::max(frames * kSeen, std::min(kFewestKept, room / (kKeptBytes * blocks)));
+  bytes = kFixedBytes + (frames * kWorkBytes + std::min(kept, all) * kKeptBytes) * blocks;
+}
+
 void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
-                  DenseMaps& depth, const Events& events) {
+                  DenseMaps& depth, int64_t room, const Events& events) {
   const int frames = static_cast<int>(scene.cameras.size());
-  const std::size_t at_once = device.is_cuda() ? 1
-                                               : std::clamp(static_cast<std::size_t>(at::get_num_threads()),
-                                                            std::size_t{1}, kMostAtOnce);
+  const RefinedAtOnce at_once(int64_t{scene.frames.width} * scene.frames.height, frames,
+                              device.is_cuda() ? 1 : at::get_num_threads(), room);
   const Inputs inputs(scene, depth, device);
   const Partners partners(scene);
-  Looks looks(refiner, inputs, std::max(kFewestKept, at_once * (1 + DepthRefiner::kMostSources)));
+  Looks looks(refiner, inputs, static_cast<std::size_t>(at_once.kept));
   PieceStore refined(scene.space, "refined_depth");
   DenseMaps::Buffer buffer;
   std::vector<Task> tasks;
@@ -232,7 +242,7 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
              transfer(camera, scene.cameras[static_cast<std::size_t>(other)], partners.view(other))});
       tasks.push_back(std::move(task));
     }
-    if (tasks.empty() || (tasks.size() < at_once && frame + 1 < frames)) continue;
+    if (tasks.empty() || (std::ssize(tasks) < at_once.frames && frame + 1 < frames)) continue;
     refine(refiner, tasks);
     for (const Task& task : tasks)
       refined.put(static_cast<std::size_t>(task.frame),

@@ -199,7 +199,7 @@ std::string SceneSink::adjust(int64_t room) {
   if (!adjusted.groups.empty())
     events_.warn(groups_text(adjusted.groups, adjusted.groups_are_linked, frames_));
   times_.count("adjustment");
-  if (is_adjusted_ && adjust_.refines) refine(adjusted.pairs);
+  if (is_adjusted_ && adjust_.refines) refine(adjusted.pairs, room);
   DenseMaps::Buffer buffer;
   for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
     predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
@@ -214,11 +214,11 @@ std::string SceneSink::adjust(int64_t room) {
   return adjusted.summary;
 }
 
-void SceneSink::refine(const std::vector<std::pair<int, int>>& pairs) {
+void SceneSink::refine(const std::vector<std::pair<int, int>>& pairs, int64_t room) {
   const at::Device device = model_.options.device;
   try {
     refine_depth(load_refiner(model_.weights, device), device, {frames_, cameras_, pairs, space_},
-                 *adjusted_depth_, events_);
+                 *adjusted_depth_, room, events_);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
     events_.warn("out of memory in the refinement: depth stays as it was adjusted");

@@ -37,7 +37,7 @@ class SceneSink {
 
   /// After the network, where the plan says so: fits cameras and depth to the images, and hands both on.
   /// Returns what became of them, such as "adjusted to 9446 matches in 111 pairs of frames". room: bytes that
-  /// matches and their equations may take.
+  /// matches and their equations may take, and then the refinement.
   std::string adjust(int64_t room);
 
   /// After the network and the adjustment: moves the world, that is cameras, tracks, depth and points. The
@@ -65,7 +65,7 @@ class SceneSink {
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
-  void refine(const std::vector<std::pair<int, int>>& pairs);
+  void refine(const std::vector<std::pair<int, int>>& pairs, int64_t room);
   void store();
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
