@@ -200,12 +200,14 @@ std::string SceneSink::adjust(int64_t room) {
     events_.warn(groups_text(adjusted.groups, adjusted.groups_are_linked, frames_));
   times_.count("adjustment");
   if (is_adjusted_ && adjust_.refines) refine(adjusted.pairs, room);
-  DenseMaps::Buffer buffer;
-  for (int i = 0; depth_waits() && predictions_ && i < frames; ++i) {
-    predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
-    predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
+  if (predictions_) {
+    DenseMaps::Buffer buffer;
+    for (int i = 0; i < frames; ++i) {
+      predictions_->write("depth", i, 1, adjusted_depth_->values(i, buffer).data());
+      predictions_->write("depth_conf", i, 1, adjusted_depth_->confidence(i, buffer).data());
+    }
+    times_.count("write");
   }
-  times_.count("write");
   if (is_adjusted_ || !adjust_.options.must) {
     events_.info("cameras and depth " + adjusted.summary);
   } else {

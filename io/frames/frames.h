@@ -117,8 +117,8 @@ struct HeaderFrames {
   std::size_t promised = 0;
 };
 
-/// Nothing of other sources, and where the header does not tell. Throws std::invalid_argument for bad
-/// options.
+/// Nothing of other sources, where the header does not tell, and for sizes and options that cannot be, of
+/// which loading says why.
 std::optional<HeaderFrames> frames_of_header(const FrameOptions& options);
 
 /// How many frames a video will have by what its container promises, max_frames at most; 0 where it promises

@@ -59,6 +59,7 @@ Options unusual() {
   o.points = "head";
   o.masks = "masks/";
   o.bundle_adjust = "on";
+  o.refine_depth = "on";
   o.camera = "radial";
   o.intrinsics = "500,500,320,240";
   o.poses = "poses.tum";
