@@ -16,6 +16,7 @@
 #include "model/network.h"
 #include "model/network_run.h"
 #include "model/ranks/group.h"
+#include "model/refine/depth_refiner.h"
 
 namespace vggt {
 namespace {
@@ -41,7 +42,9 @@ Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions&
   check_model_options(config, options);
   const Heads present = heads_in(source.shapes);
   const Heads& wanted = options.heads;
-  check_shapes(expected_tensors(config, present), source.shapes);
+  TensorShapes own = source.shapes;
+  std::erase_if(own, [](const auto& tensor) { return tensor.first.starts_with(kRefinerPrefix); });
+  check_shapes(expected_tensors(config, present), own);
   const auto need = [](bool want, bool have, const char* name) {
     if (want && !have) throw std::invalid_argument(std::string("the weights have no ") + name + " head");
   };

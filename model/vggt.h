@@ -23,7 +23,7 @@ struct RunReport {
 /// The network (VGGT, arXiv 2503.11651), for inference.
 class Vggt {
  public:
-  /// Checks every name and shape, then loads the tensors that the heads need.
+  /// Checks every name and shape but those of a depth refiner, then loads the tensors that the heads need.
   /// Throws std::invalid_argument: tensors missing, misshapen or left over; a head that the source lacks; a
   /// precision that the device does not have.
   Vggt(const Config& config, const TensorSource& source, const ModelOptions& options);

@@ -188,6 +188,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
   if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
   give_to_copies(first, cameras, depth, found.scene);
+  found.scene.first = std::move(first);
   return std::move(found.scene);
 }
 

@@ -27,7 +27,8 @@ struct AdjustedScene {
   /// wrong: how they lie to each other is a guess. Empty where there is one, or where poses were given.
   std::vector<std::vector<int>> groups;
   bool groups_are_linked = false;
-  std::vector<std::pair<int, int>> pairs;  // of frames that matches link; copies are linked as what they show
+  std::vector<std::pair<int, int>> pairs;  // of frames that matches link
+  std::vector<std::size_t> first;          // of each frame the one that it shows; empty where none was looked for
   std::vector<Track> tracks;               // points seen in three and more frames
   std::string summary;                     // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
 };

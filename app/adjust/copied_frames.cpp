@@ -138,10 +138,6 @@ void give_to_copies(const std::vector<std::size_t>& first, const std::vector<Cam
     for (std::vector<int>& group : scene.groups) {
       if (std::ranges::count(group, shown_frame) > 0) group.push_back(frame);
     }
-    for (std::size_t pair = 0, matched = scene.pairs.size(); pair < matched; ++pair) {
-      const auto [a, b] = scene.pairs[pair];
-      if (a == shown_frame || b == shown_frame) scene.pairs.emplace_back(a == shown_frame ? b : a, frame);
-    }
     if (!depth.has(frame)) continue;
     const std::span<const float> values = depth.values(shown_frame, buffer);
     depth.put_values(frame, std::vector<float>(values.begin(), values.end()));

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "app/cli/process.h"
 #include "app/report/summary.h"
@@ -55,10 +56,15 @@ Sources size_request(const PlanCommand& command, const RunPlan& plan, const Even
   return {{longer, shorter}, {"jpg", of_all(std::max(longer * shorter, width * int64_t{height})), gray}};
 }
 
-/// Whether a run of these options does what plan_measurement() leaves out.
-bool has_more(const Options& options) {
-  return !options.masks.empty() || !options.exports.empty() || !options.picture.empty() || options.report ||
-         !options.save_predictions.empty();
+/// Of what a run of these options does, what plan_measurement() leaves out.
+std::vector<std::string> left_out(const Options& options) {
+  std::vector<std::string> stages;
+  if (!options.masks.empty()) stages.push_back("masks");
+  if (!options.exports.empty()) stages.push_back("exports");
+  if (!options.picture.empty()) stages.push_back("picture");
+  if (options.report) stages.push_back("report page");
+  if (!options.save_predictions.empty()) stages.push_back("predictions");
+  return stages;
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   request.budget = plan.limits.network;
   if (command.frame_count == 0) plan_image_memory(plan, /*with_network=*/false);
   PlanComparison plans = compare_ways(plan, request, sources.all, events);
-  if (has_more(command.options)) plans.beside.all = false;
+  plans.beside.left_out = left_out(command.options);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),
                              static_cast<int>(request.height)) +
                  "; " + plan.model.weights.path().filename().string() + " on " +

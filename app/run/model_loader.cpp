@@ -1,6 +1,11 @@
 #include "app/run/model_loader.h"
 
+#include <map>
 #include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "model/refine/depth_refiner.h"
 
 namespace vggt {
 
@@ -24,11 +29,13 @@ TensorShapes refiner_shapes_of(const WeightFile& weights) {
   return shapes_in(weights, /*of_refiner=*/true);
 }
 
-DepthRefiner load_refiner(const WeightFile& weights, at::Device device) {
-  return DepthRefiner::load(
-      {refiner_shapes_of(weights), [&weights](const std::string& name, at::ScalarType type,
-                                              at::Device on) { return weights.load(name, type, on); }},
-      device);
+TensorSource read_refiner(const WeightFile& weights) {
+  TensorSource source{refiner_shapes_of(weights), {}};
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& [name, shape] : source.shapes) tensors[name] = weights.load(name, at::kFloat, at::kCPU);
+  source.load = [tensors = std::move(tensors)](const std::string& name, at::ScalarType type,
+                                               at::Device device) { return tensors.at(name).to(device, type); };
+  return source;
 }
 
 Config config_of(const WeightFile& weights) {

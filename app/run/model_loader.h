@@ -11,7 +11,6 @@
 #include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "io/weights/weight_file.h"
-#include "model/refine/depth_refiner.h"
 #include "model/vggt.h"
 
 namespace vggt {
@@ -19,7 +18,8 @@ namespace vggt {
 /// Of the network's tensors; and of those of the depth refiner, which many files lack.
 TensorShapes shapes_of(const WeightFile& weights);
 TensorShapes refiner_shapes_of(const WeightFile& weights);
-DepthRefiner load_refiner(const WeightFile& weights, at::Device device);
+/// The refiner's tensors, read at once, so that damage shows. Throws what WeightFile::load() throws.
+TensorSource read_refiner(const WeightFile& weights);
 /// The architecture, after a check that the file holds exactly its tensors, and those of a refiner or none.
 /// Throws std::invalid_argument naming the file, and the key or the tensors.
 Config config_of(const WeightFile& weights);

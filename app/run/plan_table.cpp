@@ -93,7 +93,8 @@ std::vector<std::string> beside_rows(const PlanComparison& plans) {
   };
   if (!stages.empty())
     rows.push_back("beside:    " + stages + " s" + remark("as on another machine", plans.beside.guessed) +
-                   remark("not known until it has run once", plans.beside.unknown));
+                   remark("not known until it has run once", plans.beside.unknown) +
+                   remark("not predicted", plans.beside.left_out));
   for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
     if (const auto seconds = run_seconds(*one, plans.beside))
       totals += (totals.empty() ? "" : ", ") + kind_text(*one) + " " + seconds_text(*seconds) + " s";
@@ -256,7 +257,7 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBy
 }
 
 std::optional<double> run_seconds(const NetworkPlan& network, const BesideSeconds& beside) {
-  if (network.seconds.empty() || !beside.all) return std::nullopt;
+  if (network.seconds.empty() || !beside.all || !beside.left_out.empty()) return std::nullopt;
   return total_seconds(network.seconds) + beside.total();
 }
 
@@ -301,8 +302,9 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, const ProcessByt
 std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) {
   return Json{{"plan", json_of(plans.plan, plans.beside)}, {"other", json_of(plans.other, plans.beside)},
               {"beside_seconds", json_of(plans.beside)},   {"beside_guessed", plans.beside.guessed},
-              {"beside_unknown", plans.beside.unknown},    {"nccl_bytes", plans.nccl_bytes},
-              {"process_host_bytes", process.host},        {"process_scratch_bytes", process.scratch}}
+              {"beside_unknown", plans.beside.unknown},    {"beside_left_out", plans.beside.left_out},
+              {"nccl_bytes", plans.nccl_bytes},            {"process_host_bytes", process.host},
+              {"process_scratch_bytes", process.scratch}}
              .dump(2) +
          "\n";
 }

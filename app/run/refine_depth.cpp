@@ -5,33 +5,38 @@
 #include <algorithm>
 #include <cmath>
 #include <list>
+#include <new>
 #include <span>
 #include <string>
 
 #include "app/run/frame_input.h"
+#include "app/scene/median.h"
 #include "io/files/piece_store.h"
+#include "io/scene/radial_distortion.h"
 
 namespace vggt {
 namespace {
 
-constexpr int kBlock = 4;  // pixels, a side, that the refiner works on as one
+constexpr int kBlock = DepthRefiner::kBlock;
 // Bytes as measured: of weights, code and convolutions, of a block while its frame is refined, and of what is
 // kept of a frame.
 constexpr int64_t kFixedBytes = 40'000'000, kWorkBytes = 6200, kKeptBytes = 400;
-constexpr int64_t kMostAtOnce = 8, kFewestKept = 16;                             // frames
+constexpr int64_t kMostAtOnce = 8;                                               // frames
+constexpr int64_t kMostKeptBytes = 128'000'000;  // of frames that are not refined at once
 constexpr int64_t kSeen = 1 + static_cast<int64_t>(DepthRefiner::kMostSources);  // to refine one of them
 
 /// A frame's own pixels and depth as tensors on a device.
 class Inputs {
  public:
-  Inputs(const FramesToRefine& scene, const DenseMaps& depth, at::Device device)
-      : scene_(scene), depth_(depth), device_(device) {}
+  /// unit: by which depth is divided.
+  Inputs(const FramesToRefine& scene, const DenseMaps& depth, double unit, at::Device device)
+      : scene_(scene), depth_(depth), unit_(unit), device_(device) {}
 
   at::Tensor image(int frame) const {
     const at::Tensor pixels = frame_pixels(scene_.frames, frame, 1)[0].to(device_);
     return pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels;
   }
-  at::Tensor depth(int frame) const { return map(depth_.values(frame, buffer_)); }
+  at::Tensor depth(int frame) const { return map(depth_.values(frame, buffer_)).div_(unit_); }
   at::Tensor confidence(int frame) const { return map(depth_.confidence(frame, buffer_)); }
 
  private:
@@ -43,6 +48,7 @@ class Inputs {
 
   const FramesToRefine& scene_;
   const DenseMaps& depth_;
+  const double unit_;
   const at::Device device_;
   mutable DenseMaps::Buffer buffer_;
 };
@@ -73,20 +79,23 @@ class Looks {
   std::list<Look> last_;  // the last one first
 };
 
-RefinerTransfer transfer(const Camera& from, const Camera& to, const FrameView& view) {
+/// unit: of depth.
+RefinerTransfer transfer(const Camera& from, const Camera& to, const FrameView& view, double unit) {
   const Eigen::Isometry3d relative = to.cam_from_world * from.cam_from_world.inverse(Eigen::Isometry);
   RefinerTransfer result{};
   for (int row = 0; row < 3; ++row) {
     for (int column = 0; column < 3; ++column)
       result.turn[static_cast<std::size_t>(3 * row + column)] =
           static_cast<float>(relative.linear()(row, column));
-    result.shift[static_cast<std::size_t>(row)] = static_cast<float>(relative.translation()(row));
+    result.shift[static_cast<std::size_t>(row)] = static_cast<float>(relative.translation()(row) / unit);
   }
   result.fx = static_cast<float>(to.k(0, 0));
   result.fy = static_cast<float>(to.k(1, 1));
   result.cx = static_cast<float>(to.k(0, 2));
   result.cy = static_cast<float>(to.k(1, 2));
   result.distortion = {static_cast<float>(to.distortion.x()), static_cast<float>(to.distortion.y())};
+  if (const double most = unfolded_r2(to.distortion); std::isfinite(most))
+    result.most_r2 = static_cast<float>(most);
   result.begin_x = static_cast<float>(view.begin_x);
   result.begin_y = static_cast<float>(view.begin_y);
   result.end_x = static_cast<float>(view.end_x);
@@ -94,33 +103,56 @@ RefinerTransfer transfer(const Camera& from, const Camera& to, const FrameView& 
   return result;
 }
 
-/// How much a frame tells of another one's depth, from 0 to 1: by the share of its points that it sees, and
-/// by how far these move there where they are a tenth farther. [H,W] depth.
-double tells(const Camera& camera, std::span<const float> depth, const Camera& other, const FrameView& view) {
+/// Calls take(x, y, depth) for some pixels of what a frame shows where there is depth, [H,W].
+template <class Take>
+void for_some_pixels(const Camera& camera, const FrameView& view, std::span<const float> depth, Take&& take) {
   constexpr int kStep = 16;
+  for (int y = view.begin_y + kStep / 2; y < view.end_y; y += kStep) {
+    for (int x = view.begin_x + kStep / 2; x < view.end_x; x += kStep) {
+      const float d = depth[static_cast<std::size_t>(y) * static_cast<std::size_t>(camera.width) +
+                            static_cast<std::size_t>(x)];
+      if (d > 0 && std::isfinite(d)) take(x, y, double{d});
+    }
+  }
+}
+
+/// The median depth of frames with a camera, about; 1 where there is none.
+double median_depth(const FramesToRefine& scene, const std::vector<FrameView>& views, const DenseMaps& depth) {
+  DenseMaps::Buffer buffer;
+  std::vector<float> some;
+  const std::size_t step = scene.cameras.size() / 64 + 1;
+  for (std::size_t i = 0; i < scene.cameras.size(); i += step) {
+    if (!scene.cameras[i].valid || !depth.has(static_cast<int>(i))) continue;
+    for_some_pixels(scene.cameras[i], views[i], depth.values(static_cast<int>(i), buffer),
+                    [&](int, int, double d) { some.push_back(static_cast<float>(d)); });
+  }
+  return some.empty() ? 1 : median(std::span(some));
+}
+
+/// How much a frame tells of another one's depth, from 0 to 1: by the share of its points that it sees, and
+/// by how far these move there where they are a tenth farther. view: of either. [H,W] depth.
+double tells(const Camera& camera, const FrameView& view, std::span<const float> depth, const Camera& other,
+             const FrameView& other_view) {
   constexpr double kLeastSeen = .05, kFarther = 1.1, kMove = 3;  // pixels, with which half is told
+  const double most_r2 = unfolded_r2(other.distortion);
   const Eigen::Isometry3d relative = other.cam_from_world * camera.cam_from_world.inverse(Eigen::Isometry);
   int points = 0, seen = 0;
   double told = 0;
-  for (int y = kStep / 2; y < camera.height; y += kStep) {
-    for (int x = kStep / 2; x < camera.width; x += kStep) {
-      const double d = depth[static_cast<std::size_t>(y) * static_cast<std::size_t>(camera.width) +
-                             static_cast<std::size_t>(x)];
-      ++points;
-      const Eigen::Vector3d ray = camera.ray({x, y}), point = relative * (d * ray),
-                            farther = relative * (kFarther * d * ray);
-      if (!(point.z() > 0) || !(farther.z() > 0)) continue;
-      const Eigen::Vector2d pixel = other.project(point);
-      if (!(pixel.x() > view.begin_x && pixel.x() < view.end_x - 1 && pixel.y() > view.begin_y &&
-            pixel.y() < view.end_y - 1))
-        continue;
-      const double move = (other.project(farther) - pixel).norm();
-      if (!std::isfinite(move)) continue;
-      ++seen;
-      told += move / (move + kMove);
-    }
-  }
-  return seen < kLeastSeen * points ? 0 : told / points;
+  for_some_pixels(camera, view, depth, [&](int x, int y, double d) {
+    ++points;
+    const Eigen::Vector3d ray = camera.ray({x, y}), point = relative * (d * ray),
+                          farther = relative * (kFarther * d * ray);
+    if (!(point.z() > 0) || !(farther.z() > 0) || !(point.hnormalized().squaredNorm() <= most_r2)) return;
+    const Eigen::Vector2d pixel = other.project(point);
+    if (!(pixel.x() > other_view.begin_x && pixel.x() < other_view.end_x - 1 &&
+          pixel.y() > other_view.begin_y && pixel.y() < other_view.end_y - 1))
+      return;
+    const double move = (other.project(farther) - pixel).norm();
+    if (!std::isfinite(move)) return;
+    ++seen;
+    told += move / (move + kMove);
+  });
+  return seen == 0 || seen < kLeastSeen * points ? 0 : told / points;
 }
 
 /// The frames that tell most of each frame's depth, at most as many as the refiner looks at, the best first.
@@ -128,9 +160,14 @@ class Partners {
  public:
   explicit Partners(const FramesToRefine& scene)
       : scene_(scene), views_(frame_views(scene.frames)), linked_(scene.cameras.size()) {
+    std::vector<bool> is_weak(scene.cameras.size());
+    for (const int frame : scene.weak) is_weak[static_cast<std::size_t>(frame)] = true;
+    const auto link = [&](int frame, int other) {
+      if (!is_weak[static_cast<std::size_t>(other)]) linked_[static_cast<std::size_t>(frame)].push_back(other);
+    };
     for (const auto& [a, b] : scene.pairs) {
-      linked_[static_cast<std::size_t>(a)].push_back(b);
-      linked_[static_cast<std::size_t>(b)].push_back(a);
+      link(a, b);
+      link(b, a);
     }
   }
 
@@ -141,7 +178,7 @@ class Partners {
     for (const int other : linked_[static_cast<std::size_t>(frame)]) {
       const Camera& there = scene_.cameras[static_cast<std::size_t>(other)];
       if (!there.valid || !camera.valid) continue;
-      const double told = tells(camera, depth, there, view(other));
+      const double told = tells(camera, view(frame), depth, there, view(other));
       if (told > kLeast) found.emplace_back(-told, other);
     }
     std::ranges::sort(found);
@@ -151,6 +188,7 @@ class Partners {
     }
     return best;
   }
+  const std::vector<FrameView>& views() const { return views_; }
   const FrameView& view(int frame) const { return views_[static_cast<std::size_t>(frame)]; }
 
  private:
@@ -184,15 +222,14 @@ at::Tensor rays_of(const Camera& camera) {
   return rays;
 }
 
-/// A thread takes a frame; one frame is worked on by all threads.
-void refine(const DepthRefiner& refiner, std::vector<Task>& tasks) {
+/// A thread takes a frame; one frame is worked on by all threads. unit: of depth.
+void refine(const DepthRefiner& refiner, double unit, std::vector<Task>& tasks) {
   const auto work = [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       Task& task = tasks[static_cast<std::size_t>(i)];
-      task.refined =
-          refiner.refine(*task.seen, task.image, task.depth, task.confidence, task.rays, task.sources)
-              .cpu()
-              .contiguous();
+      const at::Tensor found =
+          refiner.refine(*task.seen, task.image, task.depth, task.confidence, task.rays, task.sources);
+      task.refined = (found * unit).cpu().contiguous();
     }
   };
   const auto count = static_cast<int64_t>(tasks.size());
@@ -203,29 +240,37 @@ void refine(const DepthRefiner& refiner, std::vector<Task>& tasks) {
 }  // namespace
 
 RefinedAtOnce::RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64_t room) {
-  const int64_t blocks = pixels / (kBlock * kBlock) + 1,
-                fitting = (room - kFixedBytes) / ((kWorkBytes + kSeen * kKeptBytes) * blocks);
-  frames = std::max<int64_t>(1, std::min({fitting, threads, kMostAtOnce, all}));
-  kept = std::max(frames * kSeen, std::min(kFewestKept, room / (kKeptBytes * blocks)));
-  bytes = kFixedBytes + (frames * kWorkBytes + std::min(kept, all) * kKeptBytes) * blocks;
+  const int64_t blocks = pixels / (kBlock * kBlock) + 1, of_frame = (kWorkBytes + kSeen * kKeptBytes) * blocks,
+                fitting = std::max<int64_t>(0, room - kFixedBytes) / of_frame;
+  if (fitting == 0) return;
+  frames = std::min({fitting, threads, kMostAtOnce, all});
+  const int64_t left = std::min(kMostKeptBytes, room - kFixedBytes - frames * kWorkBytes * blocks);
+  kept = std::min(all, std::max(frames * kSeen, left / (kKeptBytes * blocks)));
+  bytes = kFixedBytes + (frames * kWorkBytes + kept * kKeptBytes) * blocks;
 }
 
 void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
-                  DenseMaps& depth, int64_t room, const Events& events) {
+                  DenseMaps& depth, int64_t room, bool lean, const Events& events) {
   const int frames = static_cast<int>(scene.cameras.size());
+  const bool one_at_once = lean || device.is_cuda();  // a GPU has its own memory
   const RefinedAtOnce at_once(int64_t{scene.frames.width} * scene.frames.height, frames,
-                              device.is_cuda() ? 1 : at::get_num_threads(), room);
-  const Inputs inputs(scene, depth, device);
+                              one_at_once ? 1 : at::get_num_threads(), room);
+  if (at_once.frames == 0) throw std::bad_alloc();
   const Partners partners(scene);
-  Looks looks(refiner, inputs, static_cast<std::size_t>(at_once.kept));
+  const double unit = median_depth(scene, partners.views(), depth);
+  const Inputs inputs(scene, depth, unit, device);
+  Looks looks(refiner, inputs, static_cast<std::size_t>(lean ? kSeen : at_once.kept));
   PieceStore refined(scene.space, "refined_depth");
   DenseMaps::Buffer buffer;
   std::vector<Task> tasks;
   for (int frame = 0; frame < frames; ++frame) {
     events.check_stop();
     events.progress("refinement", "frames", frame, frames);
-    const std::vector<int> others =
-        depth.has(frame) ? partners.of(frame, depth.values(frame, buffer)) : std::vector<int>();
+    const bool is_copy = !scene.first.empty() && scene.first[static_cast<std::size_t>(frame)] !=
+                                                     static_cast<std::size_t>(frame);
+    const std::vector<int> others = !is_copy && depth.has(frame)
+                                        ? partners.of(frame, depth.values(frame, buffer))
+                                        : std::vector<int>();
     if (!others.empty()) {
       const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
       Task task{frame,
@@ -239,20 +284,23 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
       for (const int other : others)
         task.sources.push_back(
             {&looks.at(other),
-             transfer(camera, scene.cameras[static_cast<std::size_t>(other)], partners.view(other))});
+             transfer(camera, scene.cameras[static_cast<std::size_t>(other)], partners.view(other), unit)});
       tasks.push_back(std::move(task));
     }
     if (tasks.empty() || (std::ssize(tasks) < at_once.frames && frame + 1 < frames)) continue;
-    refine(refiner, tasks);
+    refine(refiner, unit, tasks);
     for (const Task& task : tasks)
       refined.put(static_cast<std::size_t>(task.frame),
                   std::as_bytes(std::span(task.refined.const_data_ptr<float>(),
                                           static_cast<std::size_t>(task.refined.numel()))));
     tasks.clear();
   }
+  buffer.reserve(static_cast<std::size_t>(scene.frames.width) * static_cast<std::size_t>(scene.frames.height) *
+                 sizeof(float));
   for (int frame = 0; frame < frames; ++frame) {
-    if (!refined.has(static_cast<std::size_t>(frame))) continue;
-    const std::span<const std::byte> bytes = refined.get(static_cast<std::size_t>(frame), buffer);
+    const auto own = static_cast<std::size_t>(frame), shown = scene.first.empty() ? own : scene.first[own];
+    if (!refined.has(shown) || !depth.has(frame)) continue;
+    const std::span<const std::byte> bytes = refined.get(shown, buffer);
     depth.put_values(frame, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)});
   }
   events.progress("refinement", "frames", frames, frames);

@@ -17,23 +17,26 @@ struct FramesToRefine {
   const FrameSet& frames;
   const std::vector<Camera>& cameras;
   const std::vector<std::pair<int, int>>& pairs;  // of frames that matches link
+  const std::vector<int>& weak;                   // whose cameras may be wrong: they tell nothing of others
+  const std::vector<std::size_t>& first;          // of each frame the one that it shows: see AdjustedScene
   std::shared_ptr<HostSpace> space;               // for the maps, until all are refined
 };
 
-/// How many frames of so many pixels are refined at once on a CPU, and what that takes in bytes, where there
-/// is room for so many, or for one.
+/// How many frames of so many pixels are refined at once on a CPU, and what that takes in bytes. None, and
+/// nothing, where there is no room for one.
 struct RefinedAtOnce {
   RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64_t room);
 
-  int64_t frames, kept;  // kept: of which what the refiner saw is kept
-  int64_t bytes;
+  int64_t frames = 0, kept = 0;  // kept: of which what the refiner saw is kept
+  int64_t bytes = 0;
 };
 
 /// Corrects the depth maps, [H,W] a frame, by what linked frames show. Frames without a camera, and those
-/// that no other one tells anything of, keep theirs. Either all maps are written or, where it throws, none.
-/// Reports the progress of the stage "refinement" in frames. Throws Stopped, and c10::Error or std::bad_alloc
-/// where memory runs out. room: bytes that it may take.
+/// that no other one tells anything of, keep theirs; copies get that of the frame they show. Where it throws
+/// before all frames are refined, no map has changed. Reports the progress of the stage "refinement" in
+/// frames. Throws Stopped, and c10::Error or std::bad_alloc where memory runs out. room: bytes that it may
+/// take. lean: with one frame in memory at once.
 void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
-                  DenseMaps& depth, int64_t room, const Events& events);
+                  DenseMaps& depth, int64_t room, bool lean, const Events& events);
 
 }  // namespace vggt

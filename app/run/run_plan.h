@@ -37,7 +37,8 @@ struct ModelPlan {
 struct AdjustPlan {
   bool wanted = false;
   AdjustOptions options;
-  bool refines = false;  // then the depth, by the refiner among the weights
+  bool refines = false;      // then the depth, by the refiner among the weights
+  bool must_refine = false;  // that was asked for
   GivenCameras given;    // what is known of the cameras, whether they are adjusted or not
 };
 

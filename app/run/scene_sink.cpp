@@ -60,6 +60,7 @@ SceneSink::SceneSink(const RunPlan& plan, const FrameSet& frames, const std::sha
   }
   if (builder_) builder_->set_masks(frames.read_mask);
   if (holds_depth_apart(plan)) held_depth_.emplace(space, "depth");
+  if (adjust_.refines) refiner_ = read_refiner(model_.weights);
   if (adjust_.wanted) adjusted_depth_ = held_depth_ ? &*held_depth_ : &builder_->maps();
 }
 
@@ -191,7 +192,7 @@ std::string SceneSink::adjust(int64_t room) {
   if (is_adjusted_) store();  // predictions otherwise stay the network's
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
-  weak_frames_ = std::move(adjusted.weak_frames);
+  weak_frames_ = adjusted.weak_frames;
   if (adjusted.guesses_focal)
     events_.warn(
         "the matches do not tell the focal length, as where few link the frames or one flat thing is seen "
@@ -199,7 +200,9 @@ std::string SceneSink::adjust(int64_t room) {
   if (!adjusted.groups.empty())
     events_.warn(groups_text(adjusted.groups, adjusted.groups_are_linked, frames_));
   times_.count("adjustment");
-  if (is_adjusted_ && adjust_.refines) refine(adjusted.pairs, room);
+  if (adjust_.refines && is_adjusted_ && refine(adjusted, room)) adjusted.summary += "; depth refined";
+  if (adjust_.must_refine && !is_adjusted_)
+    events_.warn("depth is not refined, as the cameras are not adjusted");
   if (predictions_) {
     DenseMaps::Buffer buffer;
     for (int i = 0; i < frames; ++i) {
@@ -216,16 +219,24 @@ std::string SceneSink::adjust(int64_t room) {
   return adjusted.summary;
 }
 
-void SceneSink::refine(const std::vector<std::pair<int, int>>& pairs, int64_t room) {
+/// Whether that was done.
+bool SceneSink::refine(const AdjustedScene& adjusted, int64_t room) {
   const at::Device device = model_.options.device;
-  try {
-    refine_depth(load_refiner(model_.weights, device), device, {frames_, cameras_, pairs, space_},
-                 *adjusted_depth_, room, events_);
-  } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) throw;
-    events_.warn("out of memory in the refinement: depth stays as it was adjusted");
+  const FramesToRefine scene{frames_, cameras_, adjusted.pairs, adjusted.weak_frames, adjusted.first, space_};
+  for (const bool lean : {false, true}) {
+    try {
+      const DepthRefiner refiner =
+          DepthRefiner::load(refiner_, device, model_.options.precision == Precision::tf32);
+      refine_depth(refiner, device, scene, *adjusted_depth_, room, lean, events_);
+      times_.count("refinement");
+      return true;
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+    }
   }
-  times_.count("refinement");
+  events_.warn("out of memory in the refinement: depth stays as it was adjusted");
+  times_.restart();
+  return false;
 }
 
 void SceneSink::take_points(const DensePrediction& p) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/adjust/adjust_scene.h"
 #include "app/events/events.h"
 #include "app/run/run_plan.h"
 #include "app/run/stage_times.h"
@@ -19,6 +20,7 @@
 #include "io/scene/prediction_writer.h"
 #include "io/scene/tracks.h"
 #include "model/predictions.h"
+#include "model/state/binder.h"
 
 namespace vggt {
 
@@ -65,7 +67,7 @@ class SceneSink {
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
   void read_cameras();
-  void refine(const std::vector<std::pair<int, int>>& pairs, int64_t room);
+  bool refine(const AdjustedScene& adjusted, int64_t room);
   void store();
   void add(int64_t first, const at::Tensor* depth, const at::Tensor* points, const at::Tensor& conf);
   void save(const char* name, int64_t first, const at::Tensor& values);
@@ -90,6 +92,7 @@ class SceneSink {
   std::optional<DenseMaps> held_depth_;  // where it is adjusted, but no part of the cloud
   DenseMaps* adjusted_depth_ = nullptr;  // the maps that the adjustment changes; none where it changes none
   std::optional<PredictionsWriter> predictions_;
+  TensorSource refiner_;  // of an adjusted scene's depth, if it is refined
   TaskQueue queue_;  // last, so that its thread ends before what it works on
 };
 

@@ -10,11 +10,14 @@
 namespace vggt {
 namespace {
 
-constexpr int64_t kBlock = 4;       // pixels of the frame, a side, that a pixel of the maps stands for
+constexpr int64_t kBlock = DepthRefiner::kBlock;
 constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a pixel is made
 constexpr double kNearest = 1e-6;   // depth that counts as none
-constexpr double kLeastZ = 1e-3, kLeastDivisor = 1e-4;
-const ComputeKind kKind{at::kFloat, at::kFloat};
+constexpr int64_t kWidest = 256;  // channels of a layer: beyond, memory would not be what is planned
+
+ComputeKind kind_of(bool tf32) {
+  return {at::kFloat, at::kFloat, tf32, tf32};
+}
 
 std::string named(const char* name) {
   return std::string(kRefinerPrefix) + name;
@@ -49,14 +52,16 @@ Sight see(const at::Tensor& rays, const at::Tensor& depth, const RefinerTransfer
   };
   const at::Tensor z = row(2), over = z.clamp_min(kLeastDivisor).reciprocal();
   at::Tensor x = row(0) * over, y = row(1) * over;
+  at::Tensor inside = z.gt(kLeastZ);
   if (to.distortion[0] != 0 || to.distortion[1] != 0) {
-    const at::Tensor r2 = x * x + y * y, factor = 1 + r2 * (to.distortion[0] + r2 * to.distortion[1]);
+    const at::Tensor r2 = x * x + y * y, bound = r2.clamp_max(to.most_r2),
+                     factor = 1 + bound * (to.distortion[0] + bound * to.distortion[1]);
     x = x * factor;
     y = y * factor;
+    inside = inside.logical_and_(r2.le(to.most_r2));
   }
   Sight sight{x * to.fx + to.cx, y * to.fy + to.cy, z, {}};
-  sight.inside = z.gt(kLeastZ)
-                     .logical_and_(sight.u.ge(to.begin_x))
+  sight.inside = inside.logical_and_(sight.u.ge(to.begin_x))
                      .logical_and_(sight.u.le(to.end_x - 1))
                      .logical_and_(sight.v.ge(to.begin_y))
                      .logical_and_(sight.v.le(to.end_y - 1));
@@ -91,6 +96,9 @@ struct DepthRefiner::Widths {
     second = size("down.first.weight");
     third = size("deepest.first.weight");
     sharpened = size("sharpen_in.weight");
+    if (std::max({half, quarter, eighth, merged, matching, gathered, first, second, third, sharpened}) > kWidest)
+      throw std::invalid_argument("the depth refiner has a layer of more than " + std::to_string(kWidest) +
+                                  " channels");
     if (cues <= kRefinerCues || matching % (cues - kRefinerCues) != 0 || scores < 2 || depths > kMostDepths ||
         cues - kRefinerCues > kMostGroups || std::max(hidden, scores) > kMostScores)
       throw std::invalid_argument("the depth refiner's " + named("score_in.weight") +
@@ -134,15 +142,15 @@ DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
       sharpen_out_(bind, named("sharpen_out"), w.sharpened, kBlock * kBlock * (kNeighbours + 1), 1) {}
 
 void DepthRefiner::check(const TensorShapes& shapes) {
-  Binder names(nullptr, kKind, at::kCPU);
+  Binder names(nullptr, kind_of(false), at::kCPU);
   const DepthRefiner unloaded(names, Widths(shapes));
   check_shapes(names.taken(), shapes);
 }
 
-DepthRefiner DepthRefiner::load(const TensorSource& source, at::Device device) {
+DepthRefiner DepthRefiner::load(const TensorSource& source, at::Device device, bool tf32) {
   const c10::InferenceMode guard;
   check(source.shapes);
-  Binder bind(&source, kKind, device);
+  Binder bind(&source, kind_of(tf32), device);
   return {bind, Widths(source.shapes)};
 }
 
@@ -206,8 +214,9 @@ at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& r
              weights = at::zeros({1, n * D}, depth.options());
   for (const Source& source : sources) {
     const Sight sight = see(rays, depth, source.transfer);
-    const at::Tensor inside = sight.inside.to(at::kFloat),
-                     grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
+    // What is not seen may lie nowhere, where sums are no numbers.
+    const auto if_inside = [&](const at::Tensor& values) { return at::where(sight.inside, values, 0.0); };
+    const at::Tensor grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
                                        (sight.v + 0.5) * (2.0 / static_cast<double>(kBlock * h)) - 1},
                                       -1)
                                 .clamp_(-2, 2)
@@ -215,18 +224,24 @@ at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& r
     constexpr int64_t kBilinear = 0, kNearestPixel = 1, kZeros = 0;
     const at::Tensor seen =
         at::grid_sampler_2d(source.frame->matching, grid, kBilinear, kZeros, false).view({groups_, -1, n, D});
-    const at::Tensor alike = (seen * own).mean(1).mul_(inside);  // [G,n,D]
+    const at::Tensor alike = if_inside((seen * own).mean(1));  // [G,n,D]
     const at::Tensor there =
         at::grid_sampler_2d(source.frame->middle, grid, kNearestPixel, kZeros, false).view({n, D});
     const at::Tensor nearer = sight.z.clamp_min(kLeastDivisor).log_() - there;
     const auto agreement = [&](double width) {
-      return (nearer / width).square_().neg_().exp_().mul_(inside);
+      return if_inside((nearer / width).square_().neg_().exp_());
     };
     const at::Tensor across = sight.u.select(1, D - 1) - sight.u.select(1, 0),
                      along = sight.v.select(1, D - 1) - sight.v.select(1, 0),
-                     moves = (across.square() + along.square()).sqrt_().clamp_(0.01, 100).log_().div_(4);
+                     moves = (across.square() + along.square())
+                                 .sqrt_()
+                                 .nan_to_num_(kMostMove)
+                                 .clamp_(kLeastMove, kMostMove)
+                                 .log_()
+                                 .div_(4),
+                     inside = sight.inside.to(at::kFloat);
     const at::Tensor cues = at::cat({alike, at::stack({agreement(0.02), agreement(0.08),
-                                                       (nearer / 0.2).clamp_(-1, 1).mul_(inside), inside,
+                                                       if_inside((nearer / 0.2).clamp_(-1, 1)), inside,
                                                        moves.unsqueeze(1) * inside})})
                                 .view({groups_ + kRefinerCues, n * D});
     const at::Tensor said = score_out_(score_in_(cues).relu_());

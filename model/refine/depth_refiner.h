@@ -19,13 +19,15 @@ inline constexpr std::string_view kRefinerPrefix = "depth_refiner.";
 /// depths around a pixel's own, features of frames are compared there where the others would see it, and so
 /// are their depths. A small network makes of that, of image and depth what the depth's logarithm changes
 /// by, and how sharp edges are. It works at a quarter of the frames' size; maps are given back at full size.
-/// In fp32.
+/// In fp32, or in TF32 where the process allows that (see ModelOptions).
 class DepthRefiner {
  public:
   /// Throws std::invalid_argument for tensors that are missing, misshapen or left over.
   static void check(const TensorShapes& shapes);
-  /// Throws as check().
-  static DepthRefiner load(const TensorSource& source, at::Device device);
+  /// tf32: whether the process allows TF32. Throws as check().
+  static DepthRefiner load(const TensorSource& source, at::Device device, bool tf32 = false);
+  /// Pixels of a frame, a side, that a pixel of its maps stands for.
+  static constexpr int64_t kBlock = 4;
 
   /// What is kept of a frame: h and w are a quarter of its sides, rounded up.
   struct Frame {
@@ -35,7 +37,8 @@ class DepthRefiner {
     at::Tensor log_depth;  // [1,16,h,w]: of the pixels of each 4×4 block
     at::Tensor middle;     // [1,1,h,w]: the median of each block
   };
-  /// image [3,H,W] in [0,1], depth [H,W]: values that are not above 0 and finite count as very near.
+  /// image [3,H,W] in [0,1], depth [H,W]: values that are not above 0 and finite count as very near. Its unit
+  /// is that of the transfers, and such that most values are near 1.
   Frame look(const at::Tensor& image, const at::Tensor& depth) const;
 
   /// How many other frames it looks at, at most: those that tell most should come first.

@@ -14,7 +14,6 @@ namespace vggt {
 namespace {
 
 constexpr int kDepths = kMostDepths, kGroups = kMostGroups;
-constexpr float kLeastZ = 1e-3F, kLeastDivisor = 1e-4F;
 
 /// Numbers of all depths, of which the compiler makes the processor's vectors; what is beyond the last depth
 /// means nothing.
@@ -81,18 +80,21 @@ struct Sight {
   const Depths z = direction[2] * depth + to.shift[2], divisor = greater(z, all(kLeastDivisor)),
                x = (direction[0] * depth + to.shift[0]) / divisor,
                y = (direction[1] * depth + to.shift[1]) / divisor, r2 = x * x + y * y,
-               factor = 1 + r2 * (to.distortion[0] + r2 * to.distortion[1]);
+               bound = smaller(r2, all(to.most_r2)),
+               factor = 1 + bound * (to.distortion[0] + bound * to.distortion[1]);
   sight.u = x * factor * to.fx + to.cx;
   sight.v = y * factor * to.fy + to.cy;
   sight.z = divisor;
-  const Words inside = (z > kLeastZ) & (sight.u >= to.begin_x) & (sight.u <= to.end_x - 1) &
+  const Words inside = (z > kLeastZ) & (r2 <= to.most_r2) & (sight.u >= to.begin_x) & (sight.u <= to.end_x - 1) &
                        (sight.v >= to.begin_y) & (sight.v <= to.end_y - 1);
   sight.inside = inside != 0 ? all(1) : all(0);
   float any = 0;
   for (int64_t d = 0; d < depths; ++d) any += sight.inside[d];
   if (any == 0) return false;
   const float across = sight.u[depths - 1] - sight.u[0], along = sight.v[depths - 1] - sight.v[0];
-  sight.moves = std::log(std::clamp(std::sqrt(across * across + along * along), 0.01F, 100.F)) / 4;
+  const float move = std::sqrt(across * across + along * along);
+  // What lies behind the camera may be infinitely far off, or nowhere.
+  sight.moves = std::log(move <= kMostMove ? std::max(move, kLeastMove) : kMostMove) / 4;
   return true;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 // What other frames say of a frame's depths, on a CPU. Plain arithmetic, without LibTorch.
@@ -12,12 +13,18 @@ struct RefinerTransfer {
   std::array<float, 3> shift;       // in the unit of depth
   float fx, fy, cx, cy;             // pixels; their middles lie at integers
   std::array<float, 2> distortion;  // k1, k2
+  /// Of points of the plane z = 1: beyond, the distortion folds back.
+  float most_r2 = std::numeric_limits<float>::max();
   float begin_x, begin_y, end_x, end_y;
 };
 
 /// The cues of a source at a depth, beside how alike each group of features is: how nearly its own depth
 /// agrees, twice, by how much it differs, whether it sees the point, and how far that moves over all depths.
 inline constexpr int64_t kRefinerCues = 5;
+/// The least z of a point that another frame sees, and what x and y are divided by at least.
+inline constexpr float kLeastZ = 1e-3F, kLeastDivisor = 1e-4F;
+/// Pixels that a point moves at least and at most, as a cue.
+inline constexpr float kLeastMove = 0.01F, kMostMove = 100;
 /// Most depths, groups of features and outputs of each layer.
 inline constexpr int64_t kMostDepths = 16, kMostGroups = 8, kMostScores = 64;
 

@@ -284,6 +284,12 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   beside -= std::min(plans["beside_seconds"]["frames"], plans["beside_seconds"]["weights"]).get<double>();
   for (const char* way : {"plan", "other"})
     EXPECT_NEAR(plans[way]["run_seconds"], plans[way]["total_seconds"].get<double>() + beside, 1e-6) << way;
+  // Nothing is predicted of exports; a sum would leave them out.
+  const Outcome exported = in_room("plan", "--export kitti --json plan.json");
+  EXPECT_NE(exported.out.find(" (not predicted: exports)\n"), std::string::npos) << exported.out;
+  EXPECT_EQ(exported.out.find("\nthe run: "), std::string::npos) << exported.out;
+  EXPECT_EQ(parse_strictly(path("plan.json"))["beside_left_out"], json({"exports"}));
+  EXPECT_TRUE(parse_strictly(path("plan.json"))["plan"]["run_seconds"].is_null());
   // What was never run is not known.
   const json coarse = report_of("--voxel 0.1")["predicted_seconds"];
   EXPECT_FALSE(coarse.contains("total"));

@@ -11,6 +11,7 @@
 #include "io/weights/weight_writer.h"
 #include "model/refine/depth_refiner.h"
 #include "tests/support/cli.h"
+#include "tests/support/golden_refiner.h"
 
 namespace vggt::test {
 namespace {
@@ -22,18 +23,12 @@ const std::string kRun =
 class RefinedDepth : public CliTest {
  protected:
   /// The model that ships with a refiner that makes all depth e^.2 times what it was.
-  void make_weights(const std::string& name, bool lacks_one = false) {
-    const WeightFile small = WeightFile::open(kSmall),
-                     golden = WeightFile::open(kFixtures / "golden/refiner.safetensors");
+  void make_weights(const std::string& name, bool lacks_one = false, bool is_damaged = false) {
+    const WeightFile small = WeightFile::open(kSmall);
     std::map<std::string, at::Tensor> tensors;
     for (const auto& [tensor, stored] : small.tensors())
       tensors[tensor] = small.load(tensor, at::kFloat, at::kCPU);
-    const std::string prefix = "weights.";
-    for (const auto& [tensor, stored] : golden.tensors()) {
-      if (tensor.starts_with(prefix))
-        tensors[std::string(kRefinerPrefix) + tensor.substr(prefix.size())] =
-            golden.load(tensor, at::kFloat, at::kCPU);
-    }
+    for (const auto& [tensor, values] : testing::refiner_weights()) tensors[tensor] = values.clone();
     const auto refiner = [&](const char* tensor) { return tensors.at(std::string(kRefinerPrefix) + tensor); };
     constexpr double kSure = 1000;
     const at::Tensor change = refiner("change.bias"), shares = refiner("sharpen_out.bias").view({16, 10});
@@ -43,6 +38,7 @@ class RefinedDepth : public CliTest {
     refiner("sharpen_out.weight").zero_();
     shares.zero_();
     shares.select(1, 9).fill_(kSure);  // each pixel is made of its own depth
+    if (is_damaged) refiner("leave.first.bias")[0] = std::nanf("");
     if (lacks_one) tensors.erase(std::string(kRefinerPrefix) + "leave.first.bias");
     std::vector<TensorSpec> specs;
     for (const auto& [tensor, values] : tensors) specs.push_back({tensor, at::kFloat, values.sizes().vec()});
@@ -92,11 +88,35 @@ TEST_F(RefinedDepth, ARefinerThatLacksATensorIsRefusedBeforeTheRun) {
   EXPECT_NE(outcome.err.find("lacking.safetensors"), std::string::npos);
 }
 
+TEST_F(RefinedDepth, ADamagedRefinerIsRefusedBeforeTheNetworkRuns) {
+  make_weights("damaged.safetensors", false, /*is_damaged=*/true);
+  const Outcome outcome = run("--verbose --weights damaged.safetensors --out o/" + kRun);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("depth_refiner.leave.first.bias"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("aggregator"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(path("o")));
+}
+
+TEST_F(RefinedDepth, WhereItIsAskedForItsLackIsToldOf) {
+  make_weights("refined.safetensors");
+  fs::create_directory(dir_ / "one");
+  fs::copy_file(VGGT_SOURCE_DIR "/examples/room/00.jpg", path("one/00.jpg"));
+  const std::string one = " --device cpu --frames one --width 168 --weights refined.safetensors";
+  const Outcome asked = run("--refine-depth on --out o/" + one), not_asked = run("--out p/" + one);
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  const std::string warning = "warning: depth is not refined, as the cameras are not adjusted";
+  EXPECT_NE(asked.err.find(warning), std::string::npos) << asked.err;
+  EXPECT_EQ(not_asked.code, 0) << not_asked.err;
+  EXPECT_EQ(not_asked.err.find(warning), std::string::npos) << not_asked.err;
+}
+
 TEST_F(RefinedDepth, IsPartOfTheWeightsAndOfTheReport) {
   make_weights("refined.safetensors");
   ASSERT_EQ(run("weights convert refined.safetensors refined.ts --type fp16").code, 0);
   EXPECT_NE(run("weights inspect refined.ts").out.find("refiner:    of depth"), std::string::npos);
-  ASSERT_EQ(run("--weights refined.ts --out o/" + kRun).code, 0);
+  const Outcome outcome = run("--weights refined.ts --out o/" + kRun);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE((outcome.out + outcome.err).find("; depth refined"), std::string::npos) << outcome.out << outcome.err;
   const json report = parse_strictly(path("o/scene.report.json"));
   EXPECT_GT(report["seconds"]["refinement"], 0);
   ASSERT_EQ(run("--weights refined.ts --out o/" + kRun).code, 0);

@@ -9,39 +9,18 @@
 #include <vector>
 
 #include "model/refine/depth_refiner.h"
-#include "tests/support/golden.h"
+#include "tests/support/golden_refiner.h"
 #include "tests/support/refusal.h"
 
 namespace vggt {
 namespace {
 
+using testing::load_refiner;
+using testing::refiner_weights;
 using testing::Tensors;
 
-const Tensors& golden() {
-  static const Tensors tensors = testing::load_tensors(VGGT_FIXTURES "/golden/refiner.safetensors");
-  return tensors;
-}
-
-Tensors golden_weights() {
-  Tensors weights;
-  const std::string prefix = "weights.";
-  for (const auto& [name, tensor] : golden()) {
-    if (name.starts_with(prefix)) weights[std::string(kRefinerPrefix) + name.substr(prefix.size())] = tensor;
-  }
-  return weights;
-}
-
-DepthRefiner load(const Tensors& weights, at::Device device = at::kCPU) {
-  TensorSource source;
-  for (const auto& [name, tensor] : weights) source.shapes[name] = tensor.sizes().vec();
-  source.load = [&weights](const std::string& name, at::ScalarType type, at::Device device) {
-    return weights.at(name).to(device, type);
-  };
-  return DepthRefiner::load(source, device);
-}
-
 at::Tensor of_frame(const char* name, int64_t frame) {
-  return golden().at(name)[frame];
+  return testing::golden_refiner().at(name)[frame];
 }
 
 /// From the first frame to the second, of the fixture, in frames of this size.
@@ -98,8 +77,8 @@ double largest_error(const at::Tensor& found, const at::Tensor& expected) {
 }
 
 void expect_golden(at::Device device, double limit) {
-  const DepthRefiner refiner = load(golden_weights(), device);
-  const at::Tensor references = golden().at("references"), sources = golden().at("sources");
+  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
+  const at::Tensor references = testing::golden_refiner().at("references"), sources = testing::golden_refiner().at("sources");
   for (int64_t i = 0; i < references.size(0); ++i) {
     std::vector<int64_t> others;
     for (int64_t k = 0; k < sources.size(1); ++k) {
@@ -107,7 +86,7 @@ void expect_golden(at::Device device, double limit) {
       if (other >= 0) others.push_back(other);
     }
     const auto frame = static_cast<int64_t>(references[i].item<float>());
-    EXPECT_LT(largest_error(refined(refiner, frame, others, device), golden().at("refined")[i]), limit) << i;
+    EXPECT_LT(largest_error(refined(refiner, frame, others, device), testing::golden_refiner().at("refined")[i]), limit) << i;
   }
 }
 
@@ -121,7 +100,7 @@ TEST(DepthRefiner, GivesPyTorchsDepthOnAGpu) {
 }
 
 TEST(DepthRefiner, FramesNeedNotBeWholeBlocks) {
-  const DepthRefiner refiner = load(golden_weights());
+  const DepthRefiner refiner = load_refiner(refiner_weights());
   const auto cut = [](const char* name, int64_t frame) {
     return of_frame(name, frame).slice(-2, 0, 26).slice(-1, 0, 33).contiguous();
   };
@@ -143,7 +122,7 @@ TEST(DepthRefiner, FramesNeedNotBeWholeBlocks) {
 }
 
 TEST(DepthRefiner, SourcesMayBeDistorted) {
-  const DepthRefiner refiner = load(golden_weights());
+  const DepthRefiner refiner = load_refiner(refiner_weights());
   const at::Tensor image = of_frame("images", 0), depth = of_frame("depth", 0);
   const DepthRefiner::Frame frame = refiner.look(image, depth);
   // From a frame to itself each point stays where it is, whatever the lens.
@@ -159,7 +138,7 @@ TEST(DepthRefiner, SourcesMayBeDistorted) {
 }
 
 TEST(DepthRefiner, DepthThatIsNoneStays) {
-  const DepthRefiner refiner = load(golden_weights());
+  const DepthRefiner refiner = load_refiner(refiner_weights());
   at::Tensor depth = of_frame("depth", 0).clone();
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
@@ -181,11 +160,68 @@ TEST(DepthRefiner, DepthThatIsNoneStays) {
   EXPECT_TRUE(found.masked_select(usable).gt(0).all().item<bool>());
 }
 
+/// Where the lens shows no point at a pixel, its ray is no number.
+void expect_no_number_to_spread(at::Device device) {
+  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
+  const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
+                   confidence = of_frame("confidence", 0).to(device), all = rays(0, 28, 36).clone(), some = all.clone(),
+                   behind = all.clone();
+  some.select(1, 0).fill_(std::numeric_limits<float>::quiet_NaN());
+  behind.select(1, 0).fill_(-1e6F);
+  const DepthRefiner::Frame frame = refiner.look(image, depth),
+                            other = refiner.look(of_frame("images", 1).to(device), of_frame("depth", 1).to(device));
+  const auto found = [&](const at::Tensor& by) {
+    return refiner.refine(frame, image, depth, confidence, by.to(device), {{&other, transfer(0, 1, 28, 36)}}).cpu();
+  };
+  // Neither is seen by the other frame: at the same place the same is said of both.
+  const at::Tensor unseen = found(behind);
+  EXPECT_TRUE(unseen.isfinite().all().item<bool>());
+  EXPECT_FALSE(at::equal(unseen, depth.cpu()));
+  EXPECT_LT(largest_error(found(some), unseen), 1e-6);
+  EXPECT_GT(largest_error(found(all), unseen), 1e-4);
+}
+
+TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothing) {
+  expect_no_number_to_spread(at::kCPU);
+}
+
+TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothingOnAGpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  expect_no_number_to_spread(at::Device(at::kCUDA, 0));
+}
+
+void expect_nothing_folded_back(at::Device device) {
+  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
+  const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
+                   confidence = of_frame("confidence", 0).to(device), here = rays(0, 28, 36).to(device);
+  const DepthRefiner::Frame frame = refiner.look(image, depth);
+  const auto found = [&](const std::vector<DepthRefiner::Source>& sources) {
+    return refiner.refine(frame, image, depth, confidence, here, sources).cpu();
+  };
+  // A camera that looks 80° aside, through a lens that shows what is 80° off near its middle.
+  RefinerTransfer aside = transfer(0, 0, 28, 36);
+  const float sine = 0.985F, cosine = 0.174F;
+  aside.turn = {cosine, 0, sine, 0, 1, 0, -sine, 0, cosine};
+  aside.distortion = {-0.03F, 0};
+  EXPECT_GT(largest_error(found({{&frame, aside}}), found({})), 1e-3);
+  aside.most_r2 = 1 / 0.09F;
+  EXPECT_LT(largest_error(found({{&frame, aside}}), found({})), 1e-6);
+}
+
+TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeen) {
+  expect_nothing_folded_back(at::kCPU);
+}
+
+TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeenOnAGpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  expect_nothing_folded_back(at::Device(at::kCUDA, 0));
+}
+
 TEST(DepthRefiner, TensorsHaveToFit) {
   const auto refused = [](auto change) {
-    Tensors weights = golden_weights();
+    Tensors weights = refiner_weights();
     change(weights);
-    return refusal([&] { load(weights); });
+    return refusal([&] { load_refiner(weights); });
   };
   EXPECT_NE(refused([](Tensors& w) { w.erase("depth_refiner.offsets"); }).find("offsets"), std::string::npos);
   EXPECT_NE(refused([](Tensors& w) { w["depth_refiner.offsets"] = at::zeros({17}); }).find("belong"),
@@ -197,6 +233,10 @@ TEST(DepthRefiner, TensorsHaveToFit) {
   EXPECT_NE(refused([](Tensors& w) {
               w["depth_refiner.change.weight"] = at::zeros({3, 3, 3, 3});
             }).find("misshapen"),
+            std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) {
+              w["depth_refiner.gather.weight"] = at::zeros({257, 1, 1, 1});
+            }).find("more than 256 channels"),
             std::string::npos);
   EXPECT_NE(refused([](Tensors& w) {
               w["depth_refiner.score_in.weight"] = at::zeros({6, 5});

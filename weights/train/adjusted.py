@@ -23,8 +23,8 @@ class Adjusted:
     per_scene: int
 
     def sources(self, count: int) -> Tensor:
-        """For each frame those of its scene that tell most of its depth, [N,count], -1 for none: as
-        app/run/refine_depth.cpp chooses them."""
+        """For each frame those of its scene that tell most of its depth, [N,count], -1 for none. The program
+        (app/run/refine_depth.cpp) chooses so among those that matches link."""
         S, N = self.per_scene, len(self.truth)
         H, W = self.truth.shape[-2:]
         frame, other = self.pairs(range(S))

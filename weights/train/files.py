@@ -90,6 +90,8 @@ def join(weights: Path, refiner: Path, target: Path) -> None:
     A refiner that the archive holds already is replaced.
     """
     archive = torch.jit.load(weights, map_location="cpu", _extra_files=(extra := {"config.json": ""}))
+    if not extra["config.json"]:
+        raise ValueError(f"{weights}: no config.json in it")
     tensors = {k: v for k, v in archive.state_dict().items() if not k.startswith(REFINER)} | load_file(refiner)
     tensors = {k: v.contiguous() for k, v in tensors.items()}
     write_atomically(target, lambda path: save_file(tensors, path))

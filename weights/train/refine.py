@@ -16,11 +16,10 @@ from .dpt_head import activate_depth
 from .files import REFINER, write_atomically
 from .log import Log
 from .model import Vggt
-from .refiner import BLOCK, Refined, Refiner
+from .refiner import BLOCK, SOURCES, Refined, Refiner
 
 FRAMES = 8  # of a scene
 DRAWN = 8  # steps whose scenes are drawn at once
-SOURCES = 6
 SIZE, ENLARGED = (168, 224), (252, 336)  # H, W
 SEED = scenes.TRAIN.start + 991
 AVERAGE = 0.998
@@ -101,7 +100,8 @@ def train(weights: Path, out: Path, minutes: float, rate: float, count: int, dev
         references = torch.arange(count * FRAMES, device=device)
         for group in optimiser.param_groups:
             group["lr"] = rate * min(1, (step + 1) / 100) * (0.5 + 0.5 * math.cos(math.pi * done))
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        kind = torch.device(device).type
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
             found = refiner(scene.frames, references, with_fewer(scene.sources(SOURCES), FRAMES))
         parts = losses(found, scene, references, refiner.offsets, sharpness)
         loss = parts["after"] + 0.3 * parts["blocks"] + 0.2 * parts["match"]

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BLOCK = 4  # pixels of a frame, a side, that a pixel of the maps stands for
+SOURCES = 6  # frames that it looks at, at most
 CUES = 5  # of a source's depth, beside the groups of its features
 OFFSETS = (0.01, 0.02, 0.035, 0.055, 0.085, 0.13, 0.2)  # of the depth's logarithm, and the same below 0
 
@@ -158,7 +159,7 @@ class Refiner(nn.Module):
         x = (self.score_out.weight @ x + self.score_out.bias[:, None].to(kind)).view(R, K, w_.scores, h * w, D)
         weight = torch.sigmoid(x[:, :, :1]) * m[:, :, None].to(kind)
         total = weight.sum(1)
-        said = torch.cat([(x[:, :, 1:] * weight).sum(1) / (total + 0.1), total / K], 1)  # [R,scores,n,D]
+        said = torch.cat([(x[:, :, 1:] * weight).sum(1) / (total + 0.1), total / SOURCES], 1)  # [R,scores,n,D]
         x = F.relu(self.gather(said.permute(0, 1, 3, 2).reshape(R, -1, h, w)))
         near = middle[references][:, None]  # [R,1,h,w]
         trusted = (frames.confidence[references].clamp_min(1.0001) - 1).log().clamp(-6, 8) / 4
