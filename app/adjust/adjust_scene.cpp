@@ -61,7 +61,8 @@ class SceneFit {
   /// as its own poses were wrong. Then the scene is adjusted without them; what comes out, if it agrees with
   /// them, takes the network's place, and `found` becomes what is found from there.
   void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
-    if (found.matches >= enough_matches(given)) return;
+    constexpr std::size_t kFewOfFrame = 200;  // most scenes have 500 to 2000
+    if (found.matches >= kFewOfFrame * usable_frames(given)) return;
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
     if (!guessed) return;
     // Corrected depth is held of one adjustment at once: its files have one name.
@@ -89,10 +90,8 @@ class SceneFit {
   bool has_warned() const { return has_warned_; }
 
  private:
-  /// Fewer than that do not hold the cameras.
-  static std::size_t enough_matches(const std::vector<Camera>& cameras) {
-    constexpr std::size_t kOfFrame = 50;
-    return kOfFrame * static_cast<std::size_t>(std::ranges::count_if(cameras, &Camera::valid));
+  static std::size_t usable_frames(const std::vector<Camera>& cameras) {
+    return static_cast<std::size_t>(std::ranges::count_if(cameras, &Camera::valid));
   }
 
   /// Adjusts from the network's poses, and brings depth to the world of the given ones: the cameras to go on
@@ -110,7 +109,8 @@ class SceneFit {
       if (!means_no_memory(error)) throw;
       return std::nullopt;
     }
-    if (own.matches < std::max(enough_matches(given), 2 * few)) return std::nullopt;
+    constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
+    if (own.matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside) return std::nullopt;
     if (!beside->agrees()) {

@@ -28,9 +28,9 @@ struct AdjustedScene {
   std::vector<std::vector<int>> groups;
   bool groups_are_linked = false;
   std::vector<std::pair<int, int>> pairs;  // of frames that matches link
-  std::vector<std::size_t> first;          // of each frame the one that it shows; empty where none was looked for
-  std::vector<Track> tracks;               // points seen in three and more frames
-  std::string summary;                     // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
+  std::vector<std::size_t> first;  // of each frame the one that it shows; empty where none was looked for
+  std::vector<Track> tracks;       // points seen in three and more frames
+  std::string summary;             // such as "adjusted to 9446 matches in 111 pairs of frames, ..."
 };
 
 /// Fits the network's cameras and depth to what the images show: matches between frames that see the same

@@ -261,15 +261,15 @@ void check_given(const GivenCameras& given, const FrameSet& frames) {
     for (std::size_t i = 0; i < known.size(); ++i) {
       const Frame& frame = frames.frames[i];
       if (!known[i]) refuse("intrinsics", given.intrinsics_name + ": has none for '" + frame.file + "'");
-      if (known[i]->valid) refuse_odd_lens(given, *known[i], frame);
       const bool other_size =
           known[i]->width > 1 && known[i]->height > 0 &&
           (known[i]->width != frame.original_width || known[i]->height != frame.original_height);
-      if (!other_size) continue;
-      refuse("intrinsics", given.intrinsics_name + ": is for " + std::to_string(known[i]->width) + "x" +
-                               std::to_string(known[i]->height) + " pixels, but '" + frame.file + "' has " +
-                               std::to_string(frame.original_width) + "x" +
-                               std::to_string(frame.original_height));
+      if (other_size)
+        refuse("intrinsics", given.intrinsics_name + ": is for " + std::to_string(known[i]->width) + "x" +
+                                 std::to_string(known[i]->height) + " pixels, but '" + frame.file + "' has " +
+                                 std::to_string(frame.original_width) + "x" +
+                                 std::to_string(frame.original_height));
+      if (known[i]->valid) refuse_odd_lens(given, *known[i], frame);
     }
   }
   if (given.poses_name.empty()) return;

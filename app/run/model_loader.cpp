@@ -34,7 +34,9 @@ TensorSource read_refiner(const WeightFile& weights) {
   std::map<std::string, at::Tensor> tensors;
   for (const auto& [name, shape] : source.shapes) tensors[name] = weights.load(name, at::kFloat, at::kCPU);
   source.load = [tensors = std::move(tensors)](const std::string& name, at::ScalarType type,
-                                               at::Device device) { return tensors.at(name).to(device, type); };
+                                               at::Device device) {
+    return tensors.at(name).to(device, type);
+  };
   return source;
 }
 

@@ -242,6 +242,12 @@ void warn_of_memory(const RunPlan& run, const NetworkPlan& plan, const ProcessBy
         "where %.0f are left; cameras and depth then stay as the network gives them",
         process.adjusting / 1e6, room / 1e6));
   }
+  if (const int64_t room = room_beside(run, process.held); process.refining > room)
+    events.warn(
+        print("--host-memory may have no room for the refinement, which takes %.0f MB where %.0f are left; "
+              "%s",
+              process.refining / 1e6, room / 1e6,
+              run.adjust.must_refine ? "the run then ends there" : "depth then stays as it was adjusted"));
   if (scratch_bytes == 0 || !run.limits.network.scratch) return;
   std::error_code error;
   const auto room = std::filesystem::space(*run.limits.network.scratch, error);
@@ -300,10 +306,14 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, const ProcessByt
 }
 
 std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) {
-  return Json{{"plan", json_of(plans.plan, plans.beside)}, {"other", json_of(plans.other, plans.beside)},
-              {"beside_seconds", json_of(plans.beside)},   {"beside_guessed", plans.beside.guessed},
-              {"beside_unknown", plans.beside.unknown},    {"beside_left_out", plans.beside.left_out},
-              {"nccl_bytes", plans.nccl_bytes},            {"process_host_bytes", process.host},
+  return Json{{"plan", json_of(plans.plan, plans.beside)},
+              {"other", json_of(plans.other, plans.beside)},
+              {"beside_seconds", json_of(plans.beside)},
+              {"beside_guessed", plans.beside.guessed},
+              {"beside_unknown", plans.beside.unknown},
+              {"beside_left_out", plans.beside.left_out},
+              {"nccl_bytes", plans.nccl_bytes},
+              {"process_host_bytes", process.host},
               {"process_scratch_bytes", process.scratch}}
              .dump(2) +
          "\n";

@@ -109,12 +109,11 @@ int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t gray, int64
   return std::min(adjustment_bytes(frames, gray), room_beside(plan, beside));
 }
 
-/// What the refinement takes on a CPU beside so many bytes.
-int64_t refining_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t beside) {
-  if (!plan.adjust.refines || request.frames < 2) return 0;
-  return RefinedAtOnce(request.width * request.height, request.frames, working_threads(plan.frames.threads),
-                       room_beside(plan, beside))
-      .bytes;
+/// The refinement on a CPU beside so many bytes; nothing where there is none.
+RefinedAtOnce refining(const RunPlan& plan, const MemoryRequest& request, int64_t beside) {
+  if (!plan.adjust.refines || request.frames < 2) return {};
+  return {request.width * request.height, request.frames, working_threads(plan.frames.threads),
+          room_beside(plan, beside)};
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
@@ -371,8 +370,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
                             (threads_of(plan) - threads) * kIdleThreadBytes;
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
-    const int64_t adjusting = std::max(adjusting_bytes(plan, request.frames, gray, held) + matching,
-                                       refining_bytes(plan, request, held)),
+    const RefinedAtOnce refined = refining(plan, request, held);
+    const int64_t adjusting =
+                      std::max(adjusting_bytes(plan, request.frames, gray, held) + matching, refined.bytes),
                   writing = after(held);
     // Half of what was freed does not fit what is asked for next.
     const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,
@@ -382,7 +382,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               base + kept.all() + weights + std::max(with_maps + memory.host_bytes, later)}),
             .held = held,
-            .adjusting = least};
+            .adjusting = least,
+            .refining = refined.least};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const int64_t in_bf16 = dense && request.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <list>
 #include <new>
 #include <span>
@@ -21,7 +22,7 @@ constexpr int kBlock = DepthRefiner::kBlock;
 // Bytes as measured: of weights, code and convolutions, of a block while its frame is refined, and of what is
 // kept of a frame.
 constexpr int64_t kFixedBytes = 40'000'000, kWorkBytes = 6200, kKeptBytes = 400;
-constexpr int64_t kMostAtOnce = 8;                                               // frames
+constexpr int64_t kMostAtOnce = 8;               // frames
 constexpr int64_t kMostKeptBytes = 128'000'000;  // of frames that are not refined at once
 constexpr int64_t kSeen = 1 + static_cast<int64_t>(DepthRefiner::kMostSources);  // to refine one of them
 
@@ -37,6 +38,14 @@ class Inputs {
     return pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels;
   }
   at::Tensor depth(int frame) const { return map(depth_.values(frame, buffer_)).div_(unit_); }
+  /// Undefined without masks.
+  at::Tensor used(int frame) const {
+    if (!scene_.frames.read_mask) return {};
+    const at::Tensor mask = at::empty({scene_.frames.height, scene_.frames.width}, at::kByte);
+    scene_.frames.read_mask(static_cast<std::size_t>(frame),
+                            {mask.mutable_data_ptr<uint8_t>(), static_cast<std::size_t>(mask.numel())});
+    return mask.to(device_);
+  }
   at::Tensor confidence(int frame) const { return map(depth_.confidence(frame, buffer_)); }
 
  private:
@@ -65,7 +74,8 @@ class Looks {
     if (found != last_.end()) {
       last_.splice(last_.begin(), last_, found);
     } else {
-      last_.emplace_front(frame, refiner_.look(inputs_.image(frame), inputs_.depth(frame)));
+      last_.emplace_front(frame,
+                          refiner_.look(inputs_.image(frame), inputs_.depth(frame), inputs_.used(frame)));
       if (last_.size() > kept_) last_.pop_back();
     }
     return last_.front().second;
@@ -117,7 +127,8 @@ void for_some_pixels(const Camera& camera, const FrameView& view, std::span<cons
 }
 
 /// The median depth of frames with a camera, about; 1 where there is none.
-double median_depth(const FramesToRefine& scene, const std::vector<FrameView>& views, const DenseMaps& depth) {
+double median_depth(const FramesToRefine& scene, const std::vector<FrameView>& views,
+                    const DenseMaps& depth) {
   DenseMaps::Buffer buffer;
   std::vector<float> some;
   const std::size_t step = scene.cameras.size() / 64 + 1;
@@ -163,7 +174,8 @@ class Partners {
     std::vector<bool> is_weak(scene.cameras.size());
     for (const int frame : scene.weak) is_weak[static_cast<std::size_t>(frame)] = true;
     const auto link = [&](int frame, int other) {
-      if (!is_weak[static_cast<std::size_t>(other)]) linked_[static_cast<std::size_t>(frame)].push_back(other);
+      if (!is_weak[static_cast<std::size_t>(other)])
+        linked_[static_cast<std::size_t>(frame)].push_back(other);
     };
     for (const auto& [a, b] : scene.pairs) {
       link(a, b);
@@ -240,8 +252,10 @@ void refine(const DepthRefiner& refiner, double unit, std::vector<Task>& tasks) 
 }  // namespace
 
 RefinedAtOnce::RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64_t room) {
-  const int64_t blocks = pixels / (kBlock * kBlock) + 1, of_frame = (kWorkBytes + kSeen * kKeptBytes) * blocks,
+  const int64_t blocks = pixels / (kBlock * kBlock) + 1,
+                of_frame = (kWorkBytes + std::min(all, kSeen) * kKeptBytes) * blocks,
                 fitting = std::max<int64_t>(0, room - kFixedBytes) / of_frame;
+  least = kFixedBytes + of_frame;
   if (fitting == 0) return;
   frames = std::min({fitting, threads, kMostAtOnce, all});
   const int64_t left = std::min(kMostKeptBytes, room - kFixedBytes - frames * kWorkBytes * blocks);
@@ -252,10 +266,15 @@ RefinedAtOnce::RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64
 void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
                   DenseMaps& depth, int64_t room, bool lean, const Events& events) {
   const int frames = static_cast<int>(scene.cameras.size());
-  const bool one_at_once = lean || device.is_cuda();  // a GPU has its own memory
-  const RefinedAtOnce at_once(int64_t{scene.frames.width} * scene.frames.height, frames,
-                              one_at_once ? 1 : at::get_num_threads(), room);
+  constexpr int64_t kBoundless = std::numeric_limits<int64_t>::max();
+  const int64_t pixels = int64_t{scene.frames.width} * scene.frames.height;
+  const RefinedAtOnce at_once = device.is_cuda()
+                                    ? RefinedAtOnce(pixels, frames, 1, kBoundless)  // it has its own memory
+                                    : RefinedAtOnce(pixels, frames, lean ? 1 : at::get_num_threads(), room);
   if (at_once.frames == 0) throw std::bad_alloc();
+  const auto shown_by = [&](int frame) {
+    return scene.first.empty() ? frame : static_cast<int>(scene.first[static_cast<std::size_t>(frame)]);
+  };
   const Partners partners(scene);
   const double unit = median_depth(scene, partners.views(), depth);
   const Inputs inputs(scene, depth, unit, device);
@@ -266,11 +285,9 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
   for (int frame = 0; frame < frames; ++frame) {
     events.check_stop();
     events.progress("refinement", "frames", frame, frames);
-    const bool is_copy = !scene.first.empty() && scene.first[static_cast<std::size_t>(frame)] !=
-                                                     static_cast<std::size_t>(frame);
-    const std::vector<int> others = !is_copy && depth.has(frame)
-                                        ? partners.of(frame, depth.values(frame, buffer))
-                                        : std::vector<int>();
+    std::vector<int> others;
+    if (shown_by(frame) == frame && depth.has(frame))
+      others = partners.of(frame, depth.values(frame, buffer));
     if (!others.empty()) {
       const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
       Task task{frame,
@@ -295,10 +312,9 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
                                           static_cast<std::size_t>(task.refined.numel()))));
     tasks.clear();
   }
-  buffer.reserve(static_cast<std::size_t>(scene.frames.width) * static_cast<std::size_t>(scene.frames.height) *
-                 sizeof(float));
+  buffer.reserve(static_cast<std::size_t>(pixels) * sizeof(float));
   for (int frame = 0; frame < frames; ++frame) {
-    const auto own = static_cast<std::size_t>(frame), shown = scene.first.empty() ? own : scene.first[own];
+    const auto shown = static_cast<std::size_t>(shown_by(frame));
     if (!refined.has(shown) || !depth.has(frame)) continue;
     const std::span<const std::byte> bytes = refined.get(shown, buffer);
     depth.put_values(frame, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)});

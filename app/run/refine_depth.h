@@ -22,13 +22,14 @@ struct FramesToRefine {
   std::shared_ptr<HostSpace> space;               // for the maps, until all are refined
 };
 
-/// How many frames of so many pixels are refined at once on a CPU, and what that takes in bytes. None, and
+/// How many frames of so many pixels are refined at once on a CPU, and what that takes in bytes: none, and
 /// nothing, where there is no room for one.
 struct RefinedAtOnce {
+  RefinedAtOnce() = default;
   RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64_t room);
 
   int64_t frames = 0, kept = 0;  // kept: of which what the refiner saw is kept
-  int64_t bytes = 0;
+  int64_t bytes = 0, least = 0;  // least: of one at once
 };
 
 /// Corrects the depth maps, [H,W] a frame, by what linked frames show. Frames without a camera, and those

@@ -139,8 +139,7 @@ RunPlan settle(const Options& options, const LoadedModel* loaded, const InMemory
   const bool adjusts = choose_adjustment(options, heads);
   const AdjustPlan adjust{adjusts, plan_adjustment(options, given, adjusts),
                           choose_refinement(options, adjusts, !refiner_shapes_of(weights).empty()),
-                          options.refine_depth == "on",
-                          std::move(given)};
+                          options.refine_depth == "on", std::move(given)};
   check_model_options(config, model);
   MemoryLimits limits = choose_limits(options, model.device, loaded ? loaded->device_bytes() : 0);
   model.budget = limits.network;

@@ -39,7 +39,7 @@ struct AdjustPlan {
   AdjustOptions options;
   bool refines = false;      // then the depth, by the refiner among the weights
   bool must_refine = false;  // that was asked for
-  GivenCameras given;    // what is known of the cameras, whether they are adjusted or not
+  GivenCameras given;        // what is known of the cameras, whether they are adjusted or not
 };
 
 /// What the cloud is made of and what is left of it.

@@ -231,7 +231,7 @@ bool SceneSink::refine(const AdjustedScene& adjusted, int64_t room) {
       times_.count("refinement");
       return true;
     } catch (const std::exception& error) {
-      if (!is_out_of_memory(error)) throw;
+      if (!is_out_of_memory(error) || (lean && adjust_.must_refine)) throw;
     }
   }
   events_.warn("out of memory in the refinement: depth stays as it was adjusted");

@@ -93,7 +93,7 @@ class SceneSink {
   DenseMaps* adjusted_depth_ = nullptr;  // the maps that the adjustment changes; none where it changes none
   std::optional<PredictionsWriter> predictions_;
   TensorSource refiner_;  // of an adjusted scene's depth, if it is refined
-  TaskQueue queue_;  // last, so that its thread ends before what it works on
+  TaskQueue queue_;       // last, so that its thread ends before what it works on
 };
 
 }  // namespace vggt

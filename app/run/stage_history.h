@@ -42,8 +42,8 @@ std::string cache_with_runs(const std::string& cache,
 struct BesideSeconds {
   std::vector<std::pair<std::string, double>> stages;  // that are known
   bool all = false;                                    // they all are
-  std::vector<std::string> guessed = {};  // of the stages, those by another machine for want of a run here
-  std::vector<std::string> unknown = {};  // the other stages
+  std::vector<std::string> guessed = {};   // of the stages, those by another machine for want of a run here
+  std::vector<std::string> unknown = {};   // the other stages
   std::vector<std::string> left_out = {};  // what the run does beside them all, of which nothing is predicted
 
   /// With the weights loading while frames are decoded.

@@ -11,8 +11,8 @@ inline double distortion_factor(const Eigen::Vector2d& distortion, double r2) {
   return 1 + r2 * (distortion[0] + r2 * distortion[1]);
 }
 
-/// The squared radius up to which what is farther from the middle is shown farther from it; infinite where that is
-/// so everywhere.
+/// The squared radius up to which what is farther from the middle is shown farther from it; infinite where
+/// that is so everywhere.
 inline double unfolded_r2(const Eigen::Vector2d& distortion) {
   // The first root above 0 of the slope, 1 + 3·k1·r2 + 5·k2·r2².
   const double half = 1.5 * distortion[0], product = 5 * distortion[1], inside = half * half - product;

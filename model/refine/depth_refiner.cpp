@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kBlock = DepthRefiner::kBlock;
 constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a pixel is made
 constexpr double kNearest = 1e-6;   // depth that counts as none
-constexpr int64_t kWidest = 256;  // channels of a layer: beyond, memory would not be what is planned
+constexpr int64_t kWidest = 256;    // channels of a layer: beyond, memory would not be what is planned
 
 ComputeKind kind_of(bool tf32) {
   return {at::kFloat, at::kFloat, tf32, tf32};
@@ -96,7 +97,8 @@ struct DepthRefiner::Widths {
     second = size("down.first.weight");
     third = size("deepest.first.weight");
     sharpened = size("sharpen_in.weight");
-    if (std::max({half, quarter, eighth, merged, matching, gathered, first, second, third, sharpened}) > kWidest)
+    if (std::max({half, quarter, eighth, merged, matching, gathered, first, second, third, sharpened}) >
+        kWidest)
       throw std::invalid_argument("the depth refiner has a layer of more than " + std::to_string(kWidest) +
                                   " channels");
     if (cues <= kRefinerCues || matching % (cues - kRefinerCues) != 0 || scores < 2 || depths > kMostDepths ||
@@ -154,7 +156,8 @@ DepthRefiner DepthRefiner::load(const TensorSource& source, at::Device device, b
   return {bind, Widths(source.shapes)};
 }
 
-DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor& depth) const {
+DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor& depth,
+                                       const at::Tensor& used) const {
   const c10::InferenceMode guard;
   Frame frame;
   frame.context = to_quarter_(to_half_(channels_last(padded(image) - 0.5)));
@@ -173,14 +176,19 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
   const at::Tensor logs = at::where(usable, depth, kNearest).clamp_min(kNearest).log();
   frame.log_depth = at::pixel_unshuffle(padded(logs), kBlock);
   frame.middle = std::get<0>(frame.log_depth.median(1, true));
+  frame.shown = frame.middle;
+  if (used.defined()) {
+    const at::Tensor share = at::avg_pool2d(padded(used.to(at::kFloat)), kBlock);
+    frame.shown = at::where(share.gt(0.5), frame.middle, std::numeric_limits<double>::quiet_NaN());
+  }
   return frame;
 }
 
 at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
                                   const std::vector<Source>& sources) const {
   if (rays.is_cuda()) return evidence_on_gpu(frame, rays, sources);
-  const auto maps = [](const Frame& seen) {
-    return RefinerMaps{seen.matching.const_data_ptr<float>(), seen.middle.const_data_ptr<float>()};
+  const auto maps = [](const Frame& seen, const at::Tensor& log_depth) {
+    return RefinerMaps{seen.matching.const_data_ptr<float>(), log_depth.const_data_ptr<float>()};
   };
   const EvidenceLayers layers{groups_,
                               score_in_.weight.size(0),
@@ -192,12 +200,13 @@ at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
                               score_out_.bias.const_data_ptr<float>(),
                               offsets_.const_data_ptr<float>()};
   std::vector<EvidenceSource> seen;
-  for (const Source& source : sources) seen.push_back({maps(*source.frame), source.transfer});
+  for (const Source& source : sources)
+    seen.push_back({maps(*source.frame, source.frame->shown), source.transfer});
   const int64_t h = frame.middle.size(2), w = frame.middle.size(3);
   const at::Tensor result = at::empty({1, layers.scores * layers.depths, h, w}, rays.options());
   constexpr int64_t kGrain = 512;
   at::parallel_for(0, h * w, kGrain, [&](int64_t first, int64_t end) {
-    gather_evidence(layers, frame.matching.size(1), h, w, kBlock, maps(frame),
+    gather_evidence(layers, frame.matching.size(1), h, w, kBlock, maps(frame, frame.middle),
                     rays[0].const_data_ptr<float>(), rays[1].const_data_ptr<float>(), seen, kMostSources,
                     first, end, result.mutable_data_ptr<float>());
   });
@@ -213,24 +222,23 @@ at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& r
   at::Tensor sums = at::zeros({scores - 1, n * D}, depth.options()),
              weights = at::zeros({1, n * D}, depth.options());
   for (const Source& source : sources) {
-    const Sight sight = see(rays, depth, source.transfer);
-    // What is not seen may lie nowhere, where sums are no numbers.
-    const auto if_inside = [&](const at::Tensor& values) { return at::where(sight.inside, values, 0.0); };
+    Sight sight = see(rays, depth, source.transfer);
     const at::Tensor grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
                                        (sight.v + 0.5) * (2.0 / static_cast<double>(kBlock * h)) - 1},
                                       -1)
                                 .clamp_(-2, 2)
                                 .unsqueeze_(0);  // [1,n,D,2]
     constexpr int64_t kBilinear = 0, kNearestPixel = 1, kZeros = 0;
+    const at::Tensor there =
+        at::grid_sampler_2d(source.frame->shown, grid, kNearestPixel, kZeros, false).view({n, D});
+    sight.inside = sight.inside.logical_and(there.isnan().logical_not());
+    // What is not seen may lie nowhere, where sums are no numbers.
+    const auto if_inside = [&](const at::Tensor& values) { return at::where(sight.inside, values, 0.0); };
     const at::Tensor seen =
         at::grid_sampler_2d(source.frame->matching, grid, kBilinear, kZeros, false).view({groups_, -1, n, D});
     const at::Tensor alike = if_inside((seen * own).mean(1));  // [G,n,D]
-    const at::Tensor there =
-        at::grid_sampler_2d(source.frame->middle, grid, kNearestPixel, kZeros, false).view({n, D});
     const at::Tensor nearer = sight.z.clamp_min(kLeastDivisor).log_() - there;
-    const auto agreement = [&](double width) {
-      return if_inside((nearer / width).square_().neg_().exp_());
-    };
+    const auto agreement = [&](double width) { return if_inside((nearer / width).square_().neg_().exp_()); };
     const at::Tensor across = sight.u.select(1, D - 1) - sight.u.select(1, 0),
                      along = sight.v.select(1, D - 1) - sight.v.select(1, 0),
                      moves = (across.square() + along.square())
@@ -240,10 +248,10 @@ at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& r
                                  .log_()
                                  .div_(4),
                      inside = sight.inside.to(at::kFloat);
-    const at::Tensor cues = at::cat({alike, at::stack({agreement(0.02), agreement(0.08),
-                                                       if_inside((nearer / 0.2).clamp_(-1, 1)), inside,
-                                                       moves.unsqueeze(1) * inside})})
-                                .view({groups_ + kRefinerCues, n * D});
+    const at::Tensor cues =
+        at::cat({alike, at::stack({agreement(0.02), agreement(0.08), if_inside((nearer / 0.2).clamp_(-1, 1)),
+                                   inside, moves.unsqueeze(1) * inside})})
+            .view({groups_ + kRefinerCues, n * D});
     const at::Tensor said = score_out_(score_in_(cues).relu_());
     const at::Tensor weight = said.narrow(0, 0, 1).sigmoid() * inside.view({1, -1});
     sums.addcmul_(said.narrow(0, 1, scores - 1), weight);

@@ -36,10 +36,12 @@ class DepthRefiner {
     at::Tensor matching;
     at::Tensor log_depth;  // [1,16,h,w]: of the pixels of each 4×4 block
     at::Tensor middle;     // [1,1,h,w]: the median of each block
+    at::Tensor shown;      // [1,1,h,w]: the same, not a number where the block tells other frames nothing
   };
   /// image [3,H,W] in [0,1], depth [H,W]: values that are not above 0 and finite count as very near. Its unit
-  /// is that of the transfers, and such that most values are near 1.
-  Frame look(const at::Tensor& image, const at::Tensor& depth) const;
+  /// is that of the transfers, and such that most values are near 1. used [H,W]: 0 where a mask is black,
+  /// what lies there tells other frames nothing; undefined: there is none.
+  Frame look(const at::Tensor& image, const at::Tensor& depth, const at::Tensor& used = {}) const;
 
   /// How many other frames it looks at, at most: those that tell most should come first.
   static constexpr std::size_t kMostSources = 6;

@@ -85,8 +85,8 @@ struct Sight {
   sight.u = x * factor * to.fx + to.cx;
   sight.v = y * factor * to.fy + to.cy;
   sight.z = divisor;
-  const Words inside = (z > kLeastZ) & (r2 <= to.most_r2) & (sight.u >= to.begin_x) & (sight.u <= to.end_x - 1) &
-                       (sight.v >= to.begin_y) & (sight.v <= to.end_y - 1);
+  const Words inside = (z > kLeastZ) & (r2 <= to.most_r2) & (sight.u >= to.begin_x) &
+                       (sight.u <= to.end_x - 1) & (sight.v >= to.begin_y) & (sight.v <= to.end_y - 1);
   sight.inside = inside != 0 ? all(1) : all(0);
   float any = 0;
   for (int64_t d = 0; d < depths; ++d) any += sight.inside[d];
@@ -160,12 +160,14 @@ VGGT_CLONES void gather_evidence(const EvidenceLayers& layers, int64_t in_group,
       for (int64_t d = 0; d < depths; ++d) {
         if (sight.inside[d] == 0) continue;
         const float x = (sight.u[d] + 0.5F) / block - 0.5F, y = (sight.v[d] + 0.5F) / block - 0.5F;
+        const int64_t column = std::clamp<int64_t>(std::lrint(x), 0, w - 1),
+                      row = std::clamp<int64_t>(std::lrint(y), 0, h - 1);
+        const float depth_there = source.maps.log_depth[row * w + column];
+        if (std::isnan(depth_there)) continue;
+        there[d] = depth_there;
         const Groups alike =
             compare(source.maps.features, in_group, h, w, x, y, own.features + point * in_group * kGroups);
         for (int64_t g = 0; g < groups; ++g) cues[g][d] = alike[g];
-        const int64_t column = std::clamp<int64_t>(std::lrint(x), 0, w - 1),
-                      row = std::clamp<int64_t>(std::lrint(y), 0, h - 1);
-        there[d] = source.maps.log_depth[row * w + column];
         inside[d] = 1;
       }
       const Depths nearer = log_of(sight.z) - there, fine = nearer / 0.02F, coarse = nearer / 0.08F;

@@ -28,7 +28,8 @@ inline constexpr float kLeastMove = 0.01F, kMostMove = 100;
 /// Most depths, groups of features and outputs of each layer.
 inline constexpr int64_t kMostDepths = 16, kMostGroups = 8, kMostScores = 64;
 
-/// Features [h·w,n,kMostGroups] of blocks of a frame's pixels: n of each group. And the blocks' log depth.
+/// Features [h·w,n,kMostGroups] of blocks of a frame's pixels: n of each group. And the blocks' log depth,
+/// not a number where a block of a source tells nothing.
 struct RefinerMaps {
   const float* features;
   const float* log_depth;

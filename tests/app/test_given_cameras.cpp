@@ -293,6 +293,8 @@ TEST(GivenCameras, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(of([](Options& o) { o.intrinsics = "500, 500, 320, 240"; }), "");
   EXPECT_EQ(of([](Options& o) { o.intrinsics = "500,320,240"; }),
             "intrinsics: expected the four numbers fx,fy,cx,cy or a file, got '500,320,240'");
+  const std::string small = camera_file("small.json", 1, 3, 320, -40);
+  EXPECT_NE(of([&](Options& o) { o.intrinsics = small; }).find("is for 320x"), std::string::npos);
   for (const double k1 : {-40.0, 1e30}) {
     const std::string bent = camera_file("bent.json", 1, 3, 640, k1);
     EXPECT_NE(of([&](Options& o) { o.intrinsics = bent; }).find("no distortion for 'a.jpg'"),

@@ -116,7 +116,8 @@ TEST_F(RefinedDepth, IsPartOfTheWeightsAndOfTheReport) {
   EXPECT_NE(run("weights inspect refined.ts").out.find("refiner:    of depth"), std::string::npos);
   const Outcome outcome = run("--weights refined.ts --out o/" + kRun);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE((outcome.out + outcome.err).find("; depth refined"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_NE((outcome.out + outcome.err).find("; depth refined"), std::string::npos)
+      << outcome.out << outcome.err;
   const json report = parse_strictly(path("o/scene.report.json"));
   EXPECT_GT(report["seconds"]["refinement"], 0);
   ASSERT_EQ(run("--weights refined.ts --out o/" + kRun).code, 0);

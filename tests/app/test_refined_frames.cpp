@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <new>
@@ -33,7 +34,8 @@ struct Scene {
   void add(int shown) {
     const auto of = [&](const char* name) { return testing::golden_refiner().at(name)[shown].contiguous(); };
     images.push_back(of("images"));
-    const at::Tensor pose = of("extrinsic"), k = of("intrinsic"), values = of("depth"), sure = of("confidence");
+    const at::Tensor pose = of("extrinsic"), k = of("intrinsic"), values = of("depth"),
+                     sure = of("confidence");
     Camera camera;
     for (int row = 0; row < 3; ++row) {
       for (int column = 0; column < 4; ++column)
@@ -96,10 +98,12 @@ const Pairs kPairs{{0, 1}, {0, 2}, {1, 3}};
 TEST(RefinedFrames, LinkedFramesTellOfDepth) {
   Scene scene, lean;
   scene.refine({{0, 1}, {0, 2}});
-  for (const int frame : {0, 1, 2}) EXPECT_GT(largest_error(scene.map(frame), Scene::given(frame)), 0.01) << frame;
+  for (const int frame : {0, 1, 2})
+    EXPECT_GT(largest_error(scene.map(frame), Scene::given(frame)), 0.01) << frame;
   EXPECT_TRUE(at::equal(scene.map(3), Scene::given(3)));
   lean.refine({{0, 1}, {0, 2}}, {}, kAll, /*lean=*/true);
-  for (const int frame : {0, 1, 2}) EXPECT_LT(largest_error(lean.map(frame), scene.map(frame)), 1e-6) << frame;
+  for (const int frame : {0, 1, 2})
+    EXPECT_LT(largest_error(lean.map(frame), scene.map(frame)), 1e-6) << frame;
 }
 
 TEST(RefinedFrames, WeakFramesTellNothingOfOthers) {
@@ -131,6 +135,19 @@ TEST(RefinedFrames, TheUnitOfDepthDoesNotMatter) {
   }
 }
 
+TEST(RefinedFrames, MaskedPixelsTellOtherFramesNothing) {
+  Scene scene, without;
+  for (Scene* one : {&scene, &without}) {
+    one->frames.read_mask = [](std::size_t frame, std::span<uint8_t> used) {
+      std::ranges::fill(used, static_cast<uint8_t>(frame == 1 ? 0 : 1));
+    };
+  }
+  scene.refine({{0, 1}, {0, 2}});
+  without.refine({{0, 2}});
+  EXPECT_LT(largest_error(scene.map(0), without.map(0)), 1e-6);
+  EXPECT_GT(largest_error(scene.map(1), Scene::given(1)), 0.01);
+}
+
 TEST(RefinedFrames, WithoutRoomNothingChanges) {
   Scene scene;
   EXPECT_THROW(scene.refine(kPairs, {}, 1'000'000), std::bad_alloc);
@@ -151,6 +168,10 @@ TEST(RefinedAtOnce, StaysWithinTheRoomThatThereIs) {
   EXPECT_EQ(before, 8);
   EXPECT_EQ(RefinedAtOnce(pixels, 2, 8, kAll).frames, 2);
   EXPECT_EQ(RefinedAtOnce(pixels, 2, 8, kAll).kept, 2);
+  const int64_t least = RefinedAtOnce(pixels, 2, 8, 0).least;
+  EXPECT_EQ(RefinedAtOnce(pixels, 2, 8, least - 1).frames, 0);
+  EXPECT_EQ(RefinedAtOnce(pixels, 2, 8, least).frames, 1);
+  EXPECT_EQ(RefinedAtOnce(pixels, 2, 8, least).bytes, least);
 }
 
 }  // namespace

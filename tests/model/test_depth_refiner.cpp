@@ -78,7 +78,8 @@ double largest_error(const at::Tensor& found, const at::Tensor& expected) {
 
 void expect_golden(at::Device device, double limit) {
   const DepthRefiner refiner = load_refiner(refiner_weights(), device);
-  const at::Tensor references = testing::golden_refiner().at("references"), sources = testing::golden_refiner().at("sources");
+  const at::Tensor references = testing::golden_refiner().at("references"),
+                   sources = testing::golden_refiner().at("sources");
   for (int64_t i = 0; i < references.size(0); ++i) {
     std::vector<int64_t> others;
     for (int64_t k = 0; k < sources.size(1); ++k) {
@@ -86,7 +87,10 @@ void expect_golden(at::Device device, double limit) {
       if (other >= 0) others.push_back(other);
     }
     const auto frame = static_cast<int64_t>(references[i].item<float>());
-    EXPECT_LT(largest_error(refined(refiner, frame, others, device), testing::golden_refiner().at("refined")[i]), limit) << i;
+    EXPECT_LT(
+        largest_error(refined(refiner, frame, others, device), testing::golden_refiner().at("refined")[i]),
+        limit)
+        << i;
   }
 }
 
@@ -164,14 +168,16 @@ TEST(DepthRefiner, DepthThatIsNoneStays) {
 void expect_no_number_to_spread(at::Device device) {
   const DepthRefiner refiner = load_refiner(refiner_weights(), device);
   const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
-                   confidence = of_frame("confidence", 0).to(device), all = rays(0, 28, 36).clone(), some = all.clone(),
-                   behind = all.clone();
+                   confidence = of_frame("confidence", 0).to(device), all = rays(0, 28, 36).clone(),
+                   some = all.clone(), behind = all.clone();
   some.select(1, 0).fill_(std::numeric_limits<float>::quiet_NaN());
   behind.select(1, 0).fill_(-1e6F);
   const DepthRefiner::Frame frame = refiner.look(image, depth),
-                            other = refiner.look(of_frame("images", 1).to(device), of_frame("depth", 1).to(device));
+                            other = refiner.look(of_frame("images", 1).to(device),
+                                                 of_frame("depth", 1).to(device));
   const auto found = [&](const at::Tensor& by) {
-    return refiner.refine(frame, image, depth, confidence, by.to(device), {{&other, transfer(0, 1, 28, 36)}}).cpu();
+    return refiner.refine(frame, image, depth, confidence, by.to(device), {{&other, transfer(0, 1, 28, 36)}})
+        .cpu();
   };
   // Neither is seen by the other frame: at the same place the same is said of both.
   const at::Tensor unseen = found(behind);
@@ -215,6 +221,36 @@ TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeen) {
 TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeenOnAGpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   expect_nothing_folded_back(at::Device(at::kCUDA, 0));
+}
+
+void expect_masks_to_hide(at::Device device) {
+  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
+  const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
+                   confidence = of_frame("confidence", 0).to(device), here = rays(0, 28, 36).to(device),
+                   other_image = of_frame("images", 1).to(device),
+                   other_depth = of_frame("depth", 1).to(device);
+  const DepthRefiner::Frame frame = refiner.look(image, depth);
+  const auto with = [&](const at::Tensor& used) {
+    const DepthRefiner::Frame other = refiner.look(other_image, other_depth, used);
+    return refiner.refine(frame, image, depth, confidence, here, {{&other, transfer(0, 1, 28, 36)}}).cpu();
+  };
+  const at::Tensor none = at::zeros({28, 36}, at::kByte), all = at::ones({28, 36}, at::kByte),
+                   without = refiner.refine(frame, image, depth, confidence, here, {}).cpu();
+  at::Tensor left = none.clone();
+  left.narrow(1, 0, 18).fill_(1);
+  EXPECT_LT(largest_error(with(none.to(device)), without), 1e-6);
+  EXPECT_TRUE(at::equal(with(all.to(device)), with({})));
+  EXPECT_GT(largest_error(with(left.to(device)), without), 1e-3);
+  EXPECT_GT(largest_error(with(left.to(device)), with({})), 1e-3);
+}
+
+TEST(DepthRefiner, MaskedPixelsTellOtherFramesNothing) {
+  expect_masks_to_hide(at::kCPU);
+}
+
+TEST(DepthRefiner, MaskedPixelsTellOtherFramesNothingOnAGpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  expect_masks_to_hide(at::Device(at::kCUDA, 0));
 }
 
 TEST(DepthRefiner, TensorsHaveToFit) {

@@ -196,7 +196,10 @@ def check_refiner(program: str, folder: Path) -> None:
     run(sys.executable, "-m", "train", "refine", folder / "tiny.ts", "--out", folder / "refiner", "--minutes", "0.01",
         "--scenes", "1", "--device", "cpu")
     refiner = folder / "refiner" / "refiner.safetensors"
+    (folder / "tiny.config.json").write_text('{"fit": "pad"}')
     run(sys.executable, "-m", "train", "join", folder / "tiny.ts", refiner, folder / "joined" / "tiny.safetensors")
+    (folder / "tiny.config.json").unlink()
+    assert json.loads((folder / "joined" / "config.json").read_text())["fit"] == "pad"
     archive = folder / "joined.ts"
     run(program, "weights", "convert", folder / "joined" / "tiny.safetensors", archive, "--type", "fp16")
     run(sys.executable, "-m", "train", "join", archive, refiner, folder / "again" / "tiny.safetensors")

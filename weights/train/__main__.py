@@ -68,7 +68,7 @@ def refine(arguments: argparse.Namespace) -> None:
     from .refine import train
 
     train(arguments.weights, arguments.out, arguments.minutes, arguments.rate, arguments.scenes, arguments.device,
-          arguments.start)
+          arguments.start, arguments.compile)
 
 
 def _scenes(arguments: argparse.Namespace) -> dict:
@@ -124,6 +124,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rate", type=float, default=0.002, help="of the optimiser [0.002]")
     p.add_argument("--scenes", type=int, default=8, help="a step, of eight frames [8]")
     p.add_argument("--start", type=Path, help="a refiner.safetensors to begin with")
+    p.add_argument("--compile", action="store_true", help="by torch.compile, which takes a minute or two first")
     p.add_argument("--device", **device)
     p.set_defaults(command=refine)
 

@@ -1,5 +1,6 @@
 """What a run leaves: a checkpoint to go on from exactly, and a snapshot in parts to carry elsewhere."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -87,12 +88,15 @@ def export(folder: Path, target: Path) -> None:
 def join(weights: Path, refiner: Path, target: Path) -> None:
     """The tensors of a TorchScript archive and of a refiner as .safetensors with the archive's config.json beside it.
 
-    A refiner that the archive holds already is replaced.
+    What NAME.config.json beside the archive NAME.ts says goes before. A refiner that the archive holds is replaced.
     """
     archive = torch.jit.load(weights, map_location="cpu", _extra_files=(extra := {"config.json": ""}))
     if not extra["config.json"]:
         raise ValueError(f"{weights}: no config.json in it")
     tensors = {k: v for k, v in archive.state_dict().items() if not k.startswith(REFINER)} | load_file(refiner)
     tensors = {k: v.contiguous() for k, v in tensors.items()}
+    config = json.loads(extra["config.json"])
+    if (beside := weights.with_suffix(".config.json")).exists():
+        config |= json.loads(beside.read_text())
     write_atomically(target, lambda path: save_file(tensors, path))
-    write_atomically(target.with_name("config.json"), lambda path: path.write_bytes(extra["config.json"]))
+    write_atomically(target.with_name("config.json"), lambda path: path.write_text(json.dumps(config)))

@@ -79,7 +79,8 @@ def losses(found: Refined, scene: Adjusted, references: Tensor, offsets: Tensor,
     }
 
 
-def train(weights: Path, out: Path, minutes: float, rate: float, count: int, device: str, start: Path | None) -> None:
+def train(weights: Path, out: Path, minutes: float, rate: float, count: int, device: str, start: Path | None,
+          compiled: bool) -> None:
     """Writes OUT/refiner.safetensors, the moving average in fp16, with the names it has among the weights."""
     torch.manual_seed(SEED)
     torch.set_float32_matmul_precision("high")
@@ -88,6 +89,7 @@ def train(weights: Path, out: Path, minutes: float, rate: float, count: int, dev
     if start:
         tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(start).items()}
         refiner.load_state_dict(tensors)
+    refine = torch.compile(refiner) if compiled else refiner
     sharpness = torch.nn.Parameter(torch.tensor(3.0, device=device))
     average = {name: tensor.detach().clone() for name, tensor in refiner.state_dict().items()}
     optimiser = torch.optim.AdamW([*refiner.parameters(), sharpness], rate, betas=(0.9, 0.98), weight_decay=1e-3)
@@ -102,7 +104,7 @@ def train(weights: Path, out: Path, minutes: float, rate: float, count: int, dev
             group["lr"] = rate * min(1, (step + 1) / 100) * (0.5 + 0.5 * math.cos(math.pi * done))
         kind = torch.device(device).type
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            found = refiner(scene.frames, references, with_fewer(scene.sources(SOURCES), FRAMES))
+            found = refine(scene.frames, references, with_fewer(scene.sources(SOURCES), FRAMES))
         parts = losses(found, scene, references, refiner.offsets, sharpness)
         loss = parts["after"] + 0.3 * parts["blocks"] + 0.2 * parts["match"]
         optimiser.zero_grad(set_to_none=True)
