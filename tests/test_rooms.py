@@ -37,7 +37,7 @@ ROOMS = {
     "model/trunk": "io/files model:floor model/state model/layers model/ranks attention:floor attention attention/stream",
     "model/heads": "model:floor model/state model/layers attention",
     "model/refine": "io/files model:floor model/state model/layers",
-    "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads attention:floor "
+    "model": "io/files model:floor model/state model/layers model/ranks model/trunk model/heads model/refine attention:floor "
              "attention/cpu attention/cuda attention/stream",
     "model/bench": "model:floor model/state model/layers model/heads model attention:floor attention/bench",
     "app/events": "",

@@ -11,6 +11,7 @@
 
 #include "app/adjust/bundle_adjustment.h"
 #include "app/events/events.h"
+#include "app/run/refine_depth.h"
 #include "attention/out_of_memory.h"
 #include "io/files/system_fault.h"
 #include "io/files/text.h"
@@ -87,6 +88,8 @@ Failure failure_of(const std::exception_ptr& error) {
   } catch (const RankLost& e) {
     return {ExitCode::out_of_resources, e.what(), true};
   } catch (const TooManyEquations& e) {
+    return out_of_memory(e.what());
+  } catch (const NoRoomToRefine& e) {
     return out_of_memory(e.what());
   } catch (const std::bad_alloc&) {
     return out_of_memory("");

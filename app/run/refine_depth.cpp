@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <list>
-#include <new>
 #include <span>
 #include <string>
 
@@ -271,7 +270,7 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
   const RefinedAtOnce at_once = device.is_cuda()
                                     ? RefinedAtOnce(pixels, frames, 1, kBoundless)  // it has its own memory
                                     : RefinedAtOnce(pixels, frames, lean ? 1 : at::get_num_threads(), room);
-  if (at_once.frames == 0) throw std::bad_alloc();
+  if (at_once.frames == 0) throw NoRoomToRefine();
   const auto shown_by = [&](int frame) {
     return scene.first.empty() ? frame : static_cast<int>(scene.first[static_cast<std::size_t>(frame)]);
   };

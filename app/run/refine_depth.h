@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,13 @@ struct FramesToRefine {
   std::shared_ptr<HostSpace> space;               // for the maps, until all are refined
 };
 
+/// What a refinement throws that has no room for one frame.
+struct NoRoomToRefine : std::bad_alloc {
+  const char* what() const noexcept override {
+    return "the refinement of depth takes more than --host-memory leaves";
+  }
+};
+
 /// How many frames of so many pixels are refined at once on a CPU, and what that takes in bytes: none, and
 /// nothing, where there is no room for one.
 struct RefinedAtOnce {
@@ -35,8 +43,8 @@ struct RefinedAtOnce {
 /// Corrects the depth maps, [H,W] a frame, by what linked frames show. Frames without a camera, and those
 /// that no other one tells anything of, keep theirs; copies get that of the frame they show. Where it throws
 /// before all frames are refined, no map has changed. Reports the progress of the stage "refinement" in
-/// frames. Throws Stopped, and c10::Error or std::bad_alloc where memory runs out. room: bytes that it may
-/// take. lean: with one frame in memory at once.
+/// frames. Throws Stopped, NoRoomToRefine, and c10::Error or std::bad_alloc where memory runs out. room:
+/// bytes that it may take. lean: with one frame in memory at once.
 void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
                   DenseMaps& depth, int64_t room, bool lean, const Events& events);
 
