@@ -12,7 +12,7 @@ WIDTHS = Widths(half=4, quarter=8, eighth=8, merged=8, matching=8, groups=2, hid
                 second=8, third=8, sharpened=8)
 REFERENCES = torch.tensor([0, 2, 3])
 SOURCES = torch.tensor([[1, 2, 3, -1, -1, -1], [3, 0, -1, -1, -1, -1], [2, -1, -1, -1, -1, -1]])
-LIMIT = 2e-6  # of the logarithms; other thread counts differ by less
+LIMIT = 3e-5  # of the logarithms: without AVX-512, and with another number of threads, 1.1e-5
 
 
 def draw() -> dict[str, torch.Tensor]:
