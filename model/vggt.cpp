@@ -42,9 +42,7 @@ Vggt::Vggt(const Config& config, const TensorSource& source, const ModelOptions&
   check_model_options(config, options);
   const Heads present = heads_in(source.shapes);
   const Heads& wanted = options.heads;
-  TensorShapes own = source.shapes;
-  std::erase_if(own, [](const auto& tensor) { return tensor.first.starts_with(kRefinerPrefix); });
-  check_shapes(expected_tensors(config, present), own);
+  check_shapes(expected_tensors(config, present), network_shapes(source.shapes));
   const auto need = [](bool want, bool have, const char* name) {
     if (want && !have) throw std::invalid_argument(std::string("the weights have no ") + name + " head");
   };

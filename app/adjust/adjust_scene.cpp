@@ -21,10 +21,14 @@
 namespace vggt {
 namespace {
 
+std::size_t usable_frames(const std::vector<Camera>& cameras) {
+  return static_cast<std::size_t>(std::ranges::count_if(cameras, &Camera::valid));
+}
+
 /// Why these cameras cannot be adjusted; empty if they can.
 std::string obstacle(const std::vector<Camera>& cameras) {
   if (cameras.size() == 1) return "one frame";
-  if (std::ranges::count_if(cameras, &Camera::valid) < 2) return "fewer than two frames have a camera";
+  if (usable_frames(cameras) < 2) return "fewer than two frames have a camera";
   return {};
 }
 
@@ -90,10 +94,6 @@ class SceneFit {
   bool has_warned() const { return has_warned_; }
 
  private:
-  static std::size_t usable_frames(const std::vector<Camera>& cameras) {
-    return static_cast<std::size_t>(std::ranges::count_if(cameras, &Camera::valid));
-  }
-
   /// Adjusts from the network's poses, and brings depth to the world of the given ones: the cameras to go on
   /// from. Nothing, and depth as it was, where that finds not clearly more than `few` matches, runs out of
   /// memory, or where the given poses do not fit, which a warning says.

@@ -11,22 +11,20 @@ namespace vggt {
 
 namespace {
 
-TensorShapes shapes_in(const WeightFile& weights, bool of_refiner) {
+TensorShapes all_shapes(const WeightFile& weights) {
   TensorShapes shapes;
-  for (const auto& [name, tensor] : weights.tensors()) {
-    if (name.starts_with(kRefinerPrefix) == of_refiner) shapes[name] = tensor.shape;
-  }
+  for (const auto& [name, tensor] : weights.tensors()) shapes[name] = tensor.shape;
   return shapes;
 }
 
 }  // namespace
 
 TensorShapes shapes_of(const WeightFile& weights) {
-  return shapes_in(weights, /*of_refiner=*/false);
+  return network_shapes(all_shapes(weights));
 }
 
 TensorShapes refiner_shapes_of(const WeightFile& weights) {
-  return shapes_in(weights, /*of_refiner=*/true);
+  return refiner_shapes(all_shapes(weights));
 }
 
 TensorSource read_refiner(const WeightFile& weights) {

@@ -16,6 +16,14 @@ constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a p
 constexpr double kNearest = 1e-6;   // depth that counts as none
 constexpr int64_t kWidest = 256;    // channels of a layer: beyond, memory would not be what is planned
 
+TensorShapes with_prefix(const TensorShapes& all, bool has) {
+  TensorShapes found;
+  for (const auto& tensor : all) {
+    if (tensor.first.starts_with(kRefinerPrefix) == has) found.insert(tensor);
+  }
+  return found;
+}
+
 ComputeKind kind_of(bool tf32) {
   return {at::kFloat, at::kFloat, tf32, tf32};
 }
@@ -70,6 +78,14 @@ Sight see(const at::Tensor& rays, const at::Tensor& depth, const RefinerTransfer
 }
 
 }  // namespace
+
+TensorShapes refiner_shapes(const TensorShapes& all) {
+  return with_prefix(all, true);
+}
+
+TensorShapes network_shapes(const TensorShapes& all) {
+  return with_prefix(all, false);
+}
 
 /// Channels; see the constructor for whose.
 struct DepthRefiner::Widths {

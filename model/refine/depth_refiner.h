@@ -14,6 +14,9 @@ namespace vggt {
 
 /// How the tensors of a refiner begin, in the checkpoint of the network whose depth it refines.
 inline constexpr std::string_view kRefinerPrefix = "depth_refiner.";
+/// Of a checkpoint's tensors those of the refiner, and those of the network.
+TensorShapes refiner_shapes(const TensorShapes& all);
+TensorShapes network_shapes(const TensorShapes& all);
 
 /// Corrects depth maps by what other frames show, once cameras are exact (weights/train/refiner.py): at
 /// depths around a pixel's own, features of frames are compared there where the others would see it, and so

@@ -111,7 +111,7 @@ TEST_F(MemoryTest, TheLeastBudgetGivesTheSameAdjustedScene) {
     for (const std::string file : {"/scene.ply", "/scene.cameras.json"})
       EXPECT_TRUE(text_of(path("freely" + file)) == text_of(path("within" + file))) << file;
   }
-  // Without AVX-512 the library's products of other numbers of rows round otherwise.
+  // Without AVX-512 oneDNN's products of other numbers of rows round otherwise (linear_onednn).
   const json free = parse_strictly(path("freely/scene.cameras.json"))["cameras"],
              bound = parse_strictly(path("within/scene.cameras.json"))["cameras"];
   ASSERT_EQ(free.size(), bound.size());

@@ -72,6 +72,29 @@ at::Tensor refined(const DepthRefiner& refiner, int64_t frame, const std::vector
       .cpu();
 }
 
+/// The fixture's first frame, as a refiner is given it.
+struct FirstFrame {
+  at::Device device;
+  DepthRefiner refiner;
+  at::Tensor image = take("images", 0), depth = take("depth", 0), confidence = take("confidence", 0),
+             here = rays(0, 28, 36).to(device);
+  DepthRefiner::Frame seen = refiner.look(image, depth);
+
+  explicit FirstFrame(at::Device where = at::kCPU)
+      : device(where), refiner(load_refiner(refiner_weights(), where)) {}
+  at::Tensor take(const char* name, int64_t frame) const { return of_frame(name, frame).to(device); }
+  /// The second frame. used: as look() has it.
+  DepthRefiner::Frame second(const at::Tensor& used = {}) const {
+    return refiner.look(take("images", 1), take("depth", 1), used);
+  }
+  at::Tensor refined(const at::Tensor& by, const std::vector<DepthRefiner::Source>& sources) const {
+    return refiner.refine(seen, image, depth, confidence, by, sources).cpu();
+  }
+  at::Tensor refined(const std::vector<DepthRefiner::Source>& sources) const {
+    return refined(here, sources);
+  }
+};
+
 double largest_error(const at::Tensor& found, const at::Tensor& expected) {
   return (found / expected).log().abs().max().item<double>();
 }
@@ -126,15 +149,12 @@ TEST(DepthRefiner, FramesNeedNotBeWholeBlocks) {
 }
 
 TEST(DepthRefiner, SourcesMayBeDistorted) {
-  const DepthRefiner refiner = load_refiner(refiner_weights());
-  const at::Tensor image = of_frame("images", 0), depth = of_frame("depth", 0);
-  const DepthRefiner::Frame frame = refiner.look(image, depth);
+  const FirstFrame frame;
   // From a frame to itself each point stays where it is, whatever the lens.
   const auto by_itself = [&](double k1, double in_source) {
     RefinerTransfer self = transfer(0, 0, 28, 36);
     self.distortion[0] = static_cast<float>(in_source);
-    return refiner.refine(frame, image, depth, of_frame("confidence", 0), rays(0, 28, 36, k1),
-                          {{&frame, self}});
+    return frame.refined(rays(0, 28, 36, k1), {{&frame.seen, self}});
   };
   const at::Tensor plain = by_itself(0, 0);
   EXPECT_LT(largest_error(by_itself(-0.2, -0.2), plain), 1e-4);
@@ -166,25 +186,20 @@ TEST(DepthRefiner, DepthThatIsNoneStays) {
 
 /// Where the lens shows no point at a pixel, its ray is no number.
 void expect_no_number_to_spread(at::Device device) {
-  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
-  const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
-                   confidence = of_frame("confidence", 0).to(device), all = rays(0, 28, 36).clone(),
-                   some = all.clone(), behind = all.clone();
+  const FirstFrame frame(device);
+  const DepthRefiner::Frame other = frame.second();
+  const auto found = [&](const at::Tensor& by) {
+    return frame.refined(by, {{&other, transfer(0, 1, 28, 36)}});
+  };
+  at::Tensor some = frame.here.clone(), behind = frame.here.clone();
   some.select(1, 0).fill_(std::numeric_limits<float>::quiet_NaN());
   behind.select(1, 0).fill_(-1e6F);
-  const DepthRefiner::Frame frame = refiner.look(image, depth),
-                            other = refiner.look(of_frame("images", 1).to(device),
-                                                 of_frame("depth", 1).to(device));
-  const auto found = [&](const at::Tensor& by) {
-    return refiner.refine(frame, image, depth, confidence, by.to(device), {{&other, transfer(0, 1, 28, 36)}})
-        .cpu();
-  };
   // Neither is seen by the other frame: at the same place the same is said of both.
   const at::Tensor unseen = found(behind);
   EXPECT_TRUE(unseen.isfinite().all().item<bool>());
-  EXPECT_FALSE(at::equal(unseen, depth.cpu()));
+  EXPECT_FALSE(at::equal(unseen, frame.depth.cpu()));
   EXPECT_LT(largest_error(found(some), unseen), 1e-6);
-  EXPECT_GT(largest_error(found(all), unseen), 1e-4);
+  EXPECT_GT(largest_error(found(frame.here), unseen), 1e-4);
 }
 
 TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothing) {
@@ -197,21 +212,16 @@ TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothingOnAGpu) {
 }
 
 void expect_nothing_folded_back(at::Device device) {
-  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
-  const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
-                   confidence = of_frame("confidence", 0).to(device), here = rays(0, 28, 36).to(device);
-  const DepthRefiner::Frame frame = refiner.look(image, depth);
-  const auto found = [&](const std::vector<DepthRefiner::Source>& sources) {
-    return refiner.refine(frame, image, depth, confidence, here, sources).cpu();
-  };
+  const FirstFrame frame(device);
   // A camera that looks 80° aside, through a lens that shows what is 80° off near its middle.
   RefinerTransfer aside = transfer(0, 0, 28, 36);
   const float sine = 0.985F, cosine = 0.174F;
   aside.turn = {cosine, 0, sine, 0, 1, 0, -sine, 0, cosine};
   aside.distortion = {-0.03F, 0};
-  EXPECT_GT(largest_error(found({{&frame, aside}}), found({})), 1e-3);
+  const at::Tensor alone = frame.refined({});
+  EXPECT_GT(largest_error(frame.refined({{&frame.seen, aside}}), alone), 1e-3);
   aside.most_r2 = 1 / 0.09F;
-  EXPECT_LT(largest_error(found({{&frame, aside}}), found({})), 1e-6);
+  EXPECT_LT(largest_error(frame.refined({{&frame.seen, aside}}), alone), 1e-6);
 }
 
 TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeen) {
@@ -224,18 +234,13 @@ TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeenOnAGpu) {
 }
 
 void expect_masks_to_hide(at::Device device) {
-  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
-  const at::Tensor image = of_frame("images", 0).to(device), depth = of_frame("depth", 0).to(device),
-                   confidence = of_frame("confidence", 0).to(device), here = rays(0, 28, 36).to(device),
-                   other_image = of_frame("images", 1).to(device),
-                   other_depth = of_frame("depth", 1).to(device);
-  const DepthRefiner::Frame frame = refiner.look(image, depth);
+  const FirstFrame frame(device);
   const auto with = [&](const at::Tensor& used) {
-    const DepthRefiner::Frame other = refiner.look(other_image, other_depth, used);
-    return refiner.refine(frame, image, depth, confidence, here, {{&other, transfer(0, 1, 28, 36)}}).cpu();
+    const DepthRefiner::Frame other = frame.second(used);
+    return frame.refined({{&other, transfer(0, 1, 28, 36)}});
   };
   const at::Tensor none = at::zeros({28, 36}, at::kByte), all = at::ones({28, 36}, at::kByte),
-                   without = refiner.refine(frame, image, depth, confidence, here, {}).cpu();
+                   without = frame.refined({});
   at::Tensor left = none.clone();
   left.narrow(1, 0, 18).fill_(1);
   EXPECT_LT(largest_error(with(none.to(device)), without), 1e-6);
