@@ -20,7 +20,7 @@ namespace {
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 
 constexpr int kTries = 5;
-constexpr double kScaleFactor = 0.6, kLastScale = 1;
+constexpr double kScaleFactor = 0.6, kLastScale = 1.1;
 constexpr double kFirstDamping = 1e-4, kLeastDamping = 1e-7;
 constexpr double kBehind = 10;  // what a sighting behind its camera costs, in squares of the scale
 constexpr double kMostDepthStep = 0.3;

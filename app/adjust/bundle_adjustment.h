@@ -68,7 +68,7 @@ struct TooManyEquations : std::bad_alloc {
 
 /// How a bundle is adjusted.
 struct BundleSchedule {
-  /// Cauchy's scale in standard deviations at first; it falls to 1. At first even sightings that are far off
+  /// Cauchy's scale in standard deviations at first; it falls to 1.1. At first even sightings that are far off
   /// count.
   double first_scale = 4;
   int iterations = 15;

@@ -46,9 +46,10 @@ int64_t most_image_bytes(const RunPlan& plan, const FrameSet& sized) {
   return most;
 }
 
-/// Throws: one of so many bytes does not fit. promised: frames, where more than are sized.
+/// Throws: one of so many bytes does not fit. promised: frames, where more than are sized. has_format:
+/// whether the format of a video's pixels is known.
 [[noreturn]] void refuse_images(const RunPlan& plan, const FrameSet& sized, std::size_t promised,
-                                int64_t bytes) {
+                                int64_t bytes, bool has_format = true) {
   const int64_t picture = picture_bytes(plan);
   const std::string for_image = plan.limits.host_memory_for(bytes);
   MemoryRequest request = request_for(plan.memory, sized);
@@ -63,7 +64,8 @@ int64_t most_image_bytes(const RunPlan& plan, const FrameSet& sized) {
                     when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
                               std::to_string(bytes / 1'000'000) + when + "; give at least " +
-                              for_network.value_or(for_image));
+                              for_network.value_or(for_image) +
+                              (has_format ? "" : ", if its pixels are in its codec's usual format"));
 }
 
 /// Throws where one of so many bytes does not fit.
@@ -85,7 +87,8 @@ void refuse_by_header(const RunPlan& plan) {
   const int64_t pixels = int64_t{frame.original_width} * frame.original_height;
   if (program_bytes() + kOpeningBytes * pixels <= *plan.limits.host) return;  // the decoder tells more
   const int64_t bytes = most_image_bytes(plan, header->first);
-  if (bytes > plan.limits.images) refuse_images(plan, header->first, header->promised, bytes);
+  if (bytes > plan.limits.images)
+    refuse_images(plan, header->first, header->promised, bytes, header->has_format);
 }
 
 /// Throws as check_fits().

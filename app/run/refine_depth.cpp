@@ -10,6 +10,7 @@
 #include <string>
 
 #include "app/run/frame_input.h"
+#include "app/run/memory_limits.h"
 #include "app/scene/median.h"
 #include "io/files/piece_store.h"
 #include "io/scene/radial_distortion.h"
@@ -267,9 +268,10 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
   const int frames = static_cast<int>(scene.cameras.size());
   constexpr int64_t kBoundless = std::numeric_limits<int64_t>::max();
   const int64_t pixels = int64_t{scene.frames.width} * scene.frames.height;
+  const int64_t threads = lean ? 1 : working_threads(at::get_num_threads());
   const RefinedAtOnce at_once = device.is_cuda()
                                     ? RefinedAtOnce(pixels, frames, 1, kBoundless)  // it has its own memory
-                                    : RefinedAtOnce(pixels, frames, lean ? 1 : at::get_num_threads(), room);
+                                    : RefinedAtOnce(pixels, frames, threads, room);
   if (at_once.frames == 0) throw NoRoomToRefine();
   const auto shown_by = [&](int frame) {
     return scene.first.empty() ? frame : static_cast<int>(scene.first[static_cast<std::size_t>(frame)]);

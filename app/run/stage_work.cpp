@@ -11,6 +11,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/run/device.h"
+#include "app/run/model_loader.h"
 #include "app/run/rates_cache.h"
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
@@ -112,7 +113,12 @@ StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const F
 
 StageWork refine_work(const RunPlan& plan, double pixels) {
   const at::Device device = plan.model.options.device;
-  return Kind("maps").word(device.is_cuda(), processor_name(device)).work("refinement", pixels);
+  int64_t numbers = 0;
+  for (const auto& [name, shape] : refiner_shapes_of(plan.model.weights))
+    numbers += c10::multiply_integers(shape);
+  return Kind("maps by " + std::to_string(numbers) + " numbers")
+      .word(device.is_cuda(), processor_name(device))
+      .work("refinement", pixels);
 }
 
 StageWork scene_work(const RunPlan& plan, double pixels) {

@@ -350,7 +350,7 @@ std::optional<HeaderFrames> frames_of_header(const FrameOptions& options) try {
                               3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height) +
                               bytes_beside_pixels(options, width, height);
   return HeaderFrames{assemble(options, {std::move(result)}, {}),
-                      at_most(options.max_frames, header->promised_frames)};
+                      at_most(options.max_frames, header->promised_frames), header->has_format};
 } catch (const std::invalid_argument&) {  // of a size that cannot be: the decoder tells the true one
   return std::nullopt;
 }

@@ -115,6 +115,7 @@ FrameSet load_frames(const FrameOptions& options,
 struct HeaderFrames {
   FrameSet first;
   std::size_t promised = 0;
+  bool has_format = false;  // whether the header tells the format of stored pixels
 };
 
 /// Nothing of other sources, where the header does not tell, and for sizes and options that cannot be, of

@@ -99,6 +99,7 @@ std::optional<VideoHeader> read_video_header(const std::filesystem::path& path,
   const std::size_t pixels = static_cast<std::size_t>(stored.width) * static_cast<std::size_t>(stored.height);
   VideoHeader header;
   header.size = upright(stored, container.matrix && container.matrix->at(0) == 0);
+  header.has_format = container.pixel_format != 0;
   header.decoder_bytes = bytes_of_decoder(container.named_codec, format, container, pixels);
   header.promised_frames =
       frames_in(container.seconds.value_or(0), 1 / container.rate.value_or(kFallbackRate), sampling);

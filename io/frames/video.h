@@ -22,6 +22,7 @@ struct VideoSampling {
 struct VideoHeader {
   cv::Size size;                  // as VideoReader::size()
   std::size_t decoder_bytes = 0;  // the same, but of the codec's usual format where the header tells none
+  bool has_format = false;        // whether it does
   std::size_t promised_frames = 0;
 };
 

@@ -14,7 +14,6 @@ namespace {
 constexpr int64_t kBlock = DepthRefiner::kBlock;
 constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a pixel is made
 constexpr double kNearest = 1e-6;   // depth that counts as none
-constexpr int64_t kWidest = 256;    // channels of a layer: beyond, memory would not be what is planned
 
 TensorShapes with_prefix(const TensorShapes& all, bool has) {
   TensorShapes found;
@@ -93,32 +92,34 @@ struct DepthRefiner::Widths {
       third, sharpened;
 
   explicit Widths(const TensorShapes& shapes) {
-    const auto size = [&](const char* name, std::size_t axis = 0) {
+    // At most those of weights/train/refiner.py: wider ones would take more memory than is planned for.
+    constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+    const auto size = [&](const char* name, int64_t most, std::size_t axis = 0) {
       const auto found = shapes.find(named(name));
       if (found == shapes.end() || found->second.size() <= axis || found->second[axis] < 1)
         throw std::invalid_argument("the depth refiner lacks a tensor " + named(name) + " of its form");
+      if (found->second[axis] > most)
+        throw std::invalid_argument("the depth refiner's " + named(name) + " has a width of " +
+                                    std::to_string(found->second[axis]) + ": it may have " +
+                                    std::to_string(most));
       return found->second[axis];
     };
-    depths = size("offsets");
-    half = size("to_half.first.weight");
-    quarter = size("to_quarter.first.weight");
-    eighth = size("to_eighth.first.weight");
-    merged = size("from_eighth.weight");
-    matching = size("matching.weight");
-    cues = size("score_in.weight", 1);
-    hidden = size("score_in.weight");
-    scores = size("score_out.weight");
-    gathered = size("gather.weight");
-    first = size("enter.first.weight");
-    second = size("down.first.weight");
-    third = size("deepest.first.weight");
-    sharpened = size("sharpen_in.weight");
-    if (std::max({half, quarter, eighth, merged, matching, gathered, first, second, third, sharpened}) >
-        kWidest)
-      throw std::invalid_argument("the depth refiner has a layer of more than " + std::to_string(kWidest) +
-                                  " channels");
+    depths = size("offsets", kAny);
+    half = size("to_half.first.weight", 24);
+    quarter = size("to_quarter.first.weight", 48);
+    eighth = size("to_eighth.first.weight", 64);
+    merged = size("from_eighth.weight", 48);
+    matching = size("matching.weight", 24);
+    cues = size("score_in.weight", kAny, 1);
+    hidden = size("score_in.weight", kMostScores);
+    scores = size("score_out.weight", 9);
+    gathered = size("gather.weight", 64);
+    first = size("enter.first.weight", 48);
+    second = size("down.first.weight", 64);
+    third = size("deepest.first.weight", 96);
+    sharpened = size("sharpen_in.weight", 64);
     if (cues <= kRefinerCues || matching % (cues - kRefinerCues) != 0 || scores < 2 || depths > kMostDepths ||
-        cues - kRefinerCues > kMostGroups || std::max(hidden, scores) > kMostScores)
+        cues - kRefinerCues > kMostGroups)
       throw std::invalid_argument("the depth refiner's " + named("score_in.weight") +
                                   ", features and offsets do not belong together");
   }
@@ -309,7 +310,8 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
   const at::Tensor logs =
       at::pixel_shuffle((shares * choices).sum(1).view({1, kBlock * kBlock, h, w}), kBlock);
   const at::Tensor found = logs[0][0].narrow(0, 0, depth.size(0)).narrow(1, 0, depth.size(1)).exp();
-  return at::where(depth.gt(0).logical_and(depth.isfinite()).logical_and(found.isfinite()), found, depth);
+  const auto is_depth = [](const at::Tensor& map) { return map.gt(0).logical_and(map.isfinite()); };
+  return at::where(is_depth(depth).logical_and(is_depth(found)), found, depth);
 }
 
 }  // namespace vggt

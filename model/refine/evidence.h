@@ -26,7 +26,7 @@ inline constexpr float kLeastZ = 1e-3F, kLeastDivisor = 1e-4F;
 /// Pixels that a point moves at least and at most, as a cue.
 inline constexpr float kLeastMove = 0.01F, kMostMove = 100;
 /// Most depths, groups of features and outputs of each layer.
-inline constexpr int64_t kMostDepths = 16, kMostGroups = 8, kMostScores = 64;
+inline constexpr int64_t kMostDepths = 16, kMostGroups = 8, kMostScores = 24;
 
 /// Features [h·w,n,kMostGroups] of blocks of a frame's pixels: n of each group. And the blocks' log depth,
 /// not a number where a block of a source tells nothing.
