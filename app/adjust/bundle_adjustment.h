@@ -68,8 +68,8 @@ struct TooManyEquations : std::bad_alloc {
 
 /// How a bundle is adjusted.
 struct BundleSchedule {
-  /// Cauchy's scale in standard deviations at first; it falls to 1.1. At first even sightings that are far off
-  /// count.
+  /// Cauchy's scale in standard deviations at first; it falls to 1.1. At first even sightings that are far
+  /// off count.
   double first_scale = 4;
   int iterations = 15;
   double converged = 1e-5;  // a smaller relative change of the cost ends it
