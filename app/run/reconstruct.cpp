@@ -227,6 +227,13 @@ void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points
   report.points = points;
 }
 
+/// No prediction is sure: the pictures of a video may grow midway. before: the process's peak.
+void warn_of_excess(const RunPlan& plan, int64_t before, const Events& events) {
+  const int64_t peak = peak_host_bytes();
+  if (!plan.limits.host || peak <= std::max(before, *plan.limits.host)) return;
+  events.warn("the process took " + std::to_string(peak / 1'000'000) + " MB, more than --host-memory");
+}
+
 /// Writes the report with the seconds up to now, and publishes all files.
 void finish(const RunPlan& plan, bool has_cloud, const PageContent* page, const StageTimes& times,
             const Events& events, StagedFiles& files, Reconstruction& result) {
@@ -320,6 +327,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   Reconstruction result;
   StageTimes times;
   const Events events = recording(given_events, result.report.warnings);
+  const int64_t peak_before = peak_host_bytes();
   for (const std::string& note : plan.notes) events.info(note);
   if (resume && resume->has_stages())
     events.info("going on from the finished stages in " + resume->folder().string());
@@ -396,6 +404,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   result.arrays.height = frames.height;
   if (plan.keep_maps) copy_maps(sink.depth_maps(), result.arrays, frames.frames.size());
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
+  if (parts.is_alone()) warn_of_excess(plan, peak_before, events);
   finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
   learn_from(plan, forecast, own ? &*own : nullptr, sink.is_adjusted(), times);
   return result;

@@ -48,7 +48,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   request.budget = options.budget;
   add_scratch_rates(request, plan.model.autotune, rates);
   // A run that is given its model or frames has a part of the time beside other runs.
-  const bool runs_alone = !parts.model && !parts.network && !parts.frames;
+  const bool runs_alone = parts.is_alone();
   // Measuring the rates loads what a run would load.
   const bool loads = runs_alone && !measures;
   MergeChoice merging = choose_merging(request, plan.given.merge, rates, [&](const auto& way, auto& seconds) {

@@ -195,6 +195,26 @@ TEST_F(MemoryTest, AVideoThatDoesNotFitIsRefusedBeforeItIsDecoded) {
   EXPECT_LT(parse_strictly(path("o/scene.report.json"))["peak_host_bytes"], enough * 1'000'000);
 }
 
+TEST_F(MemoryTest, APeakAboveTheLimitIsToldOf) {
+  // The header tells the size of the first pictures alone.
+  std::string both;
+  for (const cv::Size size : {cv::Size(320, 240), cv::Size(8000, 8000)}) {
+    {
+      cv::VideoWriter writer(path("part.ts"), cv::CAP_FFMPEG, cv::VideoWriter::fourcc('m', 'p', '4', 'v'), 25,
+                             size);
+      for (int i = 0; i < 3; ++i) writer.write(cv::Mat(size, CV_8UC3, cv::Scalar(60, 90 * i, 120)));
+    }
+    both += text_of(path("part.ts"));
+  }
+  write(path("grows.ts"), both);
+  const Outcome outcome = reconstruct(
+      "--frames grows.ts --stride 1 --out o/ --threads 2 --bundle-adjust off --host-memory 720MB");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json report = parse_strictly(path("o/scene.report.json"));
+  ASSERT_GT(report["peak_host_bytes"], 720'000'000);
+  EXPECT_NE(outcome.err.find(" MB, more than --host-memory"), std::string::npos) << outcome.err;
+}
+
 TEST_F(MemoryTest, FiltersOfAllPointsKeepTheLimit) {
   for (const std::string filter : {"--voxel 0.00001", "--outliers on"}) {
     const Outcome outcome = reconstruct(
