@@ -14,7 +14,7 @@ OFFSETS = (0.01, 0.02, 0.035, 0.055, 0.085, 0.13, 0.2)  # of the depth's logarit
 
 @dataclasses.dataclass(frozen=True)
 class Widths:
-    """Channels."""
+    """Channels: the program takes no wider ones (model/refine/depth_refiner.cpp)."""
 
     half: int = 24
     quarter: int = 48
