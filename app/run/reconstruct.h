@@ -61,7 +61,8 @@ struct RunParts {
   const NetworkCall* network = nullptr;  // runs in the model's place, which then is not loaded
   Group* group = nullptr;      // the ranks that make the run together, of a plan after share_among()
   int64_t left_in_memory = 0;  // bytes of earlier runs of the process, which count in the predicted peak
-  /// Whether the run has the process's time and memory for itself.
+  /// Whether the run makes all itself: others have a part of the process's time and memory, beside other
+  /// runs.
   bool is_alone() const { return !model && !network && !frames; }
 };
 

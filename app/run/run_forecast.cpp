@@ -47,7 +47,6 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
   add_scratch_rates(request, plan.model.autotune, rates);
-  // A run that is given its model or frames has a part of the time beside other runs.
   const bool runs_alone = parts.is_alone();
   // Measuring the rates loads what a run would load.
   const bool loads = runs_alone && !measures;
