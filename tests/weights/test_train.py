@@ -181,7 +181,7 @@ def check_adjusted() -> None:
     angle = ((turn.diagonal(dim1=1, dim2=2).sum(1) - 1) / 2).clamp(-1, 1).acos().rad2deg()
     print(f"adjusted depth: error {before:.4f} -> {after:.4f}, cameras turned by up to {angle.max():.3f} degrees")
     assert after < 0.8 * before and 0 < angle.max() < 4
-    frame, _ = scene.pairs([1])
+    frame, _ = scene.pairs(range(1, 2))
     place = see(scene.frames, scene.truth, frame, frame, 1)
     own = torch.stack(torch.meshgrid(torch.arange(W), torch.arange(H), indexing="xy"), -1).float()
     found = torch.stack([place.u, place.v], -1).view(-1, H, W, 2)

@@ -65,10 +65,13 @@ def judge(arguments: argparse.Namespace) -> None:
 
 
 def refine(arguments: argparse.Namespace) -> None:
-    from .refine import train
+    from .processes import Processes
+    from .refine import Training, train
 
-    train(arguments.weights, arguments.out, arguments.minutes, arguments.rate, arguments.scenes, arguments.device,
-          arguments.start, arguments.compile)
+    processes = Processes.join(arguments.device)
+    training = Training(arguments.weights, arguments.scenes, processes, arguments.start, arguments.compile)
+    train(training, arguments.out, arguments.minutes, arguments.rate, tuple(arguments.progress))
+    processes.leave()
 
 
 def _scenes(arguments: argparse.Namespace) -> dict:
@@ -122,8 +125,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", type=Path, required=True, help="folder of refiner.safetensors and the log")
     p.add_argument("--minutes", type=float, default=10)
     p.add_argument("--rate", type=float, default=0.002, help="of the optimiser [0.002]")
-    p.add_argument("--scenes", type=int, default=8, help="a step, of eight frames [8]")
+    p.add_argument("--scenes", type=int, default=8, help="of eight frames, in a step of a process [8]")
     p.add_argument("--start", type=Path, help="a refiner.safetensors to begin with")
+    p.add_argument("--progress", type=float, nargs=2, default=(0, 1), metavar=("FROM", "TO"),
+                   help="the part of the schedule that these minutes are [0 1]")
     p.add_argument("--compile", action="store_true", help="by torch.compile, which takes a minute or two first")
     p.add_argument("--device", **device)
     p.set_defaults(command=refine)

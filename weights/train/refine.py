@@ -6,7 +6,9 @@ from pathlib import Path
 
 import scenes
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -16,14 +18,15 @@ from .dpt_head import activate_depth
 from .files import REFINER, write_atomically
 from .log import Log
 from .model import Vggt
+from .processes import Processes
 from .refiner import BLOCK, SOURCES, Refined, Refiner
 
 FRAMES = 8  # of a scene
-DRAWN = 8  # steps whose scenes are drawn at once
+DRAWN = 16  # steps whose scenes are drawn at once
 SIZE, ENLARGED = (168, 224), (252, 336)  # H, W
 SEED = scenes.TRAIN.start + 991
 AVERAGE = 0.998
-LOG_STEPS = 100
+LOG_STEPS, TICK_STEPS, WARMUP_STEPS, SAVE_STEPS = 100, 4, 200, 1000
 
 
 def network_of(weights: Path, device: str) -> Vggt:
@@ -35,7 +38,7 @@ def network_of(weights: Path, device: str) -> Vggt:
 
 
 @torch.no_grad()
-def scene_batch(model: Vggt, table: dict[str, Tensor], roughness: float) -> Adjusted:
+def scene_batch(model: Vggt, table: dict[str, Tensor], roughness: Tensor) -> Adjusted:
     """Rendered, estimated and adjusted scenes. roughness: deviation of smooth errors that some get on top."""
     batch = scenes.render(table, samples=2).resized(ENLARGED)
     device = batch.images.device
@@ -79,46 +82,124 @@ def losses(found: Refined, scene: Adjusted, references: Tensor, offsets: Tensor,
     }
 
 
-def train(weights: Path, out: Path, minutes: float, rate: float, count: int, device: str, start: Path | None,
-          compiled: bool) -> None:
-    """Writes OUT/refiner.safetensors, the moving average in fp16, with the names it has among the weights."""
-    torch.manual_seed(SEED)
-    torch.set_float32_matmul_precision("high")
-    model = network_of(weights, device)
-    refiner = Refiner().to(device)
-    if start:
-        tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(start).items()}
-        refiner.load_state_dict(tensors)
-    refine = torch.compile(refiner) if compiled else refiner
-    sharpness = torch.nn.Parameter(torch.tensor(3.0, device=device))
-    average = {name: tensor.detach().clone() for name, tensor in refiner.state_dict().items()}
-    optimiser = torch.optim.AdamW([*refiner.parameters(), sharpness], rate, betas=(0.9, 0.98), weight_decay=1e-3)
-    log, sums, step, began = Log(out / "log.jsonl", True), {}, 0, time.monotonic()
-    while (done := (time.monotonic() - began) / 60 / minutes) < 1:
-        if step % DRAWN == 0:
-            table = scenes.draw(SEED, step * count, DRAWN * count, FRAMES, size=SIZE, device=device)
-        part = scenes.select(table, slice(step % DRAWN * count, (step % DRAWN + 1) * count))
-        scene = scene_batch(model, part, 0.05 * max(0.3, 1 - done / 0.6))
-        references = torch.arange(count * FRAMES, device=device)
-        for group in optimiser.param_groups:
-            group["lr"] = rate * min(1, (step + 1) / 100) * (0.5 + 0.5 * math.cos(math.pi * done))
-        kind = torch.device(device).type
+class Gradients:
+    """Those of a step, in one buffer. On a GPU a step is recorded once and replayed, as in gradients.py."""
+
+    def __init__(self, model: Vggt, refiner: Refiner, sharpness: Tensor, params: list[Tensor], processes: Processes,
+                 compiled: bool):
+        self.model, self.refiner, self.sharpness, self.processes = model, refiner, sharpness, processes
+        self.refine = torch.compile(refiner) if compiled else refiner
+        self.buffer = torch.zeros(sum(p.numel() for p in params), device=processes.device)
+        for p, part in zip(params, self.buffer.split([p.numel() for p in params])):
+            p.grad = part.view_as(p)
+        self.roughness = torch.zeros((), device=processes.device)
+        self.graph, self.given, self.parts = None, {}, {}
+
+    def __call__(self, table: dict[str, Tensor], roughness: float) -> dict[str, Tensor]:
+        """Leaves in the buffer what all processes' gradients are in the mean, at most 1 long; returns the losses."""
+        self.roughness.fill_(roughness)
+        if self.processes.device.type != "cuda":
+            parts = self._compute(table)
+        else:
+            if self.graph is None:
+                self._record(table)
+            for name, tensor in table.items():
+                self.given[name].copy_(tensor)
+            self.graph.replay()
+            parts = {name: part.clone() for name, part in self.parts.items()}
+        if self.processes.count > 1:
+            dist.all_reduce(self.buffer)
+            self.buffer /= self.processes.count
+        self.buffer.nan_to_num_(0, 0, 0)
+        self.buffer /= self.buffer.norm().clamp_min(1)
+        return parts
+
+    def _compute(self, table: dict[str, Tensor]) -> dict[str, Tensor]:
+        kind = self.processes.device.type
+        scene = scene_batch(self.model, table, self.roughness)
+        references = torch.arange(len(scene.truth), device=self.processes.device)
+        self.buffer.zero_()
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            found = refine(scene.frames, references, with_fewer(scene.sources(SOURCES), FRAMES))
-        parts = losses(found, scene, references, refiner.offsets, sharpness)
-        loss = parts["after"] + 0.3 * parts["blocks"] + 0.2 * parts["match"]
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(refiner.parameters(), 1.0)
-        if torch.isfinite(norm):
-            optimiser.step()
-        step += 1
-        with torch.no_grad():
-            for name, tensor in refiner.state_dict().items():
-                average[name].lerp_(tensor, 1 - min(AVERAGE, step / (step + 9)))
-        sums = {name: sums.get(name, 0) + value.detach() for name, value in parts.items()}
-        if step % LOG_STEPS == 0:
-            log.write({"step": step} | {name: float(value) / LOG_STEPS for name, value in sums.items()})
+            found = self.refine(scene.frames, references, with_fewer(scene.sources(SOURCES), FRAMES))
+        parts = losses(found, scene, references, self.refiner.offsets, self.sharpness)
+        (parts["after"] + 0.3 * parts["blocks"] + 0.2 * parts["match"]).backward()
+        return {name: part.detach() for name, part in parts.items()}
+
+    def _record(self, table: dict[str, Tensor]) -> None:
+        self.given = {name: tensor.clone() for name, tensor in table.items()}
+        now, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        side.wait_stream(now)
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self._compute(self.given)  # compiles, and fills caches
+        now.wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.parts = self._compute(self.given)
+
+
+class Training:
+    """A refiner, its moving average, and how many scenes they have seen."""
+
+    def __init__(self, weights: Path, count: int, processes: Processes, start: Path | None, compiled: bool):
+        """count: scenes of a process's step. start: what `save` wrote; scenes that it has seen do not come again."""
+        device = processes.device
+        torch.manual_seed(SEED)
+        self.refiner, self.seen = Refiner().initialise(), 0
+        if start:
+            tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(start).items()}
+            self.refiner.load_state_dict(tensors)
+            with safe_open(start, "pt") as file:
+                self.seen = int((file.metadata() or {}).get("scenes", 0))
+        self.state = self.refiner.to(device).state_dict()
+        self.average = {name: tensor.clone() for name, tensor in self.state.items()}
+        sharpness = torch.nn.Parameter(torch.tensor(10.0, device=device))
+        params = [*self.refiner.parameters(), sharpness]
+        self.optimiser = torch.optim.AdamW(params, betas=(0.9, 0.98), weight_decay=1e-3, fused=device.type == "cuda")
+        model = network_of(weights, str(device))
+        self.gradients = Gradients(model, self.refiner, sharpness, params, processes, compiled)
+        self.count, self.processes, self.steps, self.table = count, processes, 0, {}
+        torch.manual_seed(SEED + self.seen + processes.rank)
+
+    def step(self, rate: float, roughness: float) -> dict[str, Tensor]:
+        place, own = self.steps % DRAWN, DRAWN * self.count
+        if place == 0:
+            first = self.seen + self.processes.rank * own
+            self.table = scenes.draw(SEED, first, own, FRAMES, size=SIZE, device=self.processes.device)
+            self.seen += self.processes.count * own
+        part = scenes.select(self.table, slice(place * self.count, (place + 1) * self.count))
+        parts = self.gradients(part, roughness)
+        self.steps += 1
+        self.optimiser.param_groups[0]["lr"] = rate * min(1, self.steps / WARMUP_STEPS)
+        self.optimiser.step()
+        weight = 1 - min(AVERAGE, self.steps / (self.steps + 9))
+        torch._foreach_lerp_(list(self.average.values()), list(self.state.values()), weight)
+        return parts
+
+    def save(self, path: Path) -> None:
+        """The average in fp16, by the names that it has among weights."""
+        if self.processes.first:
+            tensors = {REFINER + name: tensor.half().cpu().contiguous() for name, tensor in self.average.items()}
+            write_atomically(path, lambda target: save_file(tensors, target, {"scenes": str(self.seen)}))
+
+
+def train(training: Training, out: Path, minutes: float, rate: float, progress: tuple[float, float]) -> None:
+    """Writes OUT/refiner.safetensors and OUT/log.jsonl. progress: the part of the schedule that the minutes are."""
+    processes, (done, end) = training.processes, progress
+    log, sums, began = Log(out / "log.jsonl", processes.first), {}, 0.0
+    while done < end:
+        parts = training.step(rate * (0.5 + 0.5 * math.cos(math.pi * done)), 0.05 * max(0.3, 1 - done / 0.6))
+        sums = {name: sums.get(name, 0) + value for name, value in parts.items()}
+        if training.steps == 1:  # is compiled and recorded
+            processes.synchronise()
+            began = time.monotonic()
+        if training.steps % TICK_STEPS == 0:
+            processes.synchronise()
+            past = processes.shared((time.monotonic() - began) / 60 / minutes)
+            done = progress[0] + (end - progress[0]) * past
+        if training.steps % LOG_STEPS == 0:
+            log.write({"step": training.steps} | {name: float(value) / LOG_STEPS for name, value in sums.items()})
             sums = {}
-    tensors = {REFINER + name: tensor.half().cpu().contiguous() for name, tensor in average.items()}
-    write_atomically(out / "refiner.safetensors", lambda path: save_file(tensors, path))
+        if training.steps % SAVE_STEPS == 0:
+            training.save(out / "refiner.safetensors")
+    training.save(out / "refiner.safetensors")

@@ -97,8 +97,20 @@ class Refiner(nn.Module):
         self.change = nn.Conv2d(w.first, depths + 1, 1)
         self.sharpen_in = nn.Conv2d(w.first + 4 * BLOCK * BLOCK, w.sharpened, 3, 1, 1)
         self.sharpen_out = nn.Conv2d(w.sharpened, BLOCK * BLOCK * 10, 1)
+
+    def initialise(self) -> "Refiner":
+        """Weights to train from: it changes nothing, and features already tell places apart.
+
+        With PyTorch's own the features of all places are nearly the same, and may stay so.
+        """
+        for layer in self.modules():
+            if isinstance(layer, (nn.Conv2d, nn.Linear)) and layer is not self.sharpen_out:
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="linear" if layer is self.matching else "relu")
+                nn.init.zeros_(layer.bias)
+        with torch.no_grad():
+            self.to_half.first.weight *= 2  # images deviate by a quarter
         nn.init.zeros_(self.change.weight)
-        nn.init.zeros_(self.change.bias)
+        return self
 
     def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Context [N,c,h,w] of the frames, and what of them is compared, [N,m,h,w]."""
@@ -140,10 +152,13 @@ class Refiner(nn.Module):
         context, matching = self.look(frames.images)
         logs = F.pixel_unshuffle(frames.depth.clamp_min(1e-6).log()[:, None], BLOCK)  # [N,16,h,w]
         middle = logs.median(1).values  # [N,h,w]
-        u, v, z, inside = self.see(frames, middle, references, sources)
+        with torch.autocast(middle.device.type, enabled=False):  # bf16 would move the points by pixels
+            u, v, z, inside = self.see(frames, middle, references, sources)
         grid = torch.stack([(u + 0.5) / W * 2 - 1, (v + 0.5) / H * 2 - 1], -1).clamp(-2, 2).flatten(0, 1)
         seen_from, m = sources.clamp_min(0).flatten(), inside.float()
-        warped = F.grid_sample(matching[seen_from], grid, align_corners=False).view(R, K, w_.groups, -1, h * w, D)
+        # Features learn as those of references alone: the way back through those of sources takes the longest.
+        there = matching.detach()[seen_from]
+        warped = F.grid_sample(there, grid, align_corners=False).view(R, K, w_.groups, -1, h * w, D)
         own = matching[references].view(R, 1, w_.groups, -1, h * w, 1)
         alike = (warped * own).mean(3) * m[:, :, None]  # [R,K,G,n,D]
         with torch.no_grad():
@@ -179,7 +194,7 @@ class Refiner(nn.Module):
         shares = self.sharpen_out(F.relu(self.sharpen_in(torch.cat([left, image.to(kind), detail.to(kind)], 1))))
         shares = shares.float().view(R, BLOCK * BLOCK, 10, h, w)
         favour_own = torch.zeros(10, device=shares.device)
-        favour_own[9] = 4
+        favour_own[9:].fill_(4)
         shares = (shares + favour_own.view(1, 1, 10, 1, 1)).softmax(2)
         around = F.unfold(F.pad(blocks, (1, 1, 1, 1), mode="replicate"), 3).view(R, 1, 9, h, w)
         choices = torch.cat([around.expand(R, BLOCK * BLOCK, 9, h, w), (logs[references] + change)[:, :, None]], 2)
