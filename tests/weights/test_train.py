@@ -19,9 +19,10 @@ from train.adjusted import adjusted, see
 from train.config import Config
 from train.evaluate import Case, evaluate
 from train.files import REFINER, model_weights, read_snapshot
-from train.judge import judge
+from train.judge import judge, write_scene
 from train.model import Vggt
 from train.processes import Processes
+from train.recorded import SEED
 from train.refiner import Refiner
 from train.targets import in_first_view, make_targets, sampled
 from train.trainer import Trainer
@@ -210,6 +211,33 @@ def check_refiner(program: str, folder: Path) -> None:
     assert trained.keys() == start.keys() and trained["change.bias"].abs().max() > 0
 
 
+def check_recorded(program: str, folder: Path) -> None:
+    """Scenes as the program adjusts them have its depth and cameras, beside the truth in the same unit."""
+    recorded, weights = folder / "recorded", folder / "tiny.ts"
+    command = [sys.executable, "-m", "train", "record", program, weights, recorded, "--scenes", "2", "--workers", "1"]
+    run(*command, "--first", "1")
+    scene = load_file(recorded / "000002.safetensors")
+    depth, truth = (scene[name].float() for name in ("depth", "truth"))
+    assert depth.shape == truth.shape and len(depth) == 8 and abs(depth.median() - 1) < 1e-3
+    assert abs((truth / depth)[truth > 0].median() - 1) < 2e-3
+    frames, true = folder / "frames.safetensors", folder / "true.safetensors"
+    case = Case(seed=SEED, frames=8, size=(168, 224))
+    write_scene(case, Config.of_weights(weights), 2, False, frames, true)
+    images = load_file(frames)["images"][..., :depth.shape[1], :depth.shape[2]]
+    assert (scene["images"] / 255 - images).abs().max() < 0.003
+    before = (recorded / "000001.safetensors").stat().st_mtime_ns
+    run(*command)
+    assert sorted(p.name for p in recorded.iterdir()) == [f"00000{n}.safetensors" for n in range(3)]
+    assert (recorded / "000001.safetensors").stat().st_mtime_ns == before
+    refine = [sys.executable, "-m", "train", "refine", weights, "--out", folder / "on-recorded", "--minutes", "0.01",
+              "--device", "cpu", "--recorded", recorded, "--start", folder / "refiner" / "refiner.safetensors"]
+    run(*refine, "--scenes", "2")
+    old, new = (load_file(folder / name / "refiner.safetensors") for name in ("refiner", "on-recorded"))
+    assert old.keys() == new.keys() and any(not torch.equal(old[name], new[name]) for name in old)
+    failed = subprocess.run(list(map(str, [*refine, "--scenes", "4"])), capture_output=True, text=True)
+    assert failed.returncode != 0 and "3 scenes for a process, expected at least 4" in failed.stderr, failed.stderr
+
+
 def main() -> None:
     program, folder = sys.argv[1], Path(sys.argv[2])
     shutil.rmtree(folder, ignore_errors=True)
@@ -223,6 +251,7 @@ def main() -> None:
     check_judge(program, folder)
     check_adjusted()
     check_refiner(program, folder)
+    check_recorded(program, folder)
 
 
 if __name__ == "__main__":

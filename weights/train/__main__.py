@@ -1,7 +1,8 @@
-"""python -m train run|evaluate|export|judge|plot|refine|join."""
+"""python -m train run|evaluate|export|judge|plot|record|refine|join."""
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -69,9 +70,18 @@ def refine(arguments: argparse.Namespace) -> None:
     from .refine import Training, train
 
     processes = Processes.join(arguments.device)
-    training = Training(arguments.weights, arguments.scenes, processes, arguments.start, arguments.compile)
+    training = Training(arguments.weights, arguments.scenes, processes, arguments.start, arguments.recorded,
+                        arguments.compile)
     train(training, arguments.out, arguments.minutes, arguments.rate, tuple(arguments.progress))
     processes.leave()
+
+
+def record(arguments: argparse.Namespace) -> None:
+    from .recorded import record
+    from .refine import FRAMES, SIZE
+
+    record(arguments.program.resolve(), arguments.weights, arguments.folder, arguments.first, arguments.scenes, FRAMES,
+           SIZE, arguments.workers)
 
 
 def _scenes(arguments: argparse.Namespace) -> dict:
@@ -120,6 +130,15 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("target", type=Path)
     p.set_defaults(command=lambda a: files.export(a.snapshot, a.target))
 
+    p = sub.add_parser("record", help="rendered scenes as the program adjusts them, to train its refiner on")
+    p.add_argument("program", type=Path, help="vggt-recon")
+    p.add_argument("weights", type=Path, help="the network, a TorchScript archive")
+    p.add_argument("folder", type=Path, help="of the scenes; those that are there stay")
+    p.add_argument("--first", type=int, default=0, help="number of the first scene [0]")
+    p.add_argument("--scenes", type=int, default=1000, help="of eight frames [1000]")
+    p.add_argument("--workers", type=int, default=os.cpu_count(), help="programs that run at once [one on each core]")
+    p.set_defaults(command=record)
+
     p = sub.add_parser("refine", help="train the refiner of a network's depth")
     p.add_argument("weights", type=Path, help="the network, a TorchScript archive")
     p.add_argument("--out", type=Path, required=True, help="folder of refiner.safetensors and the log")
@@ -127,6 +146,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rate", type=float, default=0.002, help="of the optimiser [0.002]")
     p.add_argument("--scenes", type=int, default=8, help="of eight frames, in a step of a process [8]")
     p.add_argument("--start", type=Path, help="a refiner.safetensors to begin with")
+    p.add_argument("--recorded", type=Path, help="folder of `record`, to learn from these scenes instead")
     p.add_argument("--progress", type=float, nargs=2, default=(0, 1), metavar=("FROM", "TO"),
                    help="the part of the schedule that these minutes are [0 1]")
     p.add_argument("--compile", action="store_true", help="by torch.compile, which takes a minute or two first")

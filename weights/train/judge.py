@@ -14,7 +14,7 @@ from .config import Config
 from .evaluate import Case
 
 
-def _write_scene(case: Case, config: Config, number: int, shuffle: bool, frames: Path, truth: Path) -> None:
+def write_scene(case: Case, config: Config, number: int, shuffle: bool, frames: Path, truth: Path) -> None:
     parameters = scenes.draw(case.seed, number, 1, case.frames, size=case.size, path=case.path)
     batch = scenes.render(parameters, samples=2)
     order = torch.arange(case.frames)
@@ -26,7 +26,7 @@ def _write_scene(case: Case, config: Config, number: int, shuffle: bool, frames:
     save_file({name: tensor[0, order].contiguous() for name, tensor in true.items()}, truth)
 
 
-def _run(*command: object) -> None:
+def run(*command: object) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode:
         raise ValueError(f"{command[0]}: exit code {done.returncode}\n{done.stderr}")
@@ -42,7 +42,7 @@ def judge(program: Path, weights: Path, case: Case, shuffle: bool, variants: lis
         inputs = [(Path(folder) / f"{n}-images.safetensors", Path(folder) / f"{n}-true.safetensors")
                   for n in range(case.scenes)]
         for number, (frames, truth) in enumerate(inputs):
-            _write_scene(case, config, number, shuffle, frames, truth)
+            write_scene(case, config, number, shuffle, frames, truth)
         for options in variants:
             yield _judge(program, weights, inputs, options, Path(folder))
 
@@ -50,8 +50,8 @@ def judge(program: Path, weights: Path, case: Case, shuffle: bool, variants: lis
 def _judge(program: Path, weights: Path, inputs: list[tuple[Path, Path]], options: list[str], folder: Path) -> dict:
     results = [folder / f"{number}-found.safetensors" for number in range(len(inputs))]
     for (frames, _), result in zip(inputs, results, strict=True):
-        _run(program, "--frames", frames, "--weights", weights, "--heads", "camera,depth",
-             "--save-predictions", result, *options)
+        run(program, "--frames", frames, "--weights", weights, "--heads", "camera,depth",
+            "--save-predictions", result, *options)
     table = folder / "eval.json"
-    _run(program, "eval", "--result", *results, "--truth", *(truth for _, truth in inputs), "--json", table)
+    run(program, "eval", "--result", *results, "--truth", *(truth for _, truth in inputs), "--json", table)
     return json.loads(table.read_text())

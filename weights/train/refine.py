@@ -19,6 +19,7 @@ from .files import REFINER, write_atomically
 from .log import Log
 from .model import Vggt
 from .processes import Processes
+from .recorded import Recorded
 from .refiner import BLOCK, SOURCES, Refined, Refiner
 
 FRAMES = 8  # of a scene
@@ -37,20 +38,38 @@ def network_of(weights: Path, device: str) -> Vggt:
     return model.to(device).eval()
 
 
-@torch.no_grad()
-def scene_batch(model: Vggt, table: dict[str, Tensor], roughness: Tensor) -> Adjusted:
-    """Rendered, estimated and adjusted scenes. roughness: deviation of smooth errors that some get on top."""
-    batch = scenes.render(table, samples=2).resized(ENLARGED)
-    device = batch.images.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        raw = model(batch.images.float()).depth
-    depth, confidence = activate_depth(raw.float())
-    found = adjusted(batch, depth.view_as(batch.depth), confidence.view_as(batch.depth))
-    B, S = batch.depth.shape[:2]
-    amount = roughness * torch.rand(B, 1, 1, 1, device=device) * (torch.rand(B, 1, 1, 1, device=device) < 0.6)
-    bumps = F.interpolate(torch.randn(B, S, 4, 5, device=device), ENLARGED, mode="bicubic")
-    found.frames.depth = found.frames.depth * (bumps * amount).flatten(0, 1).exp()
-    return found
+class Imitated:
+    """Scenes that are rendered, and estimated by the network. What the program makes of that is imitated."""
+
+    def __init__(self, model: Vggt, count: int, processes: Processes, seen: int):
+        """count: of a step. seen: so many of all scenes do not come."""
+        self.model, self.count, self.processes, self.seen = model, count, processes, seen
+        self.drawn, self.steps = {}, 0
+
+    def table(self) -> dict[str, Tensor]:
+        """What the next scenes are drawn by."""
+        place, own = self.steps % DRAWN, DRAWN * self.count
+        if place == 0:
+            first = self.seen + self.processes.rank * own
+            self.drawn = scenes.draw(SEED, first, own, FRAMES, size=SIZE, device=self.processes.device)
+            self.seen += self.processes.count * own
+        self.steps += 1
+        return scenes.select(self.drawn, slice(place * self.count, (place + 1) * self.count))
+
+    @torch.no_grad()
+    def scene(self, table: dict[str, Tensor], roughness: Tensor) -> Adjusted:
+        """roughness: deviation of smooth errors that some scenes get on top."""
+        batch = scenes.render(table, samples=2).resized(ENLARGED)
+        device = batch.images.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            raw = self.model(batch.images.float()).depth
+        depth, confidence = activate_depth(raw.float())
+        found = adjusted(batch, depth.view_as(batch.depth), confidence.view_as(batch.depth))
+        B, S = batch.depth.shape[:2]
+        amount = roughness * torch.rand(B, 1, 1, 1, device=device) * (torch.rand(B, 1, 1, 1, device=device) < 0.6)
+        bumps = F.interpolate(torch.randn(B, S, 4, 5, device=device), ENLARGED, mode="bicubic")
+        found.frames.depth = found.frames.depth * (bumps * amount).flatten(0, 1).exp()
+        return found
 
 
 def with_fewer(sources: Tensor, per_scene: int) -> Tensor:
@@ -61,7 +80,9 @@ def with_fewer(sources: Tensor, per_scene: int) -> Tensor:
     return torch.where(torch.arange(K, device=device) < count.repeat_interleave(per_scene)[:, None], sources, -1)
 
 
-def losses(found: Refined, scene: Adjusted, references: Tensor, offsets: Tensor, sharpness: Tensor) -> dict[str, Tensor]:
+def losses(
+    found: Refined, scene: Adjusted, references: Tensor, offsets: Tensor, sharpness: Tensor
+) -> dict[str, Tensor]:
     """before, after: mean errors of the depth's logarithm; blocks: before pixels are told apart; match: cross-entropy
     of where features are most alike."""
     true, valid = scene.truth[references].clamp_min(1e-6).log(), scene.valid[references] & (scene.truth[references] > 0)
@@ -85,14 +106,16 @@ def losses(found: Refined, scene: Adjusted, references: Tensor, offsets: Tensor,
 class Gradients:
     """Those of a step, in one buffer. On a GPU a step is recorded once and replayed, as in gradients.py."""
 
-    def __init__(self, model: Vggt, refiner: Refiner, sharpness: Tensor, params: list[Tensor], processes: Processes,
-                 compiled: bool):
-        self.model, self.refiner, self.sharpness, self.processes = model, refiner, sharpness, processes
+    def __init__(self, source: Imitated | Recorded, refiner: Refiner, processes: Processes, compiled: bool):
+        device = processes.device
+        self.source, self.refiner, self.processes = source, refiner, processes
         self.refine = torch.compile(refiner) if compiled else refiner
-        self.buffer = torch.zeros(sum(p.numel() for p in params), device=processes.device)
-        for p, part in zip(params, self.buffer.split([p.numel() for p in params])):
+        self.sharpness = torch.nn.Parameter(torch.tensor(10.0, device=device))  # of losses(), learned too
+        self.params = [*refiner.parameters(), self.sharpness]
+        self.buffer = torch.zeros(sum(p.numel() for p in self.params), device=device)
+        for p, part in zip(self.params, self.buffer.split([p.numel() for p in self.params])):
             p.grad = part.view_as(p)
-        self.roughness = torch.zeros((), device=processes.device)
+        self.roughness = torch.zeros((), device=device)
         self.graph, self.given, self.parts = None, {}, {}
 
     def __call__(self, table: dict[str, Tensor], roughness: float) -> dict[str, Tensor]:
@@ -116,11 +139,11 @@ class Gradients:
 
     def _compute(self, table: dict[str, Tensor]) -> dict[str, Tensor]:
         kind = self.processes.device.type
-        scene = scene_batch(self.model, table, self.roughness)
+        scene = self.source.scene(table, self.roughness)
         references = torch.arange(len(scene.truth), device=self.processes.device)
         self.buffer.zero_()
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            found = self.refine(scene.frames, references, with_fewer(scene.sources(SOURCES), FRAMES))
+            found = self.refine(scene.frames, references, with_fewer(scene.sources(SOURCES), scene.per_scene))
         parts = losses(found, scene, references, self.refiner.offsets, self.sharpness)
         (parts["after"] + 0.3 * parts["blocks"] + 0.2 * parts["match"]).backward()
         return {name: part.detach() for name, part in parts.items()}
@@ -139,36 +162,34 @@ class Gradients:
 
 
 class Training:
-    """A refiner, its moving average, and how many scenes they have seen."""
+    """A refiner and its moving average."""
 
-    def __init__(self, weights: Path, count: int, processes: Processes, start: Path | None, compiled: bool):
-        """count: scenes of a process's step. start: what `save` wrote; scenes that it has seen do not come again."""
+    def __init__(self, weights: Path, count: int, processes: Processes, start: Path | None, recorded: Path | None,
+                 compiled: bool):
+        """count: scenes of a process's step. start: what `save` wrote; scenes that it has seen do not come again.
+        recorded: folder of scenes to learn from instead."""
         device = processes.device
         torch.manual_seed(SEED)
-        self.refiner, self.seen = Refiner().initialise(), 0
+        self.refiner, seen = Refiner().initialise(), 0
         if start:
             tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(start).items()}
             self.refiner.load_state_dict(tensors)
             with safe_open(start, "pt") as file:
-                self.seen = int((file.metadata() or {}).get("scenes", 0))
+                seen = int((file.metadata() or {}).get("scenes", 0))
         self.state = self.refiner.to(device).state_dict()
         self.average = {name: tensor.clone() for name, tensor in self.state.items()}
-        sharpness = torch.nn.Parameter(torch.tensor(10.0, device=device))
-        params = [*self.refiner.parameters(), sharpness]
-        self.optimiser = torch.optim.AdamW(params, betas=(0.9, 0.98), weight_decay=1e-3, fused=device.type == "cuda")
-        model = network_of(weights, str(device))
-        self.gradients = Gradients(model, self.refiner, sharpness, params, processes, compiled)
-        self.count, self.processes, self.steps, self.table = count, processes, 0, {}
-        torch.manual_seed(SEED + self.seen + processes.rank)
+        if recorded:
+            self.source = Recorded(recorded, count, processes, seen)
+        else:
+            self.source = Imitated(network_of(weights, str(device)), count, processes, seen)
+        self.gradients = Gradients(self.source, self.refiner, processes, compiled)
+        fused = device.type == "cuda"
+        self.optimiser = torch.optim.AdamW(self.gradients.params, betas=(0.9, 0.98), weight_decay=1e-3, fused=fused)
+        self.processes, self.steps = processes, 0
+        torch.manual_seed(SEED + seen + processes.rank)
 
     def step(self, rate: float, roughness: float) -> dict[str, Tensor]:
-        place, own = self.steps % DRAWN, DRAWN * self.count
-        if place == 0:
-            first = self.seen + self.processes.rank * own
-            self.table = scenes.draw(SEED, first, own, FRAMES, size=SIZE, device=self.processes.device)
-            self.seen += self.processes.count * own
-        part = scenes.select(self.table, slice(place * self.count, (place + 1) * self.count))
-        parts = self.gradients(part, roughness)
+        parts = self.gradients(self.source.table(), roughness)
         self.steps += 1
         self.optimiser.param_groups[0]["lr"] = rate * min(1, self.steps / WARMUP_STEPS)
         self.optimiser.step()
@@ -180,7 +201,7 @@ class Training:
         """The average in fp16, by the names that it has among weights."""
         if self.processes.first:
             tensors = {REFINER + name: tensor.half().cpu().contiguous() for name, tensor in self.average.items()}
-            write_atomically(path, lambda target: save_file(tensors, target, {"scenes": str(self.seen)}))
+            write_atomically(path, lambda target: save_file(tensors, target, {"scenes": str(self.source.seen)}))
 
 
 def train(training: Training, out: Path, minutes: float, rate: float, progress: tuple[float, float]) -> None:
