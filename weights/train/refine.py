@@ -83,8 +83,8 @@ def with_fewer(sources: Tensor, per_scene: int) -> Tensor:
 def losses(
     found: Refined, scene: Adjusted, references: Tensor, offsets: Tensor, sharpness: Tensor
 ) -> dict[str, Tensor]:
-    """before, after: mean errors of the depth's logarithm; blocks: before pixels are told apart; match: cross-entropy
-    of where features are most alike."""
+    """before, after: mean errors of the depth's logarithm; relative: of depth; blocks: both together, before pixels are
+    told apart; match: cross-entropy of where features are most alike."""
     true, valid = scene.truth[references].clamp_min(1e-6).log(), scene.valid[references] & (scene.truth[references] > 0)
     middle = (slice(None), slice(1, None, BLOCK), slice(1, None, BLOCK))
     off = true[middle] - found.given
@@ -95,10 +95,15 @@ def losses(
     def mean(values: Tensor, mask: Tensor) -> Tensor:
         return (values * mask).sum() / mask.sum().clamp_min(1)
 
+    def relative(logs: Tensor) -> Tensor:
+        return torch.expm1(logs.clamp_max(2)).abs()
+
+    after, blocks = found.logs - true, found.blocks - true[middle]
     return {
         "before": mean((scene.frames.depth[references].log() - true).abs(), valid),
-        "after": mean((found.logs - true).abs(), valid),
-        "blocks": mean((found.blocks - true[middle]).abs(), valid[middle]),
+        "after": mean(after.abs(), valid),
+        "relative": mean(relative(after), valid),
+        "blocks": mean(blocks.abs() + relative(blocks), valid[middle]) / 2,
         "match": mean(-(right * alike.float().log_softmax(-1)).sum(-1), told),
     }
 
@@ -145,7 +150,8 @@ class Gradients:
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
             found = self.refine(scene.frames, references, with_fewer(scene.sources(SOURCES), scene.per_scene))
         parts = losses(found, scene, references, self.refiner.offsets, self.sharpness)
-        (parts["after"] + 0.3 * parts["blocks"] + 0.2 * parts["match"]).backward()
+        error = (parts["after"] + parts["relative"]) / 2
+        (error + 0.3 * parts["blocks"] + 0.2 * parts["match"]).backward()
         return {name: part.detach() for name, part in parts.items()}
 
     def _record(self, table: dict[str, Tensor]) -> None:
