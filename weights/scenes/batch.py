@@ -25,6 +25,13 @@ _PLACE, _MATERIALS, _VIEW, _CAMERAS, _FRAMES, _OBJECTS, _SENSOR = range(7)
 _LENGTHS = {_PLACE: 64, _MATERIALS: 1024, _VIEW: 16, _CAMERAS: 128, _OBJECTS: 2048, _SENSOR: 32}
 
 
+def nearest(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Maps [...,H,W] at another size: of each pixel what the nearest one has."""
+    rows, columns = (((torch.arange(n, device=maps.device) + 0.5) * old // n).long()
+                     for n, old in zip(size, maps.shape[-2:]))
+    return maps[..., rows[:, None], columns]
+
+
 @dataclass
 class Batch:
     """B scenes of S frames. The world is the first camera; pixel (x, y) has its middle at (x, y), as for VGGT."""
@@ -58,13 +65,10 @@ class Batch:
         if size == (height, width):
             return self
         images = F.interpolate(self.images.float().flatten(0, 1), size, mode="bicubic", antialias=True).clamp(0, 1)
-        rows, columns = (((torch.arange(n, device=images.device) + 0.5) * old // n).long()
-                         for n, old in zip(size, (height, width)))
         across, down, last = self.intrinsic.unbind(-2)
         intrinsic = torch.stack([across * (size[1] / width), down * (size[0] / height), last], -2)
         return Batch(images.to(self.images.dtype).unflatten(0, self.depth.shape[:2]),
-                     self.depth[..., rows[:, None], columns], self.valid[..., rows[:, None], columns],
-                     self.extrinsic, intrinsic)
+                     nearest(self.depth, size), nearest(self.valid, size), self.extrinsic, intrinsic)
 
 
 @cache

@@ -78,10 +78,9 @@ def refine(arguments: argparse.Namespace) -> None:
 
 def record(arguments: argparse.Namespace) -> None:
     from .recorded import record
-    from .refine import FRAMES, SIZE
 
-    record(arguments.program.resolve(), arguments.weights, arguments.folder, arguments.first, arguments.scenes, FRAMES,
-           SIZE, arguments.workers)
+    record(arguments.program.resolve(), arguments.weights, arguments.folder, arguments.first, arguments.scenes,
+           arguments.workers)
 
 
 def _scenes(arguments: argparse.Namespace) -> dict:

@@ -4,10 +4,10 @@ A step launches thousands of kernels, which takes the host longer than the GPU n
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import scenes
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from .data import Shape
@@ -24,14 +24,34 @@ class Recording:
     parts: dict[str, Tensor]  # what is written
 
 
+def gradient_buffer(params: list[Tensor], device: torch.device) -> Tensor:
+    """Zeros, one after another the gradients of the parameters from now on."""
+    buffer = torch.zeros(sum(p.numel() for p in params), device=device)
+    for p, part in zip(params, buffer.split([p.numel() for p in params])):
+        p.grad = part.view_as(p)
+    return buffer
+
+
+def captured(compute: Callable[[], dict[str, Tensor]], pool=None) -> tuple[torch.cuda.CUDAGraph, dict[str, Tensor]]:
+    """A graph that does what `compute` does, and the tensors that its replay writes; computes once before."""
+    now, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    side.wait_stream(now)
+    with torch.cuda.stream(side):
+        compute()  # compiles, and fills caches
+    now.wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    # NCCL's watchdog asks for events from a thread of its own.
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        parts = compute()
+    return graph, parts
+
+
 class Gradients:
     """All gradients lie in one buffer, where they are summed over the processes in one call."""
 
     def __init__(self, settings: Settings, objective: Objective, params: list[Tensor], processes: Processes):
         self.settings, self.objective, self.processes = settings, objective, processes
-        self.buffer = torch.zeros(sum(p.numel() for p in params), device=processes.device)
-        for p, part in zip(params, self.buffer.split([p.numel() for p in params])):
-            p.grad = part.view_as(p)
+        self.buffer = gradient_buffer(params, processes.device)
         self.records = settings.compile and processes.device.type == "cuda"
         self.recordings: dict[tuple[Shape, bool], Recording] = {}
         self.pool = torch.cuda.graph_pool_handle() if self.records else None
@@ -51,9 +71,7 @@ class Gradients:
             if self.is_new(shape, matching):
                 self.recordings[shape, matching] = self._record(shape, parameters, draw, matching)
             parts = self._replay(self.recordings[shape, matching], parameters, draw)
-        if self.processes.count > 1:
-            dist.all_reduce(self.buffer)
-            self.buffer /= self.processes.count
+        self.processes.average(self.buffer)
         return parts
 
     def _compute(self, shape: Shape, parameters: dict[str, Tensor], draw: Draw, matching: bool) -> dict[str, Tensor]:
@@ -70,15 +88,7 @@ class Gradients:
     ) -> Recording:
         given = {name: table.clone() for name, table in parameters.items()}
         draw = draw.to(self.processes.device)
-        now, side = torch.cuda.current_stream(), torch.cuda.Stream()
-        side.wait_stream(now)
-        with torch.cuda.stream(side):
-            self._compute(shape, given, draw, matching)  # compiles, and fills caches
-        now.wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        # NCCL's watchdog asks for events from a thread of its own.
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-            parts = self._compute(shape, given, draw, matching)
+        graph, parts = captured(lambda: self._compute(shape, given, draw, matching), self.pool)
         return Recording(graph, given, draw, parts)
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -48,6 +49,32 @@ class Processes:
         dist.all_gather_object(values, value)
         return values
 
+    def average(self, tensor: torch.Tensor) -> None:
+        """Makes the tensor, of one size in all processes, their mean."""
+        if self.count > 1:
+            dist.all_reduce(tensor)
+            tensor /= self.count
+
     def leave(self) -> None:
         if self.count > 1:
             dist.destroy_process_group()
+
+
+@dataclasses.dataclass
+class Clock:
+    """Seconds of training, those of the first process in all."""
+
+    processes: Processes
+    seconds: float = 0.0
+    started: float = 0.0
+
+    def start(self) -> None:
+        self.processes.synchronise()
+        self.started = time.monotonic()
+
+    def tick(self) -> None:
+        """Adds the time since the start, which must be past in all processes."""
+        self.processes.synchronise()
+        now = time.monotonic()
+        self.seconds = self.processes.shared(self.seconds + now - self.started)
+        self.started = now

@@ -15,6 +15,7 @@ from .adjusted import Adjusted
 from .config import Config
 from .evaluate import Case
 from .files import write_atomically
+from .imitated import FRAMES, SIZE
 from .judge import run, write_scene
 from .processes import Processes
 from .refiner import BLOCK, Frames
@@ -22,17 +23,16 @@ from .refiner import BLOCK, Frames
 SEED = scenes.TRAIN.start + 992
 
 
-def record(program: Path, weights: Path, folder: Path, first: int, count: int, frames: int, size: tuple[int, int],
-           workers: int) -> None:
+def record(program: Path, weights: Path, folder: Path, first: int, count: int, workers: int) -> None:
     """Writes FOLDER/NUMBER.safetensors for scenes first to first + count - 1; those that are there stay.
 
     Throws ValueError with the program's message where it fails.
     """
-    case = Case(seed=SEED, frames=frames, size=size)
+    case, config = Case(seed=SEED, frames=FRAMES, size=SIZE), Config.of_weights(weights)
     numbers = [n for n in range(first, first + count) if not _path(folder, n).exists()]
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
-        for _ in pool.map(functools.partial(_record, program, weights, folder, case), numbers):
+        for _ in pool.map(functools.partial(_record, program, weights, folder, case, config), numbers):
             pass
 
 
@@ -40,10 +40,10 @@ def _path(folder: Path, number: int) -> Path:
     return folder / f"{number:06}.safetensors"
 
 
-def _record(program: Path, weights: Path, folder: Path, case: Case, number: int) -> None:
+def _record(program: Path, weights: Path, folder: Path, case: Case, config: Config, number: int) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         given, true, found = (Path(temporary) / f"{name}.safetensors" for name in ("given", "true", "found"))
-        write_scene(case, Config.of_weights(weights), number, False, given, true)
+        write_scene(case, config, number, False, given, true)
         run(program, "--frames", given, "--weights", weights, "--heads", "camera,depth", "--device", "cpu",
             "--threads", 1, "--refine-depth", "off", "--save-predictions", found)
         tensors = _tensors(load_file(given)["images"], load_file(true)["depth"], load_file(found))
@@ -52,11 +52,10 @@ def _record(program: Path, weights: Path, folder: Path, case: Case, number: int)
 
 def _tensors(images: Tensor, truth: Tensor, found: dict[str, Tensor]) -> dict[str, Tensor]:
     """Depth, true depth [S,H,W] and camera centres in units of the median depth that was found."""
-    sizes = found["depth"].shape[1:]
-    rows, columns = (((torch.arange(n) + 0.5) * old // n).long() for n, old in zip(sizes, truth.shape[1:]))
+    size = found["depth"].shape[1:]
     maps = {"images": images, "depth": found["depth"], "confidence": found["depth_conf"].clamp_max(6e4),
-            "truth": truth[:, rows[:, None], columns]}
-    height, width = (n // BLOCK * BLOCK for n in sizes)  # what the refiner's module takes
+            "truth": scenes.nearest(truth, size)}
+    height, width = (n // BLOCK * BLOCK for n in size)  # what the refiner's module takes
     maps = {name: tensor[..., :height, :width].contiguous() for name, tensor in maps.items()}
     unit = maps["depth"].median()
     maps["depth"] /= unit
@@ -79,15 +78,14 @@ class Recorded:
         self.tensors = {name: torch.stack([file[name] for file in files]).to(processes.device) for name in files[0]}
         self.count, self.seen = count, seen
 
-    def table(self) -> dict[str, Tensor]:
-        """Some scenes, drawn anew."""
+    def table(self, done: float) -> dict[str, Tensor]:
+        """Some scenes, drawn anew, however much of the training is past."""
         depth = self.tensors["depth"]
         chosen = torch.randperm(len(depth))[: self.count].to(depth.device)
         return {name: tensor[chosen] for name, tensor in self.tensors.items()}
 
     @staticmethod
-    def scene(table: dict[str, Tensor], roughness: Tensor) -> Adjusted:
-        """roughness: not used, these have errors of their own."""
+    def scene(table: dict[str, Tensor]) -> Adjusted:
         t = {name: tensor.flatten(0, 1).float() for name, tensor in table.items()}
         frames = Frames(t["images"] / 255, t["depth"], t["confidence"], t["extrinsic"], t["intrinsic"])
         return Adjusted(frames, t["truth"], t["truth"] > 0, table["depth"].shape[1])

@@ -1,8 +1,6 @@
 """One run, from its settings to its snapshot and log."""
 
-import dataclasses
 import math
-import time
 from pathlib import Path
 
 import torch
@@ -15,30 +13,10 @@ from .gradients import Gradients
 from .log import Log
 from .objective import Objective
 from .optimiser import Optimisers
-from .processes import Processes
+from .processes import Clock, Processes
 from .settings import Settings, parse_size
 
 TICK_STEPS = 20  # between two looks at the clock; the host runs at most so far ahead
-
-
-@dataclasses.dataclass
-class Clock:
-    """Seconds of training, those of the first process in all."""
-
-    processes: Processes
-    seconds: float = 0.0
-    started: float = 0.0
-
-    def start(self) -> None:
-        self.processes.synchronise()
-        self.started = time.monotonic()
-
-    def tick(self) -> None:
-        """Adds the time since the start, which must be past in all processes."""
-        self.processes.synchronise()
-        now = time.monotonic()
-        self.seconds = self.processes.shared(self.seconds + now - self.started)
-        self.started = now
 
 
 class Trainer:
