@@ -118,7 +118,7 @@ void expect_golden(at::Device device, double limit) {
 }
 
 TEST(DepthRefiner, GivesPyTorchsDepth) {
-  expect_golden(at::kCPU, 3e-6);
+  expect_golden(at::kCPU, 2e-6);
 }
 
 TEST(DepthRefiner, GivesPyTorchsDepthOnAGpu) {

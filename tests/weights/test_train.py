@@ -230,7 +230,7 @@ def check_recorded(program: str, folder: Path) -> None:
     assert sorted(p.name for p in recorded.iterdir()) == [f"00000{n}.safetensors" for n in range(3)]
     assert (recorded / "000001.safetensors").stat().st_mtime_ns == before
     refine = [sys.executable, "-m", "train", "refine", weights, "--out", folder / "on-recorded", "--minutes", "0.01",
-              "--device", "cpu", "--recorded", recorded, "--start", folder / "refiner" / "refiner.safetensors"]
+              "--device", "cpu", "--recorded", recorded, "--initial", folder / "refiner" / "refiner.safetensors"]
     run(*refine, "--scenes", "2")
     old, new = (load_file(folder / name / "refiner.safetensors") for name in ("refiner", "on-recorded"))
     assert old.keys() == new.keys() and any(not torch.equal(old[name], new[name]) for name in old)

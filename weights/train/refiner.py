@@ -67,10 +67,11 @@ def inverse_intrinsic(k: Tensor) -> Tensor:
 
 
 def relative_pose(source: Tensor, reference: Tensor) -> Tensor:
-    """[M,3,4] each, camera from world: from the reference's space to the source's, in fp32."""
+    """[M,3,4] each, camera from world: from the reference's space to the source's, computed in fp64."""
+    kind = source.dtype
     source, reference = source.double(), reference.double()
     turn = source[:, :, :3] @ reference[:, :, :3].mT
-    return torch.cat([turn, source[:, :, 3:] - turn @ reference[:, :, 3:]], 2).float()
+    return torch.cat([turn, source[:, :, 3:] - turn @ reference[:, :, 3:]], 2).to(kind)
 
 
 class Refiner(nn.Module):
@@ -117,7 +118,7 @@ class Refiner(nn.Module):
         context = self.to_quarter(self.to_half(images - 0.5))
         merged = self.from_quarter(context)
         merged = F.relu(merged + resized(self.from_eighth(self.to_eighth(context)), merged))
-        grouped = self.matching(merged).float().unflatten(1, (self.widths.groups, -1))
+        grouped = self.matching(merged).unflatten(1, (self.widths.groups, -1))
         norm = torch.rsqrt(grouped.square().mean(2, keepdim=True) + 0.05)
         return context, (grouped * norm).flatten(1, 2)
 
@@ -131,7 +132,7 @@ class Refiner(nn.Module):
         H, W = frames.depth.shape[-2:]
         device = middle.device
         (R, K), (h, w) = sources.shape, middle.shape[-2:]
-        rows, columns = (torch.arange(n, device=device) * BLOCK + 1.5 for n in (h, w))
+        rows, columns = (torch.arange(n, device=device, dtype=middle.dtype) * BLOCK + 1.5 for n in (h, w))
         v, u = torch.meshgrid(rows, columns, indexing="ij")
         rays = inverse_intrinsic(frames.intrinsic[references]) @ torch.stack([u, v, torch.ones_like(u)]).flatten(1)
         seen_from = sources.clamp_min(0).flatten()
@@ -149,13 +150,16 @@ class Refiner(nn.Module):
         """Depth of the frames `references` [R], each by its `sources` [R,K], of which -1 is none."""
         H, W = frames.depth.shape[-2:]
         (R, K), (h, w), D, w_ = sources.shape, (H // BLOCK, W // BLOCK), len(self.offsets), self.widths
-        context, matching = self.look(frames.images)
+        device = frames.depth.device.type
+        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else frames.depth.dtype
         logs = F.pixel_unshuffle(frames.depth.clamp_min(1e-6).log()[:, None], BLOCK)  # [N,16,h,w]
         middle = logs.median(1).values  # [N,h,w]
-        with torch.autocast(middle.device.type, enabled=False):  # bf16 would move the points by pixels
+        # bf16 would make noise of the first layers' gradients, and move the points by pixels.
+        with torch.autocast(device, enabled=False):
+            context, matching = self.look(frames.images)
             u, v, z, inside = self.see(frames, middle, references, sources)
         grid = torch.stack([(u + 0.5) / W * 2 - 1, (v + 0.5) / H * 2 - 1], -1).clamp(-2, 2).flatten(0, 1)
-        seen_from, m = sources.clamp_min(0).flatten(), inside.float()
+        seen_from, m = sources.clamp_min(0).flatten(), inside.to(middle.dtype)
         # Features learn as those of references alone: the way back through those of sources takes the longest.
         there = matching.detach()[seen_from]
         warped = F.grid_sample(there, grid, align_corners=False).view(R, K, w_.groups, -1, h * w, D)
@@ -168,7 +172,6 @@ class Refiner(nn.Module):
             moves = (moves.clamp(0.01, 100).log() / 4).expand_as(u)
             agreement = [(-(nearer / width).square()).exp() * m for width in (0.02, 0.08)]
             cues = torch.stack([*agreement, (nearer / 0.2).clamp(-1, 1) * m, m, moves * m], 2)
-        kind = context.dtype
         x = torch.cat([alike.to(kind), cues.to(kind)], 2).flatten(0, 1).flatten(2)  # [RK,G+5,nD]
         x = F.relu(self.score_in.weight @ x + self.score_in.bias[:, None].to(kind))
         x = (self.score_out.weight @ x + self.score_out.bias[:, None].to(kind)).view(R, K, w_.scores, h * w, D)
@@ -180,19 +183,19 @@ class Refiner(nn.Module):
         trusted = (frames.confidence[references].clamp_min(1.0001) - 1).log().clamp(-6, 8) / 4
         trusted = F.avg_pool2d(trusted[:, None], BLOCK)
         place = near - near.mean((2, 3), keepdim=True)
-        x = torch.cat([x, context[references], place.to(kind), trusted.to(kind)], 1)
+        x = torch.cat([x, context[references].to(kind), place.to(kind), trusted.to(kind)], 1)
         entered = self.enter(x)
         down = self.down(entered)
         up = self.up(torch.cat([resized(self.deepest(down), down), down], 1))
         left = self.leave(torch.cat([resized(up, entered), entered], 1))
-        answer = self.change(left).float()
+        answer = self.change(left).to(near.dtype)
         change = (answer[:, :D].softmax(1) * self.offsets.view(1, -1, 1, 1)).sum(1, keepdim=True)
         change = change + 0.3 * torch.tanh(0.3 * answer[:, D:])  # [R,1,h,w]
         blocks = near + change
         detail = ((logs[references] - near) * 10).clamp(-3, 3)
         image = F.pixel_unshuffle(frames.images[references] - 0.5, BLOCK)
         shares = self.sharpen_out(F.relu(self.sharpen_in(torch.cat([left, image.to(kind), detail.to(kind)], 1))))
-        shares = shares.float().view(R, BLOCK * BLOCK, 10, h, w)
+        shares = shares.to(near.dtype).view(R, BLOCK * BLOCK, 10, h, w)
         favour_own = torch.zeros(10, device=shares.device)
         favour_own[9:].fill_(4)
         shares = (shares + favour_own.view(1, 1, 10, 1, 1)).softmax(2)
