@@ -11,6 +11,7 @@
 #include "app/adjust/sighting_error.h"
 #include "app/scene/pixel_transfer.h"
 #include "io/files/clones.h"
+#include "io/scene/radial_distortion.h"
 
 namespace vggt {
 namespace {
@@ -134,11 +135,13 @@ struct Transfer {
     Eigen::Map<Eigen::Vector3f>(shift.data()) = relative.translation().cast<float>();
     Eigen::Map<Eigen::Matrix<float, 2, 3>>(k.data()) = to.k.topRows<2>().cast<float>();
     Eigen::Map<Eigen::Vector2f>(distortion.data()) = to.distortion.cast<float>();
+    most_r2 = static_cast<float>(unfolded_r2(to.distortion));
   }
   std::array<float, 9> turn;  // column after column, as k
   std::array<float, 6> k;
   std::array<float, 3> shift;
   std::array<float, 2> distortion;
+  float most_r2;  // of points of the plane z = 1: beyond, the distortion folds back
 };
 
 /// Where the other camera sees a row of pixels with these depths, and how far: not above 0 where it sees
@@ -149,6 +152,7 @@ VGGT_CLONES void see_row(const Transfer& to, const float* ray_x, const float* ra
   const std::array<float, 6> k = to.k;
   const std::array<float, 3> shift = to.shift;
   const std::array<float, 2> distortion = to.distortion;
+  const float most_r2 = to.most_r2;
   for (int i = 0; i < count; ++i) {
     const float d = depth[i], a = d * ray_x[i], b = d * ray_y[i];
     const float seen_x = turn[0] * a + turn[3] * b + turn[6] * d + shift[0],
@@ -159,7 +163,7 @@ VGGT_CLONES void see_row(const Transfer& to, const float* ray_x, const float* ra
                 factor = 1 + r2 * (distortion[0] + r2 * distortion[1]);
     x[i] = factor * (k[0] * normal_x + k[2] * normal_y) + k[4];
     y[i] = factor * (k[1] * normal_x + k[3] * normal_y) + k[5];
-    z[i] = d > 0 && d <= std::numeric_limits<float>::max() ? seen_z : 0;
+    z[i] = d > 0 && d <= std::numeric_limits<float>::max() && r2 <= most_r2 ? seen_z : 0;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "app/adjust/adjust_scene.h"
 #include "app/adjust/depth_correction.h"
+#include "io/scene/radial_distortion.h"
 #include "tests/support/adjusted_scene.h"
 
 namespace {
@@ -115,6 +116,38 @@ TEST(CorrectedDepth, MapsFollowWhatAllOfTheirFrameChangesBy) {
     for (std::size_t i = 0; i < kPixels; ++i)
       ASSERT_NEAR(values[i], factor * scene.depth[f][i], 1e-5 * scene.depth[f][i]) << f;
   }
+}
+
+/// The second camera would show the rim of what the first one sees near its middle, folded back.
+TEST(CorrectedDepth, WhatADistortionFoldsBackSaysNothing) {
+  Scene scene;
+  const MatchInput input = scene.input();
+  scene.cameras[0].k(0, 0) = scene.cameras[0].k(1, 1) = kWidth / 4.0;
+  scene.cameras[1] = scene.cameras[0];
+  scene.cameras[1].distortion.x() = -0.3;
+  DenseMaps maps(input.space, "depth");
+  for (std::size_t f = 0; f < scene.depth.size(); ++f)
+    maps.put_values(static_cast<int>(f), std::vector<float>(kPixels, f == 1 ? 1.05F : 1.F));
+  const CorrectedDepth corrected(input, maps, without_anchors(scene), {},
+                                 std::vector<double>(scene.cameras.size(), 0), /*lean=*/false, {});
+  corrected.write(scene.cameras, {{0, 1}}, /*lean=*/false, {}, maps);
+  DenseMaps::Buffer buffer;
+  const std::span<const float> values = maps.values(0, buffer);
+  const double unfolded = std::sqrt(unfolded_r2(scene.cameras[1].distortion));
+  std::size_t within = 0, beyond = 0;
+  for (std::size_t i = 0; i < kPixels; ++i) {
+    const auto row = static_cast<int>(i) / kWidth, column = static_cast<int>(i) % kWidth;
+    const double r = scene.cameras[0].ray({column, row}).hnormalized().norm();
+    if (r < 0.98 * unfolded) {
+      EXPECT_GT(values[i], 1.01F) << r;
+      ++within;
+    } else if (r > 1.02 * unfolded) {
+      EXPECT_EQ(values[i], 1.F) << r;
+      ++beyond;
+    }
+  }
+  EXPECT_GT(within, kPixels / 10);
+  EXPECT_GT(beyond, kPixels / 10);
 }
 
 /// As of the great wall at 56 pixels, whose matches, wrong by half a pixel, liked 16,000 pixels instead of
