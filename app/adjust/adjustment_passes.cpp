@@ -18,6 +18,7 @@
 #include "app/adjust/sighting_error.h"
 #include "app/adjust/sighting_links.h"
 #include "app/scene/median.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -47,11 +48,10 @@ std::string brief(double value) {
 /// those of its frames.
 std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) {
   const auto first = std::ranges::find(cameras, true, &Camera::valid);
-  std::string name(colmap_name(first->model));
+  std::string name = lower(std::string(colmap_name(first->model)));
   const auto is_other = [&](const Camera& camera) { return camera.valid && camera.model != first->model; };
   if (std::ranges::any_of(cameras, is_other)) name = "of several models";
-  std::ranges::transform(name, name.begin(),
-                         [](char c) { return c == '_' ? '-' : static_cast<char>(c | 32); });
+  std::ranges::replace(name, '_', '-');
   const auto [least, most] =
       std::ranges::minmax(bundle.lenses, {}, [](const Lens& lens) { return lens.focal.x(); });
   std::array<char, 80> focal{};

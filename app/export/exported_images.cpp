@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -32,8 +31,7 @@ namespace fs = std::filesystem;
 constexpr int kJpegQuality = 95;
 
 bool is_jpeg(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string extension = lower(path.extension().string());
   return extension == ".jpg" || extension == ".jpeg";
 }
 

@@ -10,6 +10,7 @@
 
 #include "app/options/spelling.h"
 #include "io/files/numbers.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -34,9 +35,8 @@ std::string joined(const std::vector<std::string>& parts, const char* separator)
 
 /// As the options spell their choices.
 std::string as_spelt(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
-  return text;
+  std::ranges::replace(text, '_', '-');
+  return lower(std::move(text));
 }
 
 void check_choice(const OptionInfo& info, const std::string& text, const std::string& where) {

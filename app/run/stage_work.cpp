@@ -15,6 +15,7 @@
 #include "app/run/rates_cache.h"
 #include "io/files/input_file.h"
 #include "io/files/numbers.h"
+#include "io/files/text.h"
 
 namespace vggt {
 namespace {
@@ -53,9 +54,7 @@ class Kind {
 };
 
 std::string extension_of(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string extension = lower(path.extension().string());
   if (extension == ".jpeg") return "jpg";
   const std::string word = extension.empty() ? extension : extension.substr(1);
   const bool is_word = !word.empty() && word.size() < 20 &&

@@ -56,6 +56,13 @@ bool nests_deeply(std::string_view json) {
   return false;
 }
 
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  }
+  return text;
+}
+
 std::string_view trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
   text.remove_suffix(text.size() - (text.find_last_not_of(kBlanks) + 1));

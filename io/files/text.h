@@ -23,6 +23,9 @@ std::string first_of(const std::vector<std::string>& names, std::size_t most);
 /// copies and writes such JSON by recursion, and would overflow the stack.
 bool nests_deeply(std::string_view json);
 
+/// The text with a to z for A to Z.
+std::string lower(std::string text);
+
 /// The text without the blanks (space, tab, carriage return) at its ends.
 std::string_view trimmed(std::string_view text);
 

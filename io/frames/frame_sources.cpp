@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -25,9 +24,7 @@ constexpr std::array kVideoExtensions{".mp4",  ".mov", ".avi", ".mkv", ".webm", 
                                       ".mpeg", ".wmv", ".ts",  ".mts", ".m2ts", ".3gp", ".ogv"};
 
 bool has_extension(const fs::path& path, std::span<const char* const> extensions) {
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string extension = lower(path.extension().string());
   return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
 }
 

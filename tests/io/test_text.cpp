@@ -46,5 +46,11 @@ TEST(Text, DeepNestingIsSeen) {
   EXPECT_FALSE(nests_deeply(flat));
 }
 
+TEST(Lower, ChangesTheLettersOfEnglishAlone) {
+  EXPECT_EQ(lower("IMG_0042.JPeG"), "img_0042.jpeg");
+  EXPECT_EQ(lower("@[`{Äz"), "@[`{Äz");
+  EXPECT_EQ(lower(""), "");
+}
+
 }  // namespace
 }  // namespace vggt
