@@ -111,10 +111,19 @@ class SceneFit {
     }
     constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
     if (own.matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
+    std::array<char, 300> text{};
+    if (are_in_one_place(given)) {
+      std::snprintf(text.data(), text.size(),
+                    "the given poses do not fit the images: all lie in one place, from where %zu matches are "
+                    "found instead of %zu; are they of these frames, and as their format says?",
+                    few, own.matches);
+      events_.warn(text.data());
+      has_warned_ = true;
+      return std::nullopt;
+    }
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside) return std::nullopt;
     if (!beside->agrees()) {
-      std::array<char, 300> text{};
       std::snprintf(text.data(), text.size(),
                     "the given poses do not fit the images: cameras adjusted to %zu matches are %.1f degrees "
                     "(median) and %.0f %% of their spread away from them; are they of these frames, and as "

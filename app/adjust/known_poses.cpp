@@ -1,5 +1,6 @@
 #include "app/adjust/known_poses.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "app/scene/align_cameras.h"
@@ -14,6 +15,17 @@ std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, s
     given[i].cam_from_world = *input.frames[i].guessed_pose;
   }
   return given;
+}
+
+bool are_in_one_place(const std::vector<Camera>& cameras) {
+  constexpr double kRounding = 1e-9;
+  std::vector<Eigen::Vector3d> centres;
+  for (const Camera& camera : cameras) {
+    if (camera.valid) centres.push_back(camera.cam_from_world.inverse().translation());
+  }
+  return std::ranges::all_of(centres, [&](const Eigen::Vector3d& centre) {
+    return (centre - centres[0]).norm() <= kRounding * (1 + centre.norm());
+  });
 }
 
 namespace {

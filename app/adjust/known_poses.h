@@ -12,6 +12,9 @@ namespace vggt {
 /// valid camera is not known.
 std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, std::vector<Camera> given);
 
+/// Whether all valid cameras lie in one place, to rounding.
+bool are_in_one_place(const std::vector<Camera>& cameras);
+
 /// How cameras that were adjusted without the given poses lie to these.
 struct BesideGiven {
   double scale = 1;     // from their world to the given one

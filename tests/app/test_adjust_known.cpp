@@ -211,6 +211,18 @@ TEST(AdjustKnown, PosesThatLeaveTheMatchesFarOffAreToldOf) {
   }
 }
 
+TEST(AdjustKnown, PosesInOnePlaceAreToldOfWhereTheImagesMove) {
+  SmallWorld world;
+  std::vector<Camera> same = world.truth.cameras;
+  for (Camera& camera : same) camera.cam_from_world = same[0].cam_from_world;
+  const Adjusted result = adjust(world.scene, world.input, same, world.known, world.events);
+  EXPECT_FALSE(result.changed) << result.summary;
+  EXPECT_NE(world.warnings.find("the given poses do not fit the images: all lie in one place"),
+            std::string::npos)
+      << world.warnings;
+  EXPECT_EQ(result.depth, world.scene.depth);
+}
+
 TEST(AdjustKnown, PosesThatContradictTheImagesAreToldOf) {
   SmallWorld world;
   std::vector<Camera> wrong = world.truth.cameras;
