@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
+#include "app/adjust/known_poses.h"
 #include "app/adjust/sighting_error.h"
 #include "app/scene/median.h"
 
@@ -21,9 +23,15 @@ bool is_held_out(const Sighting& sighting) {
 }
 
 /// The distance of the point of a pixel from a line of the plane z = 1, in pixels.
-double distance_px(const Lens& lens, const Eigen::Vector2d& normal, const Eigen::Vector3d& line) {
+double from_line_px(const Lens& lens, const Eigen::Vector2d& normal, const Eigen::Vector3d& line) {
   const Eigen::Vector2d across = line.head<2>().cwiseQuotient(lens.focal);  // the line, of undistorted pixels
   return std::abs(line.dot(normal.homogeneous())) / across.norm();
+}
+
+/// Its distance from where a ray shows, in pixels.
+double from_ray_px(const Lens& lens, const Eigen::Vector2d& normal, const Eigen::Vector3d& ray) {
+  if (!(ray.z() > 0)) return std::numeric_limits<double>::infinity();
+  return (ray.hnormalized() - normal).cwiseProduct(lens.focal).norm();
 }
 
 }  // namespace
@@ -44,11 +52,14 @@ std::vector<double> epipolar_errors(const Bundle& cameras, const std::vector<Anc
     const Lens &lens = cameras.lenses[static_cast<std::size_t>(cameras.lens_of[from])],
                &other = cameras.lenses[static_cast<std::size_t>(cameras.lens_of[to])];
     const Eigen::Isometry3d relative = cameras.poses[to] * cameras.poses[from].inverse();
-    const Eigen::Matrix3d essential = skew(relative.translation()) * relative.linear();
+    const Eigen::Matrix3d turn = relative.linear(), essential = skew(relative.translation()) * turn;
     const Eigen::Vector2d here = seen_at(lens, anchor.pixel), there = seen_at(other, sighting.pixel);
-    const double error = (distance_px(other, there, essential * here.homogeneous()) +
-                          distance_px(lens, here, essential.transpose() * there.homogeneous())) /
-                         2;
+    const double both = are_in_one_place(cameras.poses[from], cameras.poses[to])
+                            ? from_ray_px(other, there, turn * here.homogeneous()) +
+                                  from_ray_px(lens, here, turn.transpose() * there.homogeneous())
+                            : from_line_px(other, there, essential * here.homogeneous()) +
+                                  from_line_px(lens, here, essential.transpose() * there.homogeneous());
+    const double error = both / 2;
     errors.push_back(std::isfinite(error) ? error : 1e9);
   }
   return errors;

@@ -17,14 +17,16 @@ std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, s
   return given;
 }
 
-bool are_in_one_place(const std::vector<Camera>& cameras) {
+bool are_in_one_place(const Eigen::Isometry3d& a, const Eigen::Isometry3d& b) {
   constexpr double kRounding = 1e-9;
-  std::vector<Eigen::Vector3d> centres;
-  for (const Camera& camera : cameras) {
-    if (camera.valid) centres.push_back(camera.cam_from_world.inverse().translation());
-  }
-  return std::ranges::all_of(centres, [&](const Eigen::Vector3d& centre) {
-    return (centre - centres[0]).norm() <= kRounding * (1 + centre.norm());
+  const Eigen::Vector3d centre = a.inverse().translation();
+  return (centre - b.inverse().translation()).norm() <= kRounding * centre.norm();
+}
+
+bool are_in_one_place(const std::vector<Camera>& cameras) {
+  const auto first = std::ranges::find(cameras, true, &Camera::valid);
+  return std::all_of(first, cameras.end(), [&](const Camera& camera) {
+    return !camera.valid || are_in_one_place(first->cam_from_world, camera.cam_from_world);
   });
 }
 

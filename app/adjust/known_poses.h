@@ -12,7 +12,8 @@ namespace vggt {
 /// valid camera is not known.
 std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, std::vector<Camera> given);
 
-/// Whether all valid cameras lie in one place, to rounding.
+/// Whether two poses, cam_from_world, or all valid cameras, are in one place, to rounding.
+bool are_in_one_place(const Eigen::Isometry3d& a, const Eigen::Isometry3d& b);
 bool are_in_one_place(const std::vector<Camera>& cameras);
 
 /// How cameras that were adjusted without the given poses lie to these.

@@ -54,6 +54,22 @@ TEST(HeldOut, IsATenthAndAlwaysTheSame) {
     EXPECT_EQ(begin[static_cast<std::ptrdiff_t>(i)].anchor, again[i].anchor);
 }
 
+TEST(HeldOut, ErrorsOfCamerasInOnePlaceArePixels) {
+  for (const double k1 : {0.0, -0.2}) {
+    Bundle bundle = two_cameras(k1);
+    for (Eigen::Isometry3d& pose : bundle.poses)  // of one centre, to rounding
+      pose.translation() = -(pose.linear() * Eigen::Vector3d(3, -2, 7));
+    for (Sighting& sighting : bundle.sightings) {
+      const Anchor& anchor = bundle.anchors[static_cast<std::size_t>(sighting.anchor)];
+      const Eigen::Vector3d ray = seen_at(bundle.lenses[0], anchor.pixel).homogeneous();
+      sighting.pixel = shown_at(bundle.lenses[0], (bundle.poses[1].linear() * ray).hnormalized());
+    }
+    EXPECT_LT(epipolar_error(bundle, bundle.sightings), 1e-9);
+    for (Sighting& sighting : bundle.sightings) sighting.pixel += Eigen::Vector2d(0.6, 0.8);
+    EXPECT_NEAR(epipolar_error(bundle, bundle.sightings), 1, 0.15);
+  }
+}
+
 TEST(HeldOut, ErrorsArePixelsFromEpipolarLines) {
   for (const double k1 : {0.0, -0.2}) {
     Bundle bundle = two_cameras(k1);
