@@ -9,7 +9,8 @@ namespace vggt {
 std::vector<Sighting> hold_out(std::vector<Sighting>& sightings);
 
 /// The distance of each sighting and its anchor from each other's epipolar lines, the mean of both, in
-/// pixels; of frames that are in one place, from where the other frame shows them. Only poses and lenses of `cameras` count, and the anchors' pixels.
+/// pixels; of frames that are in one place, from where the other one's ray shows. Only poses and lenses of
+/// `cameras` count, and the anchors' pixels.
 std::vector<double> epipolar_errors(const Bundle& cameras, const std::vector<Anchor>& anchors,
                                     const std::vector<Sighting>& sightings);
 

@@ -59,7 +59,8 @@ def main() -> None:
     path = Path(sys.argv[-1]) / "golden" / "refiner.safetensors"
     if sys.argv[1] == "--write":
         case = draw()
-        save_file({k: v.contiguous() for k, v in (case | {"refined": refined(case, torch.float64).float()}).items()}, path)
+        case["refined"] = refined(case, torch.float64).float()
+        save_file({name: tensor.contiguous() for name, tensor in case.items()}, path)
         return
     case = load_file(path)
     found, expected = refined(case, torch.float32), case["refined"]
