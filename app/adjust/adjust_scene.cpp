@@ -111,31 +111,31 @@ class SceneFit {
     }
     constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
     if (own.matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
-    std::array<char, 300> text{};
     if (are_in_one_place(given)) {
-      std::snprintf(text.data(), text.size(),
-                    "the given poses do not fit the images: all lie in one place, from where %zu matches are "
-                    "found instead of %zu; are they of these frames, and as their format says?",
-                    few, own.matches);
-      events_.warn(text.data());
-      has_warned_ = true;
+      warn_of_poses("all lie in one place, from where " + std::to_string(few) +
+                    " matches are found instead of " + std::to_string(own.matches));
       return std::nullopt;
     }
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside) return std::nullopt;
     if (!beside->agrees()) {
+      std::array<char, 200> text{};
       std::snprintf(text.data(), text.size(),
-                    "the given poses do not fit the images: cameras adjusted to %zu matches are %.1f degrees "
-                    "(median) and %.0f %% of their spread away from them; are they of these frames, and as "
-                    "their format says?",
+                    "cameras adjusted to %zu matches are %.1f degrees (median) and %.0f %% of their spread "
+                    "away from them",
                     own.matches, beside->turn_deg, 100 * beside->distance);
-      events_.warn(text.data());
-      has_warned_ = true;
+      warn_of_poses(text.data());
       return std::nullopt;
     }
     write_depth(own);
     scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
     return options.intrinsics == Known::no ? with_lenses_of(own.scene.cameras, given) : given;
+  }
+
+  void warn_of_poses(const std::string& why) {
+    events_.warn("the given poses do not fit the images: " + why +
+                 "; are they of these frames, and as their format says?");
+    has_warned_ = true;
   }
 
   const MatchInput& input_;

@@ -19,8 +19,7 @@ std::optional<std::vector<Camera>> with_guessed_poses(const MatchInput& input, s
 
 bool are_in_one_place(const Eigen::Isometry3d& a, const Eigen::Isometry3d& b) {
   constexpr double kRounding = 1e-9;
-  const Eigen::Vector3d centre = a.inverse().translation();
-  return (centre - b.inverse().translation()).norm() <= kRounding * centre.norm();
+  return (b * a.inverse()).translation().norm() <= kRounding * a.translation().norm();
 }
 
 bool are_in_one_place(const std::vector<Camera>& cameras) {

@@ -103,17 +103,17 @@ class Gradients:
 class Training:
     """A refiner and its moving average."""
 
-    def __init__(self, weights: Path, count: int, processes: Processes, start: Path | None, folder: Path | None,
+    def __init__(self, weights: Path, count: int, processes: Processes, initial: Path | None, folder: Path | None,
                  compiled: bool):
-        """count: scenes of a process's step. start: what `save` wrote; scenes that it has seen do not come again.
+        """count: scenes of a process's step. initial: what `save` wrote; scenes that it has seen do not come again.
         folder: of recorded scenes to learn from instead."""
         device = processes.device
         torch.manual_seed(SEED)
         self.refiner, seen = Refiner().initialise(), 0
-        if start:
-            tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(start).items()}
+        if initial:
+            tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(initial).items()}
             self.refiner.load_state_dict(tensors)
-            with safe_open(start, "pt") as file:
+            with safe_open(initial, "pt") as file:
                 seen = int((file.metadata() or {}).get("scenes", 0))
         self.state = self.refiner.to(device).state_dict()
         self.average = {name: tensor.clone() for name, tensor in self.state.items()}
