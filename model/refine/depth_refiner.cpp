@@ -12,8 +12,12 @@ namespace vggt {
 namespace {
 
 constexpr int64_t kBlock = DepthRefiner::kBlock;
-constexpr int64_t kNeighbours = 9;  // of which, and of a pixel's own depth, a pixel is made
-constexpr double kNearest = 1e-6;   // depth that counts as none
+// A pixel is made of the depths of the blocks around it, of its own, and of the nearest and farthest around.
+constexpr int64_t kNeighbours = 9, kOwn = kNeighbours, kChoices = kNeighbours + 3;
+// Blocks a side, whose nearest and farthest depth a block may take, and how many such depths these are.
+constexpr int64_t kAround = 9, kFartherAround = 33, kExtremes = 4;
+constexpr double kMostOff = 2;     // of the depth's logarithm, that these may be off
+constexpr double kNearest = 1e-6;  // depth that counts as none
 
 TensorShapes with_prefix(const TensorShapes& all, bool has) {
   TensorShapes found;
@@ -41,6 +45,14 @@ at::Tensor padded(const at::Tensor& map) {
   const at::Tensor x = map.dim() == 2 ? map.view({1, 1, map.size(0), map.size(1)}) : map.unsqueeze(0);
   const int64_t right = more(x.size(3)), below = more(x.size(2));
   return right == 0 && below == 0 ? x : at::replication_pad2d(x, {0, right, 0, below});
+}
+
+/// The least and the most of x [1,1,h,w] within side×side around each place, less x: [1,2,h,w].
+at::Tensor extremes(const at::Tensor& x, int64_t side) {
+  const auto most = [side](const at::Tensor& of) {
+    return at::max_pool2d(at::max_pool2d(of, {side, 1}, 1, {side / 2, 0}), {1, side}, 1, {0, side / 2});
+  };
+  return at::cat({-most(-x) - x, most(x) - x}, 1).clamp_(-kMostOff, kMostOff);
 }
 
 at::Tensor channels_last(const at::Tensor& x) {
@@ -151,14 +163,14 @@ DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
       score_out_{bind.operand(named("score_out.weight"), {w.scores, w.hidden}),
                  bind.state(named("score_out.bias"), {w.scores})},
       gather_(bind, named("gather"), w.depths * w.scores, w.gathered, 1),
-      enter_(bind, "enter", w.gathered + w.quarter + 2, w.first),
+      enter_(bind, "enter", w.gathered + w.quarter + 2 + kExtremes, w.first),
       down_(bind, "down", w.first, w.second, 2),
       deepest_(bind, "deepest", w.second, w.third, 2),
       up_(bind, "up", w.third + w.second, w.second),
       leave_(bind, "leave", w.second + w.first, w.first),
-      change_(bind, named("change"), w.first, w.depths + 1, 1),
+      change_(bind, named("change"), w.first, w.depths + 1 + kExtremes, 1),
       sharpen_in_(bind, named("sharpen_in"), w.first + 4 * kBlock * kBlock, w.sharpened, 3, 1, 1),
-      sharpen_out_(bind, named("sharpen_out"), w.sharpened, kBlock * kBlock * (kNeighbours + 1), 1) {}
+      sharpen_out_(bind, named("sharpen_out"), w.sharpened, kBlock * kBlock * kChoices, 1) {}
 
 void DepthRefiner::check(const TensorShapes& shapes) {
   Binder names(nullptr, kind_of(false), at::kCPU);
@@ -287,28 +299,34 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
   const at::Tensor trusted =
       at::avg_pool2d(padded((confidence.clamp_min(1.0001) - 1).log_().clamp_(-6, 8).div_(4)), kBlock);
   at::Tensor x = gather_(channels_last(evidence(frame, rays, sources))).relu_();
-  x = at::cat({x, frame.context, middle - middle.mean(), trusted}, 1);
+  const at::Tensor reach = at::cat({extremes(middle, kAround), extremes(middle, kFartherAround)}, 1);
+  x = at::cat({x, frame.context, middle - middle.mean(), trusted, reach}, 1);
   const at::Tensor entered = enter_(channels_last(x)), down = down_(entered);
   const at::Tensor up = up_(channels_last(at::cat({resized(deepest_(down), down), down}, 1)));
   const at::Tensor left = leave_(channels_last(at::cat({resized(up, entered), entered}, 1)));
-  const at::Tensor said = change_(left);  // [1,D+1,h,w]
-  const at::Tensor change = (said.narrow(1, 0, D).softmax(1) * offsets_.view({1, -1, 1, 1})).sum(1, true) +
-                            (said.narrow(1, D, 1) * 0.3).tanh_().mul_(0.3);
+  const at::Tensor said = change_(left);  // [1,D+1+kExtremes,h,w]
+  const at::Tensor offsets = at::cat({offsets_.view({1, -1, 1, 1}).expand({1, D, h, w}), reach}, 1),
+                   likely =
+                       at::cat({said.narrow(1, 0, D), said.narrow(1, D + 1, kExtremes) - 4}, 1).softmax(1);
+  const at::Tensor change = (likely * offsets).sum(1, true) + (said.narrow(1, D, 1) * 0.3).tanh_().mul_(0.3);
   const at::Tensor changed = middle + change,  // [1,1,h,w]
       detail = (frame.log_depth - middle).mul_(10).clamp_(-3, 3);
   // Each pixel of a block is made of the depths of the blocks around it and its own, changed as its block's.
   const at::Tensor sharp = sharpen_out_(
       sharpen_in_(channels_last(at::cat({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail}, 1)))
           .relu_());
-  at::Tensor shares = sharp.contiguous().view({kBlock * kBlock, kNeighbours + 1, h * w});
-  shares.select(1, kNeighbours) += 4;
+  constexpr int64_t kPixels = kBlock * kBlock;
+  at::Tensor shares = sharp.contiguous().view({kPixels, kChoices, h * w});
+  shares.select(1, kOwn) += 4;
+  shares.narrow(1, kOwn + 1, 2) -= 2;
   shares = shares.softmax(1);
   const at::Tensor around = at::im2col(at::replication_pad2d(changed, {1, 1, 1, 1}), {3, 3}, {1, 1}, {0, 0},
                                        {1, 1}),
-                   own = (frame.log_depth + change).view({kBlock * kBlock, 1, h * w});
-  const at::Tensor choices = at::cat({around.expand({kBlock * kBlock, -1, -1}), own}, 1);
-  const at::Tensor logs =
-      at::pixel_shuffle((shares * choices).sum(1).view({1, kBlock * kBlock, h, w}), kBlock);
+                   own = (frame.log_depth + change).view({kPixels, h * w}),
+                   ends = (changed + extremes(changed, kAround)).view({1, 2, h * w});
+  const at::Tensor mixed = (shares.narrow(1, 0, kNeighbours) * around).sum(1) + shares.select(1, kOwn) * own +
+                           (shares.narrow(1, kOwn + 1, 2) * ends).sum(1);
+  const at::Tensor logs = at::pixel_shuffle(mixed.view({1, kPixels, h, w}), kBlock);
   const at::Tensor found = logs[0][0].narrow(0, 0, depth.size(0)).narrow(1, 0, depth.size(1)).exp();
   const auto is_depth = [](const at::Tensor& map) { return map.gt(0).logical_and(map.isfinite()); };
   return at::where(is_depth(depth).logical_and(is_depth(found)), found, depth);

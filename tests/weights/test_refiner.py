@@ -24,6 +24,7 @@ def draw() -> dict[str, torch.Tensor]:
         tensor.data.normal_(0, deviation)
     images = torch.rand(4, 3, 7, 9).repeat_interleave(4, 2).repeat_interleave(4, 3)
     depth = 2 + 0.3 * torch.rand(4, 28, 36)
+    depth[3, 8:12, 4:8] = 0.25  # farther off than others take it
     extrinsic = torch.eye(3, 4).repeat(4, 1, 1)
     extrinsic[:, :, 3] = torch.tensor([[0.0, 0, 0], [0.3, 0, 0], [-0.2, 0.2, 0.1], [0, -0.3, -0.1]])
     angle = torch.tensor(0.06)

@@ -11,6 +11,7 @@ from .adjusted import Adjusted, adjusted
 from .config import Config
 from .dpt_head import activate_depth
 from .model import Vggt
+from .objective import compile_parts
 from .processes import Processes
 
 FRAMES = 8  # of a scene
@@ -19,11 +20,13 @@ SIZE, ENLARGED = (168, 224), (252, 336)  # H, W
 SEED = scenes.TRAIN.start + 991
 
 
-def network_of(weights: Path, device: torch.device) -> Vggt:
+def network_of(weights: Path, device: torch.device, compiled: bool = False) -> Vggt:
     """The network of a TorchScript archive, without the heads that depth does not need."""
     model = Vggt(Config.of_weights(weights), points=False)
     tensors = torch.jit.load(weights, map_location="cpu").state_dict()
     model.load_state_dict({name: tensors[name].float() for name in model.state_dict()})
+    if compiled:
+        compile_parts(model)
     return model.to(device).eval()
 
 

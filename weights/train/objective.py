@@ -40,6 +40,18 @@ class Reader(nn.Sequential):
         return super().forward(tokens).float().unflatten(-1, (4, -1))
 
 
+def compile_parts(module: nn.Module) -> None:
+    """Compiles what of a network repeats or is wide, each to one graph for all shapes."""
+    torch._dynamo.config.recompile_limit = 64  # a few kinds of blocks and maps; the default is 8
+    # In torch 2.11 it fails on some orders of shapes, and does nothing for dynamic ones.
+    torch._inductor.config.triton.coalesce_tiling_analysis = False
+    for part in module.modules():
+        if isinstance(part, (Block, DptHead)):
+            part.compile()
+        elif isinstance(part, (Projection, Reader)):
+            part.compile(dynamic=True)
+
+
 class Objective(nn.Module):
     def __init__(self, settings: Settings):
         super().__init__()
@@ -52,15 +64,7 @@ class Objective(nn.Module):
         self.depth_loss, self.point_loss, self.match_loss = depth_loss, point_loss, match_loss
 
     def compile(self) -> None:
-        """Compiles what repeats or is wide, each to one graph for all shapes."""
-        torch._dynamo.config.recompile_limit = 64  # a few kinds of blocks and maps; the default is 8
-        # In torch 2.11 it fails on some orders of shapes, and does nothing for dynamic ones.
-        torch._inductor.config.triton.coalesce_tiling_analysis = False
-        for module in self.modules():
-            if isinstance(module, (Block, DptHead)):
-                module.compile()
-            elif isinstance(module, (Projection, Reader)):
-                module.compile(dynamic=True)
+        compile_parts(self)
         for name in ("depth_loss", "point_loss", "match_loss"):
             setattr(self, name, torch.compile(getattr(self, name), dynamic=True))
 

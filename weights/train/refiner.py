@@ -8,8 +8,12 @@ from torch import Tensor, nn
 
 BLOCK = 4  # pixels of a frame, a side, that a pixel of the maps stands for
 SOURCES = 6  # frames that it looks at, at most
+CHOICES = 12  # of a pixel's depth: the 9 blocks around it, its own, the nearest and the farthest around
 CUES = 5  # of a source's depth, beside the groups of its features
-OFFSETS = (0.01, 0.02, 0.035, 0.055, 0.085, 0.13, 0.2)  # of the depth's logarithm, and the same below 0
+# Of the depth's logarithm. Relative errors are larger where the true depth is nearer: one more of these.
+OFFSETS = (-0.32, -0.2, -0.13, -0.085, -0.055, -0.035, -0.02, -0.01, 0.0, 0.01, 0.02, 0.035, 0.055, 0.085, 0.13, 0.2)
+SURROUNDINGS = (9, 33)  # blocks a side, whose nearest and farthest depth a block may take
+MOST_OFF = 2.0  # of the depth's logarithm, that these may be off
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +62,15 @@ def resized(x: Tensor, like: Tensor) -> Tensor:
     return F.interpolate(x, like.shape[-2:], mode="bilinear", align_corners=False)
 
 
+def extremes(x: Tensor, side: int) -> Tensor:
+    """The least and the most of x [N,1,h,w] within side×side around each place, less x: [N,2,h,w]."""
+    def most(x: Tensor) -> Tensor:
+        x = F.max_pool2d(x, (side, 1), 1, (side // 2, 0))
+        return F.max_pool2d(x, (1, side), 1, (0, side // 2))
+
+    return torch.cat([-most(-x) - x, most(x) - x], 1).clamp(-MOST_OFF, MOST_OFF)
+
+
 def inverse_intrinsic(k: Tensor) -> Tensor:
     """Of camera matrices [N,3,3] without skew."""
     fx, fy, cx, cy = k[:, 0, 0], k[:, 1, 1], k[:, 0, 2], k[:, 1, 2]
@@ -78,9 +91,8 @@ class Refiner(nn.Module):
     def __init__(self, widths: Widths = Widths()):
         super().__init__()
         w = self.widths = widths
-        offsets = [-x for x in reversed(OFFSETS)] + [0.0, *OFFSETS]
-        self.register_buffer("offsets", torch.tensor(offsets))
-        depths = len(offsets)
+        self.register_buffer("offsets", torch.tensor(OFFSETS))
+        depths, around = len(OFFSETS), 2 * len(SURROUNDINGS)
         self.to_half = Pair(3, w.half, 2)
         self.to_quarter = Pair(w.half, w.quarter, 2)
         self.to_eighth = Pair(w.quarter, w.eighth, 2)
@@ -90,14 +102,14 @@ class Refiner(nn.Module):
         self.score_in = nn.Linear(w.groups + CUES, w.hidden)
         self.score_out = nn.Linear(w.hidden, w.scores)
         self.gather = nn.Conv2d(depths * w.scores, w.gathered, 1)
-        self.enter = Pair(w.gathered + w.quarter + 2, w.first)
+        self.enter = Pair(w.gathered + w.quarter + 2 + around, w.first)
         self.down = Pair(w.first, w.second, 2)
         self.deepest = Pair(w.second, w.third, 2)
         self.up = Pair(w.third + w.second, w.second)
         self.leave = Pair(w.second + w.first, w.first)
-        self.change = nn.Conv2d(w.first, depths + 1, 1)
+        self.change = nn.Conv2d(w.first, depths + 1 + around, 1)
         self.sharpen_in = nn.Conv2d(w.first + 4 * BLOCK * BLOCK, w.sharpened, 3, 1, 1)
-        self.sharpen_out = nn.Conv2d(w.sharpened, BLOCK * BLOCK * 10, 1)
+        self.sharpen_out = nn.Conv2d(w.sharpened, BLOCK * BLOCK * CHOICES, 1)
 
     def initialise(self) -> "Refiner":
         """Weights to train from: it changes nothing, and features already tell places apart.
@@ -172,9 +184,14 @@ class Refiner(nn.Module):
             moves = (moves.clamp(0.01, 100).log() / 4).expand_as(u)
             agreement = [(-(nearer / width).square()).exp() * m for width in (0.02, 0.08)]
             cues = torch.stack([*agreement, (nearer / 0.2).clamp(-1, 1) * m, m, moves * m], 2)
-        x = torch.cat([alike.to(kind), cues.to(kind)], 2).flatten(0, 1).flatten(2)  # [RK,G+5,nD]
-        x = F.relu(self.score_in.weight @ x + self.score_in.bias[:, None].to(kind))
-        x = (self.score_out.weight @ x + self.score_out.bias[:, None].to(kind)).view(R, K, w_.scores, h * w, D)
+        # Multiples of eight channels make products of matrices fast; one of them is 1, for the bias.
+        rest = m.new_zeros(()).expand(R, K, -(w_.groups + CUES + 1) % 8, h * w, D)
+        x = torch.cat([alike.to(kind), cues.to(kind), torch.ones_like(m, dtype=kind)[:, :, None], rest.to(kind)], 2)
+        layer = torch.cat([self.score_in.weight, self.score_in.bias[:, None]], 1)
+        layer = F.pad(layer, (0, rest.shape[2])).to(kind).expand(R * K, -1, -1)
+        x = F.relu(torch.bmm(layer, x.flatten(0, 1).flatten(2)))  # [RK,hidden,nD]
+        x = torch.bmm(self.score_out.weight.to(kind).expand(R * K, -1, -1), x)
+        x = (x + self.score_out.bias[:, None].to(kind)).view(R, K, w_.scores, h * w, D)
         weight = torch.sigmoid(x[:, :, :1]) * m[:, :, None].to(kind)
         total = weight.sum(1)
         said = torch.cat([(x[:, :, 1:] * weight).sum(1) / (total + 0.1), total / SOURCES], 1)  # [R,scores,n,D]
@@ -183,24 +200,29 @@ class Refiner(nn.Module):
         trusted = (frames.confidence[references].clamp_min(1.0001) - 1).log().clamp(-6, 8) / 4
         trusted = F.avg_pool2d(trusted[:, None], BLOCK)
         place = near - near.mean((2, 3), keepdim=True)
-        x = torch.cat([x, context[references].to(kind), place.to(kind), trusted.to(kind)], 1)
+        reach = torch.cat([extremes(near, side) for side in SURROUNDINGS], 1)
+        x = torch.cat([x, *(t.to(kind) for t in (context[references], place, trusted, reach))], 1)
         entered = self.enter(x)
         down = self.down(entered)
         up = self.up(torch.cat([resized(self.deepest(down), down), down], 1))
         left = self.leave(torch.cat([resized(up, entered), entered], 1))
         answer = self.change(left).to(near.dtype)
-        change = (answer[:, :D].softmax(1) * self.offsets.view(1, -1, 1, 1)).sum(1, keepdim=True)
-        change = change + 0.3 * torch.tanh(0.3 * answer[:, D:])  # [R,1,h,w]
+        offsets = torch.cat([self.offsets.view(1, -1, 1, 1).expand(R, D, h, w), reach], 1)
+        shares = torch.cat([answer[:, :D], answer[:, D + 1 :] - 4], 1).softmax(1)
+        change = (shares * offsets).sum(1, keepdim=True) + 0.3 * torch.tanh(0.3 * answer[:, D : D + 1])  # [R,1,h,w]
         blocks = near + change
         detail = ((logs[references] - near) * 10).clamp(-3, 3)
         image = F.pixel_unshuffle(frames.images[references] - 0.5, BLOCK)
         shares = self.sharpen_out(F.relu(self.sharpen_in(torch.cat([left, image.to(kind), detail.to(kind)], 1))))
-        shares = shares.to(near.dtype).view(R, BLOCK * BLOCK, 10, h, w)
-        favour_own = torch.zeros(10, device=shares.device)
-        favour_own[9:].fill_(4)
-        shares = (shares + favour_own.view(1, 1, 10, 1, 1)).softmax(2)
+        shares = shares.to(near.dtype).view(R, BLOCK * BLOCK, CHOICES, h, w)
+        favour = torch.zeros(CHOICES, device=shares.device)
+        favour[9:10].fill_(4)  # its own
+        favour[10:].fill_(-2)
+        shares = (shares + favour.view(1, 1, -1, 1, 1)).softmax(2)
         around = F.unfold(F.pad(blocks, (1, 1, 1, 1), mode="replicate"), 3).view(R, 1, 9, h, w)
-        choices = torch.cat([around.expand(R, BLOCK * BLOCK, 9, h, w), (logs[references] + change)[:, :, None]], 2)
+        around, own = around.expand(R, BLOCK * BLOCK, 9, h, w), (logs[references] + change)[:, :, None]
+        ends = (blocks + extremes(blocks, SURROUNDINGS[0]))[:, None].expand(R, BLOCK * BLOCK, 2, h, w)
+        choices = torch.cat([around, own, ends], 2)
         sharp = F.pixel_shuffle((shares * choices).sum(2), BLOCK)[:, 0]
         return Refined(sharp, blocks[:, 0], near[:, 0], alike.mean(2), m)
 
