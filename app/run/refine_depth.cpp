@@ -126,15 +126,21 @@ void for_some_pixels(const Camera& camera, const FrameView& view, std::span<cons
   }
 }
 
-/// The median depth of frames with a camera, about; 1 where there is none.
+/// The first frame that shows the same.
+int shown_by(const FramesToRefine& scene, int frame) {
+  return scene.first.empty() ? frame : static_cast<int>(scene.first[static_cast<std::size_t>(frame)]);
+}
+
+/// The median depth of frames with a camera, about, copies left out; 1 where there is none.
 double median_depth(const FramesToRefine& scene, const std::vector<FrameView>& views,
                     const DenseMaps& depth) {
   DenseMaps::Buffer buffer;
   std::vector<float> some;
   const std::size_t step = scene.cameras.size() / 64 + 1;
   for (std::size_t i = 0; i < scene.cameras.size(); i += step) {
-    if (!scene.cameras[i].valid || !depth.has(static_cast<int>(i))) continue;
-    for_some_pixels(scene.cameras[i], views[i], depth.values(static_cast<int>(i), buffer),
+    const auto frame = static_cast<int>(i);
+    if (!scene.cameras[i].valid || !depth.has(frame) || shown_by(scene, frame) != frame) continue;
+    for_some_pixels(scene.cameras[i], views[i], depth.values(frame, buffer),
                     [&](int, int, double d) { some.push_back(static_cast<float>(d)); });
   }
   return some.empty() ? 1 : median(std::span(some));
@@ -273,9 +279,6 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
                                     ? RefinedAtOnce(pixels, frames, 1, kBoundless)  // it has its own memory
                                     : RefinedAtOnce(pixels, frames, threads, room);
   if (at_once.frames == 0) throw NoRoomToRefine();
-  const auto shown_by = [&](int frame) {
-    return scene.first.empty() ? frame : static_cast<int>(scene.first[static_cast<std::size_t>(frame)]);
-  };
   const Partners partners(scene);
   const double unit = median_depth(scene, partners.views(), depth);
   const Inputs inputs(scene, depth, unit, device);
@@ -287,7 +290,7 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
     events.check_stop();
     events.progress("refinement", "frames", frame, frames);
     std::vector<int> others;
-    if (shown_by(frame) == frame && depth.has(frame))
+    if (shown_by(scene, frame) == frame && depth.has(frame))
       others = partners.of(frame, depth.values(frame, buffer));
     if (!others.empty()) {
       const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
@@ -315,7 +318,7 @@ void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesTo
   }
   buffer.reserve(static_cast<std::size_t>(pixels) * sizeof(float));
   for (int frame = 0; frame < frames; ++frame) {
-    const auto shown = static_cast<std::size_t>(shown_by(frame));
+    const auto shown = static_cast<std::size_t>(shown_by(scene, frame));
     if (!refined.has(shown) || !depth.has(frame)) continue;
     const std::span<const std::byte> bytes = refined.get(shown, buffer);
     depth.put_values(frame, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)});

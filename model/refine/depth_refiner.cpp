@@ -12,12 +12,16 @@ namespace vggt {
 namespace {
 
 constexpr int64_t kBlock = DepthRefiner::kBlock;
-// A pixel is made of the depths of the blocks around it, of its own, and of the nearest and farthest around.
-constexpr int64_t kNeighbours = 9, kOwn = kNeighbours, kChoices = kNeighbours + 3;
-// Blocks a side, whose nearest and farthest depth a block may take, and how many such depths these are.
-constexpr int64_t kAround = 9, kFartherAround = 33, kExtremes = 4;
-constexpr double kMostOff = 2;     // of the depth's logarithm, that these may be off
-constexpr double kNearest = 1e-6;  // depth that counts as none
+// As in weights/train/refiner.py. A block may take the nearest and the farthest depth within two windows
+// around it (blocks a side), a pixel those within the first.
+constexpr int64_t kWindow = 9, kWideWindow = 33, kBlockExtremes = 4, kPixelExtremes = 2;
+constexpr double kMostOff = 2;  // the largest change of the depth's logarithm by these
+// A pixel is a mix of its own depth, those of the blocks around it, and the extremes.
+constexpr int64_t kNeighbours = 9, kChoices = kNeighbours + 1 + kPixelExtremes;
+// What is added to the logarithms of shares.
+constexpr double kForOwn = 4, kAgainstExtremes = -2, kAgainstExtremeBlocks = -4;
+constexpr double kNearest = 1e-6;   // depth that counts as none
+constexpr double kNoDepth = -13.8;  // logarithms that are less count as none, too
 
 TensorShapes with_prefix(const TensorShapes& all, bool has) {
   TensorShapes found;
@@ -47,12 +51,21 @@ at::Tensor padded(const at::Tensor& map) {
   return right == 0 && below == 0 ? x : at::replication_pad2d(x, {0, right, 0, below});
 }
 
-/// The least and the most of x [1,1,h,w] within side×side around each place, less x: [1,2,h,w].
-at::Tensor extremes(const at::Tensor& x, int64_t side) {
-  const auto most = [side](const at::Tensor& of) {
-    return at::max_pool2d(at::max_pool2d(of, {side, 1}, 1, {side / 2, 0}), {1, side}, 1, {0, side / 2});
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The least and the most of x [1,1,h,w] within side×side around each place, less x: [1,2,h,w]. Where `none`
+/// [1,1,h,w] they are 0, and what lies there does not count elsewhere.
+at::Tensor extremes(const at::Tensor& x, const at::Tensor& none, int64_t side) {
+  const auto most = [&](const at::Tensor& of) {
+    const at::Tensor known = of.masked_fill(none, -kInfinity);
+    return at::max_pool2d(at::max_pool2d(known, {side, 1}, 1, {side / 2, 0}), {1, side}, 1, {0, side / 2});
   };
-  return at::cat({-most(-x) - x, most(x) - x}, 1).clamp_(-kMostOff, kMostOff);
+  return at::cat({-most(-x) - x, most(x) - x}, 1).clamp_(-kMostOff, kMostOff).masked_fill_(none, 0);
+}
+
+/// Of x [1,1,h,w] the 3×3 around each place, [1,9,h·w]; beyond the rim it repeats.
+at::Tensor neighbours(const at::Tensor& x) {
+  return at::im2col(at::replication_pad2d(x, {1, 1, 1, 1}), {3, 3}, {1, 1}, {0, 0}, {1, 1});
 }
 
 at::Tensor channels_last(const at::Tensor& x) {
@@ -130,6 +143,11 @@ struct DepthRefiner::Widths {
     second = size("down.first.weight", 64);
     third = size("deepest.first.weight", 96);
     sharpened = size("sharpen_in.weight", 64);
+    if (size("sharpen_out.weight", kAny) != kBlock * kBlock * kChoices)
+      throw std::invalid_argument("the depth refiner is of another form than this program's: its " +
+                                  named("sharpen_out.weight") + " has " +
+                                  std::to_string(size("sharpen_out.weight", kAny)) + " rows, expected " +
+                                  std::to_string(kBlock * kBlock * kChoices));
     if (cues <= kRefinerCues || matching % (cues - kRefinerCues) != 0 || scores < 2 || depths > kMostDepths ||
         cues - kRefinerCues > kMostGroups)
       throw std::invalid_argument("the depth refiner's " + named("score_in.weight") +
@@ -163,12 +181,12 @@ DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
       score_out_{bind.operand(named("score_out.weight"), {w.scores, w.hidden}),
                  bind.state(named("score_out.bias"), {w.scores})},
       gather_(bind, named("gather"), w.depths * w.scores, w.gathered, 1),
-      enter_(bind, "enter", w.gathered + w.quarter + 2 + kExtremes, w.first),
+      enter_(bind, "enter", w.gathered + w.quarter + 2 + kBlockExtremes, w.first),
       down_(bind, "down", w.first, w.second, 2),
       deepest_(bind, "deepest", w.second, w.third, 2),
       up_(bind, "up", w.third + w.second, w.second),
       leave_(bind, "leave", w.second + w.first, w.first),
-      change_(bind, named("change"), w.first, w.depths + 1 + kExtremes, 1),
+      change_(bind, named("change"), w.first, w.depths + 1 + kBlockExtremes, 1),
       sharpen_in_(bind, named("sharpen_in"), w.first + 4 * kBlock * kBlock, w.sharpened, 3, 1, 1),
       sharpen_out_(bind, named("sharpen_out"), w.sharpened, kBlock * kBlock * kChoices, 1) {}
 
@@ -299,33 +317,37 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
   const at::Tensor trusted =
       at::avg_pool2d(padded((confidence.clamp_min(1.0001) - 1).log_().clamp_(-6, 8).div_(4)), kBlock);
   at::Tensor x = gather_(channels_last(evidence(frame, rays, sources))).relu_();
-  const at::Tensor reach = at::cat({extremes(middle, kAround), extremes(middle, kFartherAround)}, 1);
+  // Blocks without depth, and those that a mask hides.
+  const at::Tensor none = middle.lt(kNoDepth).logical_or(frame.shown.isnan());
+  const at::Tensor reach = at::cat({extremes(middle, none, kWindow), extremes(middle, none, kWideWindow)}, 1);
   x = at::cat({x, frame.context, middle - middle.mean(), trusted, reach}, 1);
   const at::Tensor entered = enter_(channels_last(x)), down = down_(entered);
   const at::Tensor up = up_(channels_last(at::cat({resized(deepest_(down), down), down}, 1)));
   const at::Tensor left = leave_(channels_last(at::cat({resized(up, entered), entered}, 1)));
-  const at::Tensor said = change_(left);  // [1,D+1+kExtremes,h,w]
+  const at::Tensor said = change_(left);  // [1,D+1+kBlockExtremes,h,w]
   const at::Tensor offsets = at::cat({offsets_.view({1, -1, 1, 1}).expand({1, D, h, w}), reach}, 1),
-                   likely =
-                       at::cat({said.narrow(1, 0, D), said.narrow(1, D + 1, kExtremes) - 4}, 1).softmax(1);
+                   likely = at::cat({said.narrow(1, 0, D),
+                                     said.narrow(1, D + 1, kBlockExtremes) + kAgainstExtremeBlocks},
+                                    1)
+                                .softmax(1);
   const at::Tensor change = (likely * offsets).sum(1, true) + (said.narrow(1, D, 1) * 0.3).tanh_().mul_(0.3);
   const at::Tensor changed = middle + change,  // [1,1,h,w]
       detail = (frame.log_depth - middle).mul_(10).clamp_(-3, 3);
-  // Each pixel of a block is made of the depths of the blocks around it and its own, changed as its block's.
-  const at::Tensor sharp = sharpen_out_(
-      sharpen_in_(channels_last(at::cat({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail}, 1)))
-          .relu_());
+  const at::Tensor seen = at::cat({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail}, 1);
   constexpr int64_t kPixels = kBlock * kBlock;
-  at::Tensor shares = sharp.contiguous().view({kPixels, kChoices, h * w});
-  shares.select(1, kOwn) += 4;
-  shares.narrow(1, kOwn + 1, 2) -= 2;
+  at::Tensor shares =
+      sharpen_out_(sharpen_in_(channels_last(seen)).relu_()).contiguous().view({kPixels, kChoices, h * w});
+  const auto of = [&](int64_t first, int64_t count) { return shares.narrow(1, first, count); };
+  of(0, kNeighbours).masked_fill_(neighbours(none.to(at::kFloat)).gt(0), -kInfinity);
+  of(kNeighbours, 1) += kForOwn;
+  (of(kNeighbours + 1, kPixelExtremes) += kAgainstExtremes)
+      .masked_fill_(none.view({1, 1, h * w}), -kInfinity);
   shares = shares.softmax(1);
-  const at::Tensor around = at::im2col(at::replication_pad2d(changed, {1, 1, 1, 1}), {3, 3}, {1, 1}, {0, 0},
-                                       {1, 1}),
-                   own = (frame.log_depth + change).view({kPixels, h * w}),
-                   ends = (changed + extremes(changed, kAround)).view({1, 2, h * w});
-  const at::Tensor mixed = (shares.narrow(1, 0, kNeighbours) * around).sum(1) + shares.select(1, kOwn) * own +
-                           (shares.narrow(1, kOwn + 1, 2) * ends).sum(1);
+  const at::Tensor own = (frame.log_depth + change).view({kPixels, 1, h * w}),
+                   ends = (changed + extremes(changed, none, kWindow)).view({1, kPixelExtremes, h * w});
+  const at::Tensor mixed = (of(0, kNeighbours) * neighbours(changed)).sum(1, true) +
+                           of(kNeighbours, 1) * own +
+                           (of(kNeighbours + 1, kPixelExtremes) * ends).sum(1, true);
   const at::Tensor logs = at::pixel_shuffle(mixed.view({1, kPixels, h, w}), kBlock);
   const at::Tensor found = logs[0][0].narrow(0, 0, depth.size(0)).narrow(1, 0, depth.size(1)).exp();
   const auto is_depth = [](const at::Tensor& map) { return map.gt(0).logical_and(map.isfinite()); };

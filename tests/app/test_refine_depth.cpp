@@ -31,10 +31,10 @@ class RefinedDepth : public CliTest {
     for (const auto& [tensor, values] : testing::refiner_weights()) tensors[tensor] = values.clone();
     const auto refiner = [&](const char* tensor) { return tensors.at(std::string(kRefinerPrefix) + tensor); };
     constexpr double kSure = 1000;
-    const at::Tensor change = refiner("change.bias"), shares = refiner("sharpen_out.bias").view({16, 10});
+    const at::Tensor change = refiner("change.bias"), shares = refiner("sharpen_out.bias").view({16, 12});
     refiner("change.weight").zero_();
     change.zero_();
-    change[change.size(0) - 2] = kSure;  // the largest offset; behind it comes what is added to it
+    change[refiner("offsets").size(0) - 1] = kSure;  // the largest offset
     refiner("sharpen_out.weight").zero_();
     shares.zero_();
     shares.select(1, 9).fill_(kSure);  // each pixel is made of its own depth

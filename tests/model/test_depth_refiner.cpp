@@ -126,6 +126,32 @@ TEST(DepthRefiner, GivesPyTorchsDepthOnAGpu) {
   expect_golden(at::Device(at::kCUDA, 0), 2e-5);
 }
 
+/// The fixture's wide frame by itself, with this depth.
+at::Tensor refined_alone(const at::Tensor& depth) {
+  const DepthRefiner refiner = load_refiner(refiner_weights());
+  const auto& golden = testing::golden_refiner();
+  const at::Tensor image = golden.at("wide_image");
+  return refiner.refine(refiner.look(image, depth), image, depth, golden.at("wide_confidence"),
+                        rays(0, 8, 160), {});
+}
+
+TEST(DepthRefiner, LooksAsFarAroundAsPyTorch) {
+  const auto& golden = testing::golden_refiner();
+  EXPECT_LT(largest_error(refined_alone(golden.at("wide_depth")), golden.at("wide_refined")), 2e-6);
+}
+
+TEST(DepthRefiner, ABlockWithoutDepthHardlyMovesOthers) {
+  const auto with = [](double depth) {
+    at::Tensor map = testing::golden_refiner().at("wide_depth").clone();
+    map.narrow(0, 0, 4).narrow(1, 8, 4).fill_(depth);
+    return map;
+  };
+  const at::Tensor hole = with(0), found = refined_alone(hole), whole = refined_alone(with(2.1));
+  EXPECT_TRUE(at::equal(found.narrow(0, 0, 4).narrow(1, 8, 4), at::zeros({4, 4})));
+  EXPECT_GT(found.masked_select(hole.gt(0)).min().item<double>(), 0.5);
+  EXPECT_LT(largest_error(found.narrow(1, 24, 136), whole.narrow(1, 24, 136)), 0.015);
+}
+
 TEST(DepthRefiner, FramesNeedNotBeWholeBlocks) {
   const DepthRefiner refiner = load_refiner(refiner_weights());
   const auto cut = [](const char* name, int64_t frame) {
@@ -274,6 +300,10 @@ TEST(DepthRefiner, TensorsHaveToFit) {
   EXPECT_NE(refused([](Tensors& w) {
               w["depth_refiner.change.weight"] = at::zeros({3, 3, 3, 3});
             }).find("misshapen"),
+            std::string::npos);
+  EXPECT_NE(refused([](Tensors& w) {
+              w["depth_refiner.sharpen_out.weight"] = at::zeros({160, 8, 1, 1});
+            }).find("of another form than this program's"),
             std::string::npos);
   EXPECT_NE(refused([](Tensors& w) {
               w["depth_refiner.gather.weight"] = at::zeros({65, 1, 1, 1});

@@ -19,8 +19,8 @@ from .recorded import Recorded
 from .refiner import BLOCK, SOURCES, Refined, Refiner
 
 AVERAGE = 0.998
-# Of the relative error in what is learned, beside the depth's logarithm's. More of it makes the relative error less, by
-# taking bars, hedges and the like for what is near too often: the median depth of a scene moves.
+# The relative error's weight in the loss; the rest is the error of the depth's logarithm. A larger one lowers the
+# relative error, but takes gaps between bars for near, which moves a scene's median depth.
 RELATIVE = 0.3
 LOG_STEPS, TICK_STEPS, WARMUP_STEPS, SAVE_STEPS = 100, 4, 200, 1000
 
@@ -40,10 +40,10 @@ def losses(
     told apart; match: cross-entropy of where features are most alike."""
     true, valid = scene.truth[references].clamp_min(1e-6).log(), scene.valid[references] & (scene.truth[references] > 0)
     middle = (slice(None), slice(1, None, BLOCK), slice(1, None, BLOCK))
-    off = true[middle] - found.given
+    off = (true[middle] - found.given).flatten(1)  # [R,n]
     alike = (found.alike * found.inside).sum(1) / (found.inside.sum(1) + 0.1) * F.softplus(sharpness)  # [R,n,D]
-    right = (-(offsets - off.flatten(1)[..., None]).abs() / (0.004 + 0.2 * off.flatten(1)[..., None].abs())).softmax(-1)
-    told = valid[middle].flatten(1) * found.inside.amax(1).amax(-1) * (off.flatten(1).abs() < offsets.max())
+    right = (-(offsets - off[..., None]).abs() / (0.004 + 0.2 * off[..., None].abs())).softmax(-1)
+    told = valid[middle].flatten(1) * found.inside.amax(1).amax(-1) * (off > offsets.min()) * (off < offsets.max())
 
     def mean(values: Tensor, mask: Tensor) -> Tensor:
         return (values * mask).sum() / mask.sum().clamp_min(1)
@@ -97,9 +97,10 @@ class Gradients:
         kind = self.processes.device.type
         scene = self.source.scene(table)
         references = torch.arange(len(scene.truth), device=self.processes.device)
+        sources = with_fewer(scene.sources(SOURCES), scene.per_scene)
         self.buffer.zero_()
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            found = self.refine(scene.frames, references, with_fewer(scene.sources(SOURCES), scene.per_scene))
+            found = self.refine(scene.frames, references, sources)
         parts = losses(found, scene, references, self.refiner.offsets, self.sharpness)
         error = torch.lerp(parts["after"], parts["relative"], RELATIVE)
         (error + 0.3 * parts["blocks"] + 0.2 * parts["match"]).backward()
@@ -118,6 +119,9 @@ class Training:
         self.refiner, seen = Refiner().initialise(), 0
         if initial:
             tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(initial).items()}
+            expected = {name: tensor.shape for name, tensor in self.refiner.state_dict().items()}
+            if {name: tensor.shape for name, tensor in tensors.items()} != expected:
+                raise ValueError(f"{initial}: not a refiner, or one of another form")
             self.refiner.load_state_dict(tensors)
             with safe_open(initial, "pt") as file:
                 seen = int((file.metadata() or {}).get("scenes", 0))

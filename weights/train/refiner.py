@@ -8,12 +8,17 @@ from torch import Tensor, nn
 
 BLOCK = 4  # pixels of a frame, a side, that a pixel of the maps stands for
 SOURCES = 6  # frames that it looks at, at most
-CHOICES = 12  # of a pixel's depth: the 9 blocks around it, its own, the nearest and the farthest around
 CUES = 5  # of a source's depth, beside the groups of its features
-# Of the depth's logarithm. Relative errors are larger where the true depth is nearer: one more of these.
+# Of the depth's logarithm; model/refine/depth_refiner.cpp holds the constants below it, too. The list has one more offset
+# below 0: where the truth is nearer, the relative error is larger.
 OFFSETS = (-0.32, -0.2, -0.13, -0.085, -0.055, -0.035, -0.02, -0.01, 0.0, 0.01, 0.02, 0.035, 0.055, 0.085, 0.13, 0.2)
-SURROUNDINGS = (9, 33)  # blocks a side, whose nearest and farthest depth a block may take
-MOST_OFF = 2.0  # of the depth's logarithm, that these may be off
+WINDOWS = (9, 33)  # blocks a side, whose nearest and farthest depth a block may take; a pixel those of the first
+MOST_OFF = 2.0  # the largest change of the logarithm by these
+NONE = -13.8  # logarithms of depth that are less count as no depth
+NEIGHBOURS = 9  # blocks of 3×3, whose depths a pixel is mixed of, with its own and the nearest and farthest around
+CHOICES = NEIGHBOURS + 3
+# What is added to the logarithms of shares, so that training begins with little change.
+FOR_OWN, AGAINST_EXTREMES, AGAINST_EXTREME_BLOCKS = 4.0, -2.0, -4.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +67,21 @@ def resized(x: Tensor, like: Tensor) -> Tensor:
     return F.interpolate(x, like.shape[-2:], mode="bilinear", align_corners=False)
 
 
-def extremes(x: Tensor, side: int) -> Tensor:
-    """The least and the most of x [N,1,h,w] within side×side around each place, less x: [N,2,h,w]."""
+def extremes(x: Tensor, none: Tensor, side: int) -> Tensor:
+    """The least and the most of x [N,1,h,w] within side×side around each place, less x: [N,2,h,w].
+
+    Where `none` [N,1,h,w] they are 0, and what lies there does not count elsewhere.
+    """
     def most(x: Tensor) -> Tensor:
-        x = F.max_pool2d(x, (side, 1), 1, (side // 2, 0))
+        x = F.max_pool2d(x.masked_fill(none, -torch.inf), (side, 1), 1, (side // 2, 0))
         return F.max_pool2d(x, (1, side), 1, (0, side // 2))
 
-    return torch.cat([-most(-x) - x, most(x) - x], 1).clamp(-MOST_OFF, MOST_OFF)
+    return torch.cat([-most(-x) - x, most(x) - x], 1).clamp(-MOST_OFF, MOST_OFF).masked_fill(none, 0)
+
+
+def around(x: Tensor) -> Tensor:
+    """Of x [N,1,h,w] the 3×3 around each place, [N,1,9,h,w]; beyond the rim it repeats."""
+    return F.unfold(F.pad(x, (1, 1, 1, 1), mode="replicate"), 3).view(len(x), 1, NEIGHBOURS, *x.shape[-2:])
 
 
 def inverse_intrinsic(k: Tensor) -> Tensor:
@@ -92,7 +105,7 @@ class Refiner(nn.Module):
         super().__init__()
         w = self.widths = widths
         self.register_buffer("offsets", torch.tensor(OFFSETS))
-        depths, around = len(OFFSETS), 2 * len(SURROUNDINGS)
+        depths, block_extremes = len(OFFSETS), 2 * len(WINDOWS)
         self.to_half = Pair(3, w.half, 2)
         self.to_quarter = Pair(w.half, w.quarter, 2)
         self.to_eighth = Pair(w.quarter, w.eighth, 2)
@@ -102,17 +115,17 @@ class Refiner(nn.Module):
         self.score_in = nn.Linear(w.groups + CUES, w.hidden)
         self.score_out = nn.Linear(w.hidden, w.scores)
         self.gather = nn.Conv2d(depths * w.scores, w.gathered, 1)
-        self.enter = Pair(w.gathered + w.quarter + 2 + around, w.first)
+        self.enter = Pair(w.gathered + w.quarter + 2 + block_extremes, w.first)
         self.down = Pair(w.first, w.second, 2)
         self.deepest = Pair(w.second, w.third, 2)
         self.up = Pair(w.third + w.second, w.second)
         self.leave = Pair(w.second + w.first, w.first)
-        self.change = nn.Conv2d(w.first, depths + 1 + around, 1)
+        self.change = nn.Conv2d(w.first, depths + 1 + block_extremes, 1)
         self.sharpen_in = nn.Conv2d(w.first + 4 * BLOCK * BLOCK, w.sharpened, 3, 1, 1)
         self.sharpen_out = nn.Conv2d(w.sharpened, BLOCK * BLOCK * CHOICES, 1)
 
     def initialise(self) -> "Refiner":
-        """Weights to train from: it changes nothing, and features already tell places apart.
+        """Weights to train from: it hardly changes anything, and features already tell places apart.
 
         With PyTorch's own the features of all places are nearly the same, and may stay so.
         """
@@ -122,6 +135,7 @@ class Refiner(nn.Module):
                 nn.init.zeros_(layer.bias)
         with torch.no_grad():
             self.to_half.first.weight *= 2  # images deviate by a quarter
+            self.change.bias[0] = -4  # the offset that no other one balances
         nn.init.zeros_(self.change.weight)
         return self
 
@@ -184,7 +198,7 @@ class Refiner(nn.Module):
             moves = (moves.clamp(0.01, 100).log() / 4).expand_as(u)
             agreement = [(-(nearer / width).square()).exp() * m for width in (0.02, 0.08)]
             cues = torch.stack([*agreement, (nearer / 0.2).clamp(-1, 1) * m, m, moves * m], 2)
-        # Multiples of eight channels make products of matrices fast; one of them is 1, for the bias.
+        # Channels are padded to a multiple of eight, which makes products fast. An added one is 1 and takes the bias.
         rest = m.new_zeros(()).expand(R, K, -(w_.groups + CUES + 1) % 8, h * w, D)
         x = torch.cat([alike.to(kind), cues.to(kind), torch.ones_like(m, dtype=kind)[:, :, None], rest.to(kind)], 2)
         layer = torch.cat([self.score_in.weight, self.score_in.bias[:, None]], 1)
@@ -200,7 +214,8 @@ class Refiner(nn.Module):
         trusted = (frames.confidence[references].clamp_min(1.0001) - 1).log().clamp(-6, 8) / 4
         trusted = F.avg_pool2d(trusted[:, None], BLOCK)
         place = near - near.mean((2, 3), keepdim=True)
-        reach = torch.cat([extremes(near, side) for side in SURROUNDINGS], 1)
+        none = near < NONE
+        reach = torch.cat([extremes(near, none, side) for side in WINDOWS], 1)
         x = torch.cat([x, *(t.to(kind) for t in (context[references], place, trusted, reach))], 1)
         entered = self.enter(x)
         down = self.down(entered)
@@ -208,21 +223,20 @@ class Refiner(nn.Module):
         left = self.leave(torch.cat([resized(up, entered), entered], 1))
         answer = self.change(left).to(near.dtype)
         offsets = torch.cat([self.offsets.view(1, -1, 1, 1).expand(R, D, h, w), reach], 1)
-        shares = torch.cat([answer[:, :D], answer[:, D + 1 :] - 4], 1).softmax(1)
-        change = (shares * offsets).sum(1, keepdim=True) + 0.3 * torch.tanh(0.3 * answer[:, D : D + 1])  # [R,1,h,w]
+        likely = torch.cat([answer[:, :D], answer[:, D + 1 :] + AGAINST_EXTREME_BLOCKS], 1).softmax(1)
+        change = (likely * offsets).sum(1, keepdim=True) + 0.3 * torch.tanh(0.3 * answer[:, D : D + 1])  # [R,1,h,w]
         blocks = near + change
         detail = ((logs[references] - near) * 10).clamp(-3, 3)
         image = F.pixel_unshuffle(frames.images[references] - 0.5, BLOCK)
         shares = self.sharpen_out(F.relu(self.sharpen_in(torch.cat([left, image.to(kind), detail.to(kind)], 1))))
         shares = shares.to(near.dtype).view(R, BLOCK * BLOCK, CHOICES, h, w)
-        favour = torch.zeros(CHOICES, device=shares.device)
-        favour[9:10].fill_(4)  # its own
-        favour[10:].fill_(-2)
-        shares = (shares + favour.view(1, 1, -1, 1, 1)).softmax(2)
-        around = F.unfold(F.pad(blocks, (1, 1, 1, 1), mode="replicate"), 3).view(R, 1, 9, h, w)
-        around, own = around.expand(R, BLOCK * BLOCK, 9, h, w), (logs[references] + change)[:, :, None]
-        ends = (blocks + extremes(blocks, SURROUNDINGS[0]))[:, None].expand(R, BLOCK * BLOCK, 2, h, w)
-        choices = torch.cat([around, own, ends], 2)
+        of_blocks, of_own, of_ends = shares.split([NEIGHBOURS, 1, 2], 2)
+        of_blocks = of_blocks.masked_fill(around(none.to(near.dtype)) > 0, -torch.inf)
+        of_ends = (of_ends + AGAINST_EXTREMES).masked_fill(none[:, None], -torch.inf)
+        shares = torch.cat([of_blocks, of_own + FOR_OWN, of_ends], 2).softmax(2)
+        own = (logs[references] + change)[:, :, None]  # [R,16,1,h,w]
+        ends = (blocks + extremes(blocks, none, WINDOWS[0]))[:, None]  # [R,1,2,h,w]
+        choices = torch.cat([t.expand(-1, BLOCK * BLOCK, -1, -1, -1) for t in (around(blocks), own, ends)], 2)
         sharp = F.pixel_shuffle((shares * choices).sum(2), BLOCK)[:, 0]
         return Refined(sharp, blocks[:, 0], near[:, 0], alike.mean(2), m)
 
