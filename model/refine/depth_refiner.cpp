@@ -143,11 +143,11 @@ struct DepthRefiner::Widths {
     second = size("down.first.weight", 64);
     third = size("deepest.first.weight", 96);
     sharpened = size("sharpen_in.weight", 64);
-    if (size("sharpen_out.weight", kAny) != kBlock * kBlock * kChoices)
+    constexpr int64_t kRows = kBlock * kBlock * kChoices;
+    if (const int64_t rows = size("sharpen_out.weight", kAny); rows != kRows)
       throw std::invalid_argument("the depth refiner is of another form than this program's: its " +
-                                  named("sharpen_out.weight") + " has " +
-                                  std::to_string(size("sharpen_out.weight", kAny)) + " rows, expected " +
-                                  std::to_string(kBlock * kBlock * kChoices));
+                                  named("sharpen_out.weight") + " has " + std::to_string(rows) +
+                                  " rows, expected " + std::to_string(kRows));
     if (cues <= kRefinerCues || matching % (cues - kRefinerCues) != 0 || scores < 2 || depths > kMostDepths ||
         cues - kRefinerCues > kMostGroups)
       throw std::invalid_argument("the depth refiner's " + named("score_in.weight") +

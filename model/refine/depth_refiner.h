@@ -21,7 +21,8 @@ TensorShapes network_shapes(const TensorShapes& all);
 /// Corrects depth maps by what other frames show, once cameras are exact (weights/train/refiner.py): at
 /// depths around a pixel's own, features of frames are compared there where the others would see it, and so
 /// are their depths. A small network makes of that, of image and depth what the depth's logarithm changes
-/// by, also to the nearest or the farthest depth around, and how sharp edges are. It works at a quarter of the frames' size; maps are given back at full size.
+/// by, also to the nearest or the farthest depth around, and how sharp edges are. It works at a quarter of
+/// the frames' size; maps are given back at full size.
 /// In fp32, or in TF32 where the process allows that (see ModelOptions).
 class DepthRefiner {
  public:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .refiner import Frames, inverse_intrinsic, relative_pose
+from .refiner import Frames, inverse_intrinsic
 
 STEP = 4  # pixels between places that may be matched
 REACH = 24  # pixels: deviation of the Gaussian that spreads what a match tells, as app/adjust/depth_correction.cpp
@@ -69,9 +69,9 @@ def see(frames: Frames, depth: Tensor, frame: Tensor, other: Tensor, step: int) 
     rows, columns = (torch.arange(step // 2, n, step, device=depth.device) for n in (H, W))
     v, u = torch.meshgrid(rows, columns, indexing="ij")
     grid = torch.stack([u, v, torch.ones_like(u)]).flatten(1).float()
-    pose = frames.intrinsic[other] @ relative_pose(frames.extrinsic[other], frames.extrinsic[frame])
-    rays = (pose[:, :, :3] @ inverse_intrinsic(frames.intrinsic[frame])) @ grid  # [M,3,points]
-    pixel = torch.addcmul(pose[:, :, 3:], rays, depth[frame][:, v, u].flatten(1)[:, None])
+    transfer = frames.transfer(other, frame)
+    rays = (transfer[:, :, :3] @ inverse_intrinsic(frames.intrinsic[frame])) @ grid  # [M,3,points]
+    pixel = torch.addcmul(transfer[:, :, 3:], rays, depth[frame][:, v, u].flatten(1)[:, None])
     z = pixel[:, 2]
     return Seen(pixel[:, 0] / z.clamp_min(1e-4), pixel[:, 1] / z.clamp_min(1e-4), z)
 

@@ -20,7 +20,7 @@ SIZE, ENLARGED = (168, 224), (252, 336)  # H, W
 SEED = scenes.TRAIN.start + 991
 
 
-def network_of(weights: Path, device: torch.device, compiled: bool = False) -> Vggt:
+def network_of(weights: Path, device: torch.device, compiled: bool) -> Vggt:
     """The network of a TorchScript archive, without the heads that depth does not need."""
     model = Vggt(Config.of_weights(weights), points=False)
     tensors = torch.jit.load(weights, map_location="cpu").state_dict()

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 BLOCK = 4  # pixels of a frame, a side, that a pixel of the maps stands for
 SOURCES = 6  # frames that it looks at, at most
 CUES = 5  # of a source's depth, beside the groups of its features
-# Of the depth's logarithm; model/refine/depth_refiner.cpp holds the constants below it, too. The list has one more offset
-# below 0: where the truth is nearer, the relative error is larger.
+# Of the depth's logarithm. One more is below 0 than above: where the truth is nearer, the relative error is larger.
 OFFSETS = (-0.32, -0.2, -0.13, -0.085, -0.055, -0.035, -0.02, -0.01, 0.0, 0.01, 0.02, 0.035, 0.055, 0.085, 0.13, 0.2)
+# model/refine/depth_refiner.cpp holds these, too.
 WINDOWS = (9, 33)  # blocks a side, whose nearest and farthest depth a block may take; a pixel those of the first
 MOST_OFF = 2.0  # the largest change of the logarithm by these
 NONE = -13.8  # logarithms of depth that are less count as no depth
@@ -49,6 +49,10 @@ class Frames:
     confidence: Tensor  # [N,H,W]
     extrinsic: Tensor  # [N,3,4]
     intrinsic: Tensor  # [N,3,3]
+
+    def transfer(self, seen_from: Tensor, frame: Tensor) -> Tensor:
+        """[M,3,4]: from the space of each of `frame` [M] to the pixels of `seen_from` [M]."""
+        return self.intrinsic[seen_from] @ relative_pose(self.extrinsic[seen_from], self.extrinsic[frame])
 
 
 class Pair(nn.Module):
@@ -162,9 +166,8 @@ class Refiner(nn.Module):
         v, u = torch.meshgrid(rows, columns, indexing="ij")
         rays = inverse_intrinsic(frames.intrinsic[references]) @ torch.stack([u, v, torch.ones_like(u)]).flatten(1)
         seen_from = sources.clamp_min(0).flatten()
-        pose = relative_pose(frames.extrinsic[seen_from], frames.extrinsic[references].repeat_interleave(K, 0))
-        k = frames.intrinsic[seen_from]
-        turn, shift = (k @ pose[:, :, :3]).view(R, K, 3, 3), (k @ pose[:, :, 3:]).view(R, K, 3, 1, 1)
+        transfer = frames.transfer(seen_from, references.repeat_interleave(K)).view(R, K, 3, 4)
+        turn, shift = transfer[..., :3], transfer[..., 3:, None]
         depth = (middle[references].flatten(1)[:, :, None] + self.offsets).exp()  # [R,n,D]
         points = (turn @ rays[:, None])[..., None] * depth[:, None, None] + shift  # [R,K,3,n,D]
         z = points[:, :, 2]
