@@ -8,16 +8,17 @@
 #include <stdexcept>
 #include <string>
 
+#include "model/refine/mix_pixels.h"
+
 namespace vggt {
 namespace {
 
 constexpr int64_t kBlock = DepthRefiner::kBlock;
 // As in weights/train/refiner.py. A block may take the nearest and the farthest depth within two windows
 // around it (blocks a side), a pixel those within the first.
-constexpr int64_t kWindow = 9, kWideWindow = 33, kBlockExtremes = 4, kPixelExtremes = 2;
+constexpr int64_t kWindow = 9, kWideWindow = 33, kBlockExtremes = 4;
 constexpr double kMostOff = 2;  // the largest change of the depth's logarithm by these
-// A pixel is a mix of its own depth, those of the blocks around it, and the extremes.
-constexpr int64_t kNeighbours = 9, kChoices = kNeighbours + 1 + kPixelExtremes;
+constexpr int64_t kPixels = kBlock * kBlock;
 // What is added to the logarithms of shares.
 constexpr double kForOwn = 4, kAgainstExtremes = -2, kAgainstExtremeBlocks = -4;
 constexpr double kNearest = 1e-6;   // depth that counts as none
@@ -51,6 +52,7 @@ at::Tensor padded(const at::Tensor& map) {
   return right == 0 && below == 0 ? x : at::replication_pad2d(x, {0, right, 0, below});
 }
 
+constexpr int64_t kGrain = 512;  // blocks that a thread works on
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The least and the most of x [1,1,h,w] within side×side around each place, less x: [1,2,h,w]. Where `none`
@@ -70,6 +72,12 @@ at::Tensor neighbours(const at::Tensor& x) {
 
 at::Tensor channels_last(const at::Tensor& x) {
   return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// Maps [1,..,h,w] in one, channels last.
+at::Tensor joined(std::vector<at::Tensor> maps) {
+  for (at::Tensor& map : maps) map = map.permute({0, 2, 3, 1});
+  return at::cat(maps, 3).permute({0, 3, 1, 2});
 }
 
 /// Where another frame sees points: u, v in its pixels, z, and where these lie within what it shows. [n,D].
@@ -143,7 +151,7 @@ struct DepthRefiner::Widths {
     second = size("down.first.weight", 64);
     third = size("deepest.first.weight", 96);
     sharpened = size("sharpen_in.weight", 64);
-    constexpr int64_t kRows = kBlock * kBlock * kChoices;
+    constexpr int64_t kRows = kPixels * kChoices;
     if (const int64_t rows = size("sharpen_out.weight", kAny); rows != kRows)
       throw std::invalid_argument("the depth refiner is of another form than this program's: its " +
                                   named("sharpen_out.weight") + " has " + std::to_string(rows) +
@@ -154,6 +162,17 @@ struct DepthRefiner::Widths {
                                   ", features and offsets do not belong together");
   }
 };
+
+/// Rows by choice and pixel, not by pixel and choice, and what is added to logarithms of shares in the bias.
+DepthRefiner::Product DepthRefiner::on_cpu(const Conv2d& sharpen) {
+  if (!sharpen.weight.defined() || !sharpen.weight.is_cpu()) return {};
+  const at::Tensor added = at::zeros({kChoices, 1});
+  added[kNeighbours] = kForOwn;
+  added.narrow(0, kNeighbours + 1, kPixelExtremes).fill_(kAgainstExtremes);
+  const auto by_choice = [](const at::Tensor& x) { return x.view({kPixels, kChoices, -1}).transpose(0, 1); };
+  return {by_choice(sharpen.weight.flatten(1)).flatten(0, 1),
+          (by_choice(sharpen.bias).squeeze(2) + added).flatten()};
+}
 
 DepthRefiner::Pair::Pair(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t stride)
     : first(bind, named((name + ".first").c_str()), in, out, 3, stride, 1),
@@ -188,7 +207,8 @@ DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
       leave_(bind, "leave", w.second + w.first, w.first),
       change_(bind, named("change"), w.first, w.depths + 1 + kBlockExtremes, 1),
       sharpen_in_(bind, named("sharpen_in"), w.first + 4 * kBlock * kBlock, w.sharpened, 3, 1, 1),
-      sharpen_out_(bind, named("sharpen_out"), w.sharpened, kBlock * kBlock * kChoices, 1) {}
+      sharpen_out_(bind, named("sharpen_out"), w.sharpened, kPixels * kChoices, 1),
+      sharpen_on_cpu_(on_cpu(sharpen_out_)) {}
 
 void DepthRefiner::check(const TensorShapes& shapes) {
   Binder names(nullptr, kind_of(false), at::kCPU);
@@ -221,7 +241,7 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
   }
   const at::Tensor usable = depth.gt(0).logical_and(depth.isfinite());
   const at::Tensor logs = at::where(usable, depth, kNearest).clamp_min(kNearest).log();
-  frame.log_depth = at::pixel_unshuffle(padded(logs), kBlock);
+  frame.log_depth = channels_last(at::pixel_unshuffle(padded(logs), kBlock));
   frame.middle = std::get<0>(frame.log_depth.median(1, true));
   frame.shown = frame.middle;
   if (used.defined()) {
@@ -250,14 +270,13 @@ at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
   for (const Source& source : sources)
     seen.push_back({maps(*source.frame, source.frame->shown), source.transfer});
   const int64_t h = frame.middle.size(2), w = frame.middle.size(3);
-  const at::Tensor result = at::empty({1, layers.scores * layers.depths, h, w}, rays.options());
-  constexpr int64_t kGrain = 512;
+  const at::Tensor result = at::empty({h * w, layers.scores * layers.depths}, rays.options());
   at::parallel_for(0, h * w, kGrain, [&](int64_t first, int64_t end) {
     gather_evidence(layers, frame.matching.size(1), h, w, kBlock, maps(frame, frame.middle),
                     rays[0].const_data_ptr<float>(), rays[1].const_data_ptr<float>(), seen, kMostSources,
                     first, end, result.mutable_data_ptr<float>());
   });
-  return result;
+  return result.view({1, h, w, -1}).permute({0, 3, 1, 2});
 }
 
 at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
@@ -308,6 +327,45 @@ at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& r
   return all.view({scores, n, D}).transpose(1, 2).reshape({1, scores * D, h, w});
 }
 
+at::Tensor DepthRefiner::mixed(const at::Tensor& seen, const Frame& frame, const at::Tensor& none,
+                               const at::Tensor& change) const {
+  const int64_t h = change.size(2), w = change.size(3);
+  const at::Tensor changed = frame.middle + change,
+                   ends = (changed + extremes(changed, none, kWindow)).contiguous();  // [1,2,h,w]
+  if (seen.is_cpu()) {
+    const auto rows = [](const at::Tensor& map) {
+      return channels_last(map).permute({0, 2, 3, 1}).flatten(0, 2);
+    };
+    const at::Tensor said = at::mm(rows(seen), sharpen_on_cpu_.weight.t()), own = rows(frame.log_depth),
+                     result = at::empty({kBlock * h, kBlock * w}, seen.options());
+    const PixelMix mix{h,
+                       w,
+                       said.const_data_ptr<float>(),
+                       sharpen_on_cpu_.bias.const_data_ptr<float>(),
+                       own.const_data_ptr<float>(),
+                       change.const_data_ptr<float>(),
+                       changed.const_data_ptr<float>(),
+                       ends.const_data_ptr<float>(),
+                       none.const_data_ptr<bool>()};
+    at::parallel_for(0, h * w, kGrain, [&](int64_t first, int64_t end) {
+      mix_pixels(mix, first, end, result.mutable_data_ptr<float>());
+    });
+    return result;
+  }
+  at::Tensor shares = sharpen_out_(seen).contiguous().view({kPixels, kChoices, h * w});
+  const auto of = [&](int64_t first, int64_t count) { return shares.narrow(1, first, count); };
+  of(0, kNeighbours).masked_fill_(neighbours(none.to(at::kFloat)).gt(0), -kInfinity);
+  of(kNeighbours, 1) += kForOwn;
+  (of(kNeighbours + 1, kPixelExtremes) += kAgainstExtremes)
+      .masked_fill_(none.view({1, 1, h * w}), -kInfinity);
+  shares = shares.softmax(1);
+  const at::Tensor own = (frame.log_depth + change).reshape({kPixels, 1, h * w});
+  const at::Tensor pixels =
+      (of(0, kNeighbours) * neighbours(changed)).sum(1, true) + of(kNeighbours, 1) * own +
+      (of(kNeighbours + 1, kPixelExtremes) * ends.view({1, kPixelExtremes, h * w})).sum(1, true);
+  return at::pixel_shuffle(pixels.view({1, kPixels, h, w}), kBlock)[0][0];
+}
+
 at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, const at::Tensor& depth,
                                 const at::Tensor& confidence, const at::Tensor& rays,
                                 const std::vector<Source>& sources) const {
@@ -320,10 +378,10 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
   // Blocks without depth, and those that a mask hides.
   const at::Tensor none = middle.lt(kNoDepth).logical_or(frame.shown.isnan());
   const at::Tensor reach = at::cat({extremes(middle, none, kWindow), extremes(middle, none, kWideWindow)}, 1);
-  x = at::cat({x, frame.context, middle - middle.mean(), trusted, reach}, 1);
-  const at::Tensor entered = enter_(channels_last(x)), down = down_(entered);
-  const at::Tensor up = up_(channels_last(at::cat({resized(deepest_(down), down), down}, 1)));
-  const at::Tensor left = leave_(channels_last(at::cat({resized(up, entered), entered}, 1)));
+  x = joined({x, frame.context, middle - middle.mean(), trusted, reach});
+  const at::Tensor entered = enter_(x), down = down_(entered),
+                   up = up_(joined({resized(deepest_(down), down), down})),
+                   left = leave_(joined({resized(up, entered), entered}));
   const at::Tensor said = change_(left);  // [1,D+1+kBlockExtremes,h,w]
   const at::Tensor offsets = at::cat({offsets_.view({1, -1, 1, 1}).expand({1, D, h, w}), reach}, 1),
                    likely = at::cat({said.narrow(1, 0, D),
@@ -331,25 +389,10 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
                                     1)
                                 .softmax(1);
   const at::Tensor change = (likely * offsets).sum(1, true) + (said.narrow(1, D, 1) * 0.3).tanh_().mul_(0.3);
-  const at::Tensor changed = middle + change,  // [1,1,h,w]
-      detail = (frame.log_depth - middle).mul_(10).clamp_(-3, 3);
-  const at::Tensor seen = at::cat({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail}, 1);
-  constexpr int64_t kPixels = kBlock * kBlock;
-  at::Tensor shares =
-      sharpen_out_(sharpen_in_(channels_last(seen)).relu_()).contiguous().view({kPixels, kChoices, h * w});
-  const auto of = [&](int64_t first, int64_t count) { return shares.narrow(1, first, count); };
-  of(0, kNeighbours).masked_fill_(neighbours(none.to(at::kFloat)).gt(0), -kInfinity);
-  of(kNeighbours, 1) += kForOwn;
-  (of(kNeighbours + 1, kPixelExtremes) += kAgainstExtremes)
-      .masked_fill_(none.view({1, 1, h * w}), -kInfinity);
-  shares = shares.softmax(1);
-  const at::Tensor own = (frame.log_depth + change).view({kPixels, 1, h * w}),
-                   ends = (changed + extremes(changed, none, kWindow)).view({1, kPixelExtremes, h * w});
-  const at::Tensor mixed = (of(0, kNeighbours) * neighbours(changed)).sum(1, true) +
-                           of(kNeighbours, 1) * own +
-                           (of(kNeighbours + 1, kPixelExtremes) * ends).sum(1, true);
-  const at::Tensor logs = at::pixel_shuffle(mixed.view({1, kPixels, h, w}), kBlock);
-  const at::Tensor found = logs[0][0].narrow(0, 0, depth.size(0)).narrow(1, 0, depth.size(1)).exp();
+  const at::Tensor detail = (frame.log_depth - middle).mul_(10).clamp_(-3, 3);
+  const at::Tensor seen = joined({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail});
+  const at::Tensor logs = mixed(sharpen_in_(seen).relu_(), frame, none, change);  // [4h,4w]
+  const at::Tensor found = logs.narrow(0, 0, depth.size(0)).narrow(1, 0, depth.size(1)).exp();
   const auto is_depth = [](const at::Tensor& map) { return map.gt(0).logical_and(map.isfinite()); };
   return at::where(is_depth(depth).logical_and(is_depth(found)), found, depth);
 }

@@ -80,6 +80,12 @@ class DepthRefiner {
   at::Tensor evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
                              const std::vector<Source>& sources) const;
 
+  /// The logarithms of the depth of pixels, [4h,4w]: mixed by what the last layer makes of `seen`. change
+  /// [1,1,h,w], none [1,1,h,w]: blocks without depth.
+  at::Tensor mixed(const at::Tensor& seen, const Frame& frame, const at::Tensor& none,
+                   const at::Tensor& change) const;
+  static Product on_cpu(const Conv2d& sharpen);
+
   int64_t groups_;      // of matching features
   at::Tensor offsets_;  // [D], of the depth's logarithm
   Pair to_half_, to_quarter_, to_eighth_;
@@ -88,6 +94,7 @@ class DepthRefiner {
   Conv2d gather_;
   Pair enter_, down_, deepest_, up_, leave_;
   Conv2d change_, sharpen_in_, sharpen_out_;
+  Product sharpen_on_cpu_;  // the last layer as mix_pixels() takes it
 };
 
 }  // namespace vggt

@@ -5,65 +5,18 @@
 #include <cstring>
 
 #include "io/files/clones.h"
-
-#ifdef __GNUC__
-#pragma GCC diagnostic ignored "-Wpsabi"  // of vectors that functions hand on: all of these are inlined
-#endif
+#include "model/refine/vectors.h"
 
 namespace vggt {
 namespace {
 
-constexpr int kDepths = kMostDepths, kGroups = kMostGroups;
+constexpr int kGroups = kMostGroups;
+static_assert(kMostDepths == kLanes);
 
-/// Numbers of all depths, of which the compiler makes the processor's vectors; what is beyond the last depth
-/// means nothing.
-using Depths [[gnu::vector_size(kDepths * sizeof(float))]] = float;
+/// Numbers of all depths; what is beyond the last depth means nothing.
+using Depths = Floats;
 /// And of all groups of features.
 using Groups [[gnu::vector_size(kGroups * sizeof(float))]] = float;
-using Words [[gnu::vector_size(kDepths * sizeof(int32_t))]] = int32_t;
-
-[[gnu::always_inline]] inline Depths all(float value) {
-  return Depths{} + value;
-}
-[[gnu::always_inline]] inline Depths greater(Depths a, Depths b) {
-  return a > b ? a : b;
-}
-[[gnu::always_inline]] inline Depths smaller(Depths a, Depths b) {
-  return a < b ? a : b;
-}
-
-// exp and log as polynomials, exact to some units in the last place.
-[[gnu::always_inline]] inline Depths exp_of(Depths x) {
-  constexpr float kRound = 12582912.F;  // 1.5·2²³: what is added to it loses its fraction
-  x = smaller(greater(x, all(-87)), all(88));
-  const Depths n = (x * 1.44269504F + kRound) - kRound, r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
-  Depths p = all(1.9875691500e-4F);
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1;
-  return p * reinterpret_cast<Depths>((__builtin_convertvector(n, Words) + 127) << 23);
-}
-
-/// Of numbers above 0.
-[[gnu::always_inline]] inline Depths log_of(Depths x) {
-  const Words bits = reinterpret_cast<Words>(x),
-              exponent = (bits - 0x3f3504f3) >> 23;  // so that the rest lies between √½ and √2
-  const Depths r = reinterpret_cast<Depths>(bits - (exponent << 23)) - 1, square = r * r,
-               n = __builtin_convertvector(exponent, Depths);
-  Depths p = all(7.0376836292e-2F);
-  p = p * r - 1.1514610310e-1F;
-  p = p * r + 1.1676998740e-1F;
-  p = p * r - 1.2420140846e-1F;
-  p = p * r + 1.4249322787e-1F;
-  p = p * r - 1.6668057665e-1F;
-  p = p * r + 2.0000714765e-1F;
-  p = p * r - 2.4999993993e-1F;
-  p = p * r + 3.3333331174e-1F;
-  return r + (r * square * p - 0.5F * square - n * 2.12194440e-4F) + n * 0.693359375F;
-}
 
 /// Where a source sees a pixel at all depths.
 struct Sight {
@@ -104,38 +57,78 @@ struct Sight {
   return result;
 }
 
-/// How alike the features are at a place of the source's map, between its blocks, to `own`, by group.
-[[gnu::always_inline]] inline Groups compare(const float* features, int64_t in_group, int64_t h, int64_t w,
-                                             float x, float y, const float* own) {
-  const float left = std::floor(x), above = std::floor(y), right_share = x - left, below_share = y - above;
-  const auto column = static_cast<int64_t>(left), row = static_cast<int64_t>(above);
-  const float shares[4] = {(1 - right_share) * (1 - below_share), right_share * (1 - below_share),
-                           (1 - right_share) * below_share, right_share * below_share};
-  const float* corners[4];
-  float weights[4];
+/// Places in a source's map of h×w blocks, which lie within a block of it: the blocks around them, their
+/// shares, and the nearest.
+struct Places {
+  Words corners[4], nearest;
+  Depths shares[4];
+};
+
+/// Of pixels u, v of blocks of `side` × `side`. Places that lie elsewhere are brought to the map's rim.
+[[gnu::always_inline]] inline Places places_of(const Depths& u, const Depths& v, float side, int64_t h,
+                                               int64_t w) {
+  const auto columns = static_cast<int32_t>(w), rows = static_cast<int32_t>(h);
+  const auto within = [](const Depths& pixels, float block, int32_t blocks) {
+    return smaller(greater((pixels + 0.5F) / block - 0.5F, all(-1)), all(static_cast<float>(blocks)));
+  };
+  const auto on_map = [](const Words& at, int32_t blocks) {
+    const Words last = Words{} + (blocks - 1), first = at > 0 ? at : Words{};
+    return first < last ? first : last;
+  };
+  const Depths x = within(u, side, columns), y = within(v, side, rows), near_x = rounded(x),
+               near_y = rounded(y), left = near_x > x ? near_x - 1 : near_x,
+               above = near_y > y ? near_y - 1 : near_y;
+  Places places;
+  places.nearest = on_map(words_of(near_y), rows) * columns + on_map(words_of(near_x), columns);
+  const Words column = words_of(left), row = words_of(above);
   for (int corner = 0; corner < 4; ++corner) {
-    const int64_t at_x = column + corner % 2, at_y = row + corner / 2;
-    const bool is_there = at_x >= 0 && at_x < w && at_y >= 0 && at_y < h;  // beyond the rim all is 0
-    weights[corner] = is_there ? shares[corner] : 0;
-    corners[corner] = features + (is_there ? at_y * w + at_x : 0) * in_group * kGroups;
+    const Words at_x = column + corner % 2, at_y = row + corner / 2,
+                is_there = (at_x >= 0) & (at_x < columns) & (at_y >= 0) & (at_y < rows);
+    const Depths across = corner % 2 == 0 ? 1 - (x - left) : x - left,
+                 down = corner / 2 == 0 ? 1 - (y - above) : y - above;
+    places.corners[corner] = on_map(at_y, rows) * columns + on_map(at_x, columns);
+    places.shares[corner] = is_there != 0 ? across * down : all(0);  // beyond the rim all is 0
   }
+  return places;
+}
+
+/// How alike the features are at a place of the source's map, between its blocks, to `own`, by group.
+[[gnu::always_inline]] inline Groups compare(const float* features, int64_t in_group, const Places& places,
+                                             int64_t d, const float* own) {
+  const float* corners[4];
+  for (int corner = 0; corner < 4; ++corner)
+    corners[corner] = features + places.corners[corner][d] * in_group * kGroups;
   Groups sums{};
   for (int64_t i = 0; i < in_group; ++i) {
     Groups seen{};
-    for (int corner = 0; corner < 4; ++corner) seen += weights[corner] * load(corners[corner] + i * kGroups);
+    for (int corner = 0; corner < 4; ++corner)
+      seen += places.shares[corner][d] * load(corners[corner] + i * kGroups);
     sums += seen * load(own + i * kGroups);
   }
   return sums / static_cast<float>(in_group);
 }
 
+/// `count` rows of out = weight·in + bias; in [inputs].
+template <int count>
+[[gnu::always_inline]] inline void multiply_rows(const float* weight, const float* bias, const Depths* in,
+                                                 int64_t inputs, Depths* out) {
+  Depths sums[count];
+  for (int o = 0; o < count; ++o) sums[o] = all(bias[o]);
+  for (int64_t i = 0; i < inputs; ++i) {
+    const Depths value = in[i];
+    for (int o = 0; o < count; ++o) sums[o] += weight[o * inputs + i] * value;
+  }
+  for (int o = 0; o < count; ++o) out[o] = sums[o];
+}
+
 /// out = weight·in + bias; in [inputs], out [outputs].
 [[gnu::always_inline]] inline void multiply(const float* weight, const float* bias, const Depths* in,
                                             int64_t inputs, Depths* out, int64_t outputs) {
-  for (int64_t o = 0; o < outputs; ++o) {
-    Depths sum = all(bias[o]);
-    for (int64_t i = 0; i < inputs; ++i) sum += weight[o * inputs + i] * in[i];
-    out[o] = sum;
-  }
+  constexpr int kAtOnce = 8;
+  int64_t o = 0;
+  for (; o + kAtOnce <= outputs; o += kAtOnce)
+    multiply_rows<kAtOnce>(weight + o * inputs, bias + o, in, inputs, out + o);
+  for (; o < outputs; ++o) multiply_rows<1>(weight + o * inputs, bias + o, in, inputs, out + o);
 }
 
 }  // namespace
@@ -145,7 +138,7 @@ VGGT_CLONES void gather_evidence(const EvidenceLayers& layers, int64_t in_group,
                                  const std::vector<EvidenceSource>& sources, int64_t most, int64_t first,
                                  int64_t end, float* result) {
   const int64_t depths = layers.depths, groups = layers.groups, inputs = groups + kRefinerCues,
-                scores = layers.scores, points = h * w;
+                scores = layers.scores;
   const float block = static_cast<float>(side);
   Depths offsets{};
   for (int64_t d = 0; d < depths; ++d) offsets[d] = layers.offsets[d];
@@ -157,16 +150,14 @@ VGGT_CLONES void gather_evidence(const EvidenceLayers& layers, int64_t in_group,
       Sight sight;
       if (!see(source.transfer, ray_x[point], ray_y[point], depth, depths, sight)) continue;
       Depths cues[kGroups + kRefinerCues] = {}, there{}, inside{};
+      const Places places = places_of(sight.u, sight.v, block, h, w);
       for (int64_t d = 0; d < depths; ++d) {
         if (sight.inside[d] == 0) continue;
-        const float x = (sight.u[d] + 0.5F) / block - 0.5F, y = (sight.v[d] + 0.5F) / block - 0.5F;
-        const int64_t column = std::clamp<int64_t>(std::lrint(x), 0, w - 1),
-                      row = std::clamp<int64_t>(std::lrint(y), 0, h - 1);
-        const float depth_there = source.maps.log_depth[row * w + column];
+        const float depth_there = source.maps.log_depth[places.nearest[d]];
         if (std::isnan(depth_there)) continue;
         there[d] = depth_there;
         const Groups alike =
-            compare(source.maps.features, in_group, h, w, x, y, own.features + point * in_group * kGroups);
+            compare(source.maps.features, in_group, places, d, own.features + point * in_group * kGroups);
         for (int64_t g = 0; g < groups; ++g) cues[g][d] = alike[g];
         inside[d] = 1;
       }
@@ -184,11 +175,12 @@ VGGT_CLONES void gather_evidence(const EvidenceLayers& layers, int64_t in_group,
       for (int64_t score = 1; score < scores; ++score) sums[score] += said[score] * weight;
       weights += weight;
     }
-    for (int64_t d = 0; d < depths; ++d) {
-      for (int64_t score = 1; score < scores; ++score)
-        result[((score - 1) * depths + d) * points + point] = sums[score][d] / (weights[d] + 0.1F);
-      result[((scores - 1) * depths + d) * points + point] = weights[d] / static_cast<float>(most);
-    }
+    float* const of_point = result + point * scores * depths;
+    const auto put = [&](int64_t score, const Depths& values) {
+      for (int64_t d = 0; d < depths; ++d) of_point[score * depths + d] = values[d];
+    };
+    for (int64_t score = 1; score < scores; ++score) put(score - 1, sums[score] / (weights + 0.1F));
+    put(scores - 1, weights / static_cast<float>(most));
   }
 }
 

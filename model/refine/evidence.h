@@ -49,7 +49,7 @@ struct EvidenceSource {
 
 /// Of the blocks [first, end) of a frame of h×w blocks, each of `side` × `side` pixels: the mean of what the
 /// sources say of each depth by their weights, and these weights' sum over `most` sources:
-/// [scores,depths,h·w]. in_group: features of a group. rays: x and y, [h·w] each.
+/// [h·w,scores,depths]. in_group: features of a group. rays: x and y, [h·w] each.
 void gather_evidence(const EvidenceLayers& layers, int64_t in_group, int64_t h, int64_t w, int64_t side,
                      const RefinerMaps& own, const float* ray_x, const float* ray_y,
                      const std::vector<EvidenceSource>& sources, int64_t most, int64_t first, int64_t end,

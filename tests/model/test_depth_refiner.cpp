@@ -210,6 +210,13 @@ TEST(DepthRefiner, DepthThatIsNoneStays) {
   EXPECT_TRUE(found.masked_select(usable).gt(0).all().item<bool>());
 }
 
+TEST(DepthRefiner, ConfidenceThatIsNoNumberLeavesDepth) {
+  const FirstFrame frame;
+  const at::Tensor none = at::full({28, 36}, std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor found = frame.refiner.refine(frame.seen, frame.image, frame.depth, none, frame.here, {});
+  EXPECT_TRUE(at::equal(found, frame.depth));
+}
+
 /// Where the lens shows no point at a pixel, its ray is no number.
 void expect_no_number_to_spread(at::Device device) {
   const FirstFrame frame(device);
