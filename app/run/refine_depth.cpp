@@ -21,7 +21,7 @@ namespace {
 constexpr int kBlock = DepthRefiner::kBlock;
 // Bytes as measured: of weights, code and convolutions, of a block while its frame is refined, and of what is
 // kept of a frame.
-constexpr int64_t kFixedBytes = 40'000'000, kWorkBytes = 6200, kKeptBytes = 400;
+constexpr int64_t kFixedBytes = 45'000'000, kWorkBytes = 4200, kKeptBytes = 400;
 constexpr int64_t kMostAtOnce = 8;               // frames
 constexpr int64_t kMostKeptBytes = 128'000'000;  // of frames that are not refined at once
 constexpr int64_t kSeen = 1 + static_cast<int64_t>(DepthRefiner::kMostSources);  // to refine one of them

@@ -164,14 +164,14 @@ struct DepthRefiner::Widths {
 };
 
 /// Rows by choice and pixel, not by pixel and choice, and what is added to logarithms of shares in the bias.
-DepthRefiner::Product DepthRefiner::on_cpu(const Conv2d& sharpen) {
-  if (!sharpen.weight.defined() || !sharpen.weight.is_cpu()) return {};
+std::optional<Linear> DepthRefiner::on_cpu(const Conv2d& sharpen) {
+  if (!sharpen.weight.defined() || !sharpen.weight.is_cpu()) return std::nullopt;
   const at::Tensor added = at::zeros({kChoices, 1});
   added[kNeighbours] = kForOwn;
   added.narrow(0, kNeighbours + 1, kPixelExtremes).fill_(kAgainstExtremes);
   const auto by_choice = [](const at::Tensor& x) { return x.view({kPixels, kChoices, -1}).transpose(0, 1); };
-  return {by_choice(sharpen.weight.flatten(1)).flatten(0, 1),
-          (by_choice(sharpen.bias).squeeze(2) + added).flatten()};
+  return Linear(by_choice(sharpen.weight.flatten(1)).flatten(0, 1),
+                (by_choice(sharpen.bias).squeeze(2) + added).flatten(), kind_of(false));
 }
 
 DepthRefiner::Pair::Pair(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t stride)
@@ -336,12 +336,11 @@ at::Tensor DepthRefiner::mixed(const at::Tensor& seen, const Frame& frame, const
     const auto rows = [](const at::Tensor& map) {
       return channels_last(map).permute({0, 2, 3, 1}).flatten(0, 2);
     };
-    const at::Tensor said = at::mm(rows(seen), sharpen_on_cpu_.weight.t()), own = rows(frame.log_depth),
+    const at::Tensor said = (*sharpen_on_cpu_)(rows(seen)), own = rows(frame.log_depth),
                      result = at::empty({kBlock * h, kBlock * w}, seen.options());
     const PixelMix mix{h,
                        w,
                        said.const_data_ptr<float>(),
-                       sharpen_on_cpu_.bias.const_data_ptr<float>(),
                        own.const_data_ptr<float>(),
                        change.const_data_ptr<float>(),
                        changed.const_data_ptr<float>(),

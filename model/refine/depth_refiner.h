@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -84,7 +85,7 @@ class DepthRefiner {
   /// [1,1,h,w], none [1,1,h,w]: blocks without depth.
   at::Tensor mixed(const at::Tensor& seen, const Frame& frame, const at::Tensor& none,
                    const at::Tensor& change) const;
-  static Product on_cpu(const Conv2d& sharpen);
+  static std::optional<Linear> on_cpu(const Conv2d& sharpen);
 
   int64_t groups_;      // of matching features
   at::Tensor offsets_;  // [D], of the depth's logarithm
@@ -94,7 +95,7 @@ class DepthRefiner {
   Conv2d gather_;
   Pair enter_, down_, deepest_, up_, leave_;
   Conv2d change_, sharpen_in_, sharpen_out_;
-  Product sharpen_on_cpu_;  // the last layer as mix_pixels() takes it
+  std::optional<Linear> sharpen_on_cpu_;  // the last layer as mix_pixels() takes it
 };
 
 }  // namespace vggt

@@ -27,8 +27,7 @@ VGGT_CLONES void mix_pixels(const PixelMix& mix, int64_t first, int64_t end, flo
     int64_t count = 0;
     const auto add = [&](int64_t choice, const Floats& depth) {
       depths[count] = depth;
-      shares[count++] =
-          load(mix.said + (block * kChoices + choice) * kLanes) + load(mix.bias + choice * kLanes);
+      shares[count++] = load(mix.said + (block * kChoices + choice) * kLanes);
     };
     for (int64_t choice = 0; choice < kNeighbours; ++choice) {
       const int64_t above = std::clamp<int64_t>(row + choice / 3 - 1, 0, mix.h - 1),

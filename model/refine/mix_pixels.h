@@ -11,8 +11,7 @@ inline constexpr int64_t kNeighbours = 9, kPixelExtremes = 2, kChoices = kNeighb
 /// Of a frame of h×w blocks, each of 4×4 pixels. Depths are logarithms.
 struct PixelMix {
   int64_t h, w;
-  const float* said;      // [h·w,kChoices,16]: with `bias` the logarithms of shares
-  const float* bias;      // [kChoices,16]
+  const float* said;      // [h·w,kChoices,16]: the logarithms of shares
   const float* own;       // [h·w,16]: of the pixels, row after row
   const float* change;    // [h·w]: what the own ones change by
   const float* blocks;    // [h·w]

@@ -22,12 +22,29 @@ const std::string kRun =
 
 class RefinedDepth : public CliTest {
  protected:
-  /// The model that ships with a refiner that makes all depth e^.2 times what it was.
-  void make_weights(const std::string& name, bool lacks_one = false, bool is_damaged = false) {
+  using Tensors = std::map<std::string, at::Tensor>;
+
+  /// The network of the model that ships.
+  static Tensors network() {
     const WeightFile small = WeightFile::open(kSmall);
-    std::map<std::string, at::Tensor> tensors;
-    for (const auto& [tensor, stored] : small.tensors())
-      tensors[tensor] = small.load(tensor, at::kFloat, at::kCPU);
+    Tensors tensors;
+    for (const auto& [tensor, stored] : small.tensors()) {
+      if (!tensor.starts_with(kRefinerPrefix)) tensors[tensor] = small.load(tensor, at::kFloat, at::kCPU);
+    }
+    return tensors;
+  }
+
+  void write_weights(const std::string& name, const Tensors& tensors) {
+    std::vector<TensorSpec> specs;
+    for (const auto& [tensor, values] : tensors) specs.push_back({tensor, at::kFloat, values.sizes().vec()});
+    write_safetensors(
+        path(name), specs, [&](const TensorSpec& spec) { return tensors.at(spec.name); },
+        WeightFile::open(kSmall).config_json());
+  }
+
+  /// That network with a refiner that makes all depth e^.2 times what it was.
+  void make_weights(const std::string& name, bool lacks_one = false, bool is_damaged = false) {
+    Tensors tensors = network();
     for (const auto& [tensor, values] : testing::refiner_weights()) tensors[tensor] = values.clone();
     const auto refiner = [&](const char* tensor) { return tensors.at(std::string(kRefinerPrefix) + tensor); };
     constexpr double kSure = 1000;
@@ -40,11 +57,7 @@ class RefinedDepth : public CliTest {
     shares.select(1, 9).fill_(kSure);  // each pixel is made of its own depth
     if (is_damaged) refiner("leave.first.bias")[0] = std::nanf("");
     if (lacks_one) tensors.erase(std::string(kRefinerPrefix) + "leave.first.bias");
-    std::vector<TensorSpec> specs;
-    for (const auto& [tensor, values] : tensors) specs.push_back({tensor, at::kFloat, values.sizes().vec()});
-    write_safetensors(
-        path(name), specs, [&](const TensorSpec& spec) { return tensors.at(spec.name); },
-        small.config_json());
+    write_weights(name, tensors);
   }
 
   std::map<std::string, at::Tensor> predictions(const std::string& options) {
@@ -62,7 +75,7 @@ TEST_F(RefinedDepth, FollowsTheAdjustment) {
   make_weights("refined.safetensors");
   const auto with = predictions("--weights refined.safetensors"),
              without = predictions("--weights refined.safetensors --refine-depth off"),
-             small = predictions("--weights '" + kSmall + "'");
+             small = predictions("--weights '" + kSmall + "' --refine-depth off");
   for (const auto& [name, values] : small) EXPECT_TRUE(at::equal(values, without.at(name))) << name;
   for (const char* name : {"depth_conf", "extrinsic", "intrinsic"})
     EXPECT_TRUE(at::equal(with.at(name), without.at(name))) << name;
@@ -77,8 +90,22 @@ TEST_F(RefinedDepth, IsOfAdjustedScenesAlone) {
   EXPECT_TRUE(at::equal(refined.at("depth"), small.at("depth")));
   expect_refusal(run("--weights refined.safetensors --bundle-adjust off --refine-depth on --out o/" + kRun),
                  "refine-depth: needs adjusted cameras");
-  expect_refusal(run("--weights '" + kSmall + "' --refine-depth on --out o/" + kRun),
+  write_weights("network.safetensors", network());
+  expect_refusal(run("--weights network.safetensors --refine-depth on --out o/" + kRun),
                  "refine-depth: the weights have no depth refiner");
+}
+
+TEST_F(RefinedDepth, TheModelThatShipsIsNearerToTheTruthWithIt) {
+  const std::string room = "'" VGGT_SOURCE_DIR "/examples/room";
+  const auto error = [&](const std::string& options) {
+    EXPECT_EQ(run(options + kRun + " --out scene.ply --save-predictions pred.safetensors").code, 0);
+    EXPECT_EQ(run("eval --result scene.cameras.json pred.safetensors --truth " + room + "/transforms.json' " +
+                  room + "/depth' --json eval.json")
+                  .code,
+              0);
+    return parse_strictly(path("eval.json"))["depth"]["abs_rel"].get<double>();
+  };
+  EXPECT_LT(error(""), .95 * error("--refine-depth off"));
 }
 
 TEST_F(RefinedDepth, ARefinerThatLacksATensorIsRefusedBeforeTheRun) {
