@@ -19,7 +19,7 @@ namespace vggt {
 namespace {
 
 constexpr int kBlock = DepthRefiner::kBlock;
-// Bytes as measured: of weights, code and convolutions, of a block while its frame is refined, and of what is
+// Bytes as measured, with oneDNN: of weights, code and convolutions, of a block while its frame is refined, and of what is
 // kept of a frame.
 constexpr int64_t kFixedBytes = 45'000'000, kWorkBytes = 4200, kKeptBytes = 400;
 constexpr int64_t kMostAtOnce = 8;               // frames

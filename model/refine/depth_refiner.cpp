@@ -19,6 +19,7 @@ constexpr int64_t kBlock = DepthRefiner::kBlock;
 constexpr int64_t kWindow = 9, kWideWindow = 33, kBlockExtremes = 4;
 constexpr double kMostOff = 2;  // the largest change of the depth's logarithm by these
 constexpr int64_t kPixels = kBlock * kBlock;
+constexpr int64_t kGrain = 512;  // blocks that a thread works on, at least
 // What is added to the logarithms of shares.
 constexpr double kForOwn = 4, kAgainstExtremes = -2, kAgainstExtremeBlocks = -4;
 constexpr double kNearest = 1e-6;   // depth that counts as none
@@ -52,7 +53,6 @@ at::Tensor padded(const at::Tensor& map) {
   return right == 0 && below == 0 ? x : at::replication_pad2d(x, {0, right, 0, below});
 }
 
-constexpr int64_t kGrain = 512;  // blocks that a thread works on
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The least and the most of x [1,1,h,w] within side×side around each place, less x: [1,2,h,w]. Where `none`
@@ -163,7 +163,6 @@ struct DepthRefiner::Widths {
   }
 };
 
-/// Rows by choice and pixel, not by pixel and choice, and what is added to logarithms of shares in the bias.
 std::optional<Linear> DepthRefiner::on_cpu(const Conv2d& sharpen) {
   if (!sharpen.weight.defined() || !sharpen.weight.is_cpu()) return std::nullopt;
   const at::Tensor added = at::zeros({kChoices, 1});
@@ -373,15 +372,15 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
   const int64_t h = middle.size(2), w = middle.size(3), D = offsets_.size(0);
   const at::Tensor trusted =
       at::avg_pool2d(padded((confidence.clamp_min(1.0001) - 1).log_().clamp_(-6, 8).div_(4)), kBlock);
-  at::Tensor x = gather_(channels_last(evidence(frame, rays, sources))).relu_();
   // Blocks without depth, and those that a mask hides.
   const at::Tensor none = middle.lt(kNoDepth).logical_or(frame.shown.isnan());
   const at::Tensor reach = at::cat({extremes(middle, none, kWindow), extremes(middle, none, kWideWindow)}, 1);
-  x = joined({x, frame.context, middle - middle.mean(), trusted, reach});
-  const at::Tensor entered = enter_(x), down = down_(entered),
-                   up = up_(joined({resized(deepest_(down), down), down})),
-                   left = leave_(joined({resized(up, entered), entered}));
-  const at::Tensor said = change_(left);  // [1,D+1+kBlockExtremes,h,w]
+  const at::Tensor gathered = gather_(channels_last(evidence(frame, rays, sources))).relu_(),
+                   entered =
+                       enter_(joined({gathered, frame.context, middle - middle.mean(), trusted, reach})),
+                   down = down_(entered), up = up_(joined({resized(deepest_(down), down), down})),
+                   left = leave_(joined({resized(up, entered), entered})),
+                   said = change_(left);  // [1,D+1+kBlockExtremes,h,w]
   const at::Tensor offsets = at::cat({offsets_.view({1, -1, 1, 1}).expand({1, D, h, w}), reach}, 1),
                    likely = at::cat({said.narrow(1, 0, D),
                                      said.narrow(1, D + 1, kBlockExtremes) + kAgainstExtremeBlocks},

@@ -39,7 +39,7 @@ class DepthRefiner {
     at::Tensor context;  // [1,c,h,w]
     /// What is compared: [1,m,h,w], on a CPU as RefinerMaps has it.
     at::Tensor matching;
-    at::Tensor log_depth;  // [1,16,h,w]: of the pixels of each 4×4 block
+    at::Tensor log_depth;  // [1,16,h,w], channels last: of the pixels of each 4×4 block
     at::Tensor middle;     // [1,1,h,w]: the median of each block
     at::Tensor shown;      // [1,1,h,w]: the same, not a number where the block tells other frames nothing
   };
@@ -76,15 +76,17 @@ class DepthRefiner {
     at::Tensor operator()(const at::Tensor& x) const;  // [in,n] -> [out,n]
   };
   DepthRefiner(Binder& bind, const Widths& widths);
-  /// What the sources say of each depth, [1,scores·D,h,w]; on a GPU by LibTorch's operations.
+  /// What the sources say of each depth, [1,scores·D,h,w]: on a CPU channels last, on a GPU by LibTorch's
+  /// operations.
   at::Tensor evidence(const Frame& frame, const at::Tensor& rays, const std::vector<Source>& sources) const;
   at::Tensor evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
                              const std::vector<Source>& sources) const;
 
-  /// The logarithms of the depth of pixels, [4h,4w]: mixed by what the last layer makes of `seen`. change
-  /// [1,1,h,w], none [1,1,h,w]: blocks without depth.
+  /// The logarithms of the depth of pixels, [4h,4w]: mixed by what the last layer makes of seen [1,s,h,w].
+  /// change, none [1,1,h,w]: what blocks change by, and which have no depth.
   at::Tensor mixed(const at::Tensor& seen, const Frame& frame, const at::Tensor& none,
                    const at::Tensor& change) const;
+  /// The last layer with rows by choice and pixel, [12·16,s]; its bias holds what is added to the logarithms.
   static std::optional<Linear> on_cpu(const Conv2d& sharpen);
 
   int64_t groups_;      // of matching features

@@ -64,18 +64,21 @@ struct Places {
   Depths shares[4];
 };
 
+/// Where pixels lie among `blocks` blocks of `side` each in a row, in blocks; from -1 to `blocks`.
+[[gnu::always_inline]] inline Depths in_blocks(const Depths& pixels, float side, int32_t blocks) {
+  return smaller(greater((pixels + 0.5F) / side - 0.5F, all(-1)), all(static_cast<float>(blocks)));
+}
+/// The nearest of `blocks` blocks.
+[[gnu::always_inline]] inline Words on_map(const Words& at, int32_t blocks) {
+  const Words last = Words{} + (blocks - 1), first = at > 0 ? at : Words{};
+  return first < last ? first : last;
+}
+
 /// Of pixels u, v of blocks of `side` × `side`. Places that lie elsewhere are brought to the map's rim.
 [[gnu::always_inline]] inline Places places_of(const Depths& u, const Depths& v, float side, int64_t h,
                                                int64_t w) {
   const auto columns = static_cast<int32_t>(w), rows = static_cast<int32_t>(h);
-  const auto within = [](const Depths& pixels, float block, int32_t blocks) {
-    return smaller(greater((pixels + 0.5F) / block - 0.5F, all(-1)), all(static_cast<float>(blocks)));
-  };
-  const auto on_map = [](const Words& at, int32_t blocks) {
-    const Words last = Words{} + (blocks - 1), first = at > 0 ? at : Words{};
-    return first < last ? first : last;
-  };
-  const Depths x = within(u, side, columns), y = within(v, side, rows), near_x = rounded(x),
+  const Depths x = in_blocks(u, side, columns), y = in_blocks(v, side, rows), near_x = rounded(x),
                near_y = rounded(y), left = near_x > x ? near_x - 1 : near_x,
                above = near_y > y ? near_y - 1 : near_y;
   Places places;
@@ -106,6 +109,10 @@ struct Places {
     sums += seen * load(own + i * kGroups);
   }
   return sums / static_cast<float>(in_group);
+}
+
+[[gnu::always_inline]] inline void put(const Depths& values, int64_t count, float* result) {
+  for (int64_t d = 0; d < count; ++d) result[d] = values[d];
 }
 
 /// `count` rows of out = weight·in + bias; in [inputs].
@@ -176,11 +183,9 @@ VGGT_CLONES void gather_evidence(const EvidenceLayers& layers, int64_t in_group,
       weights += weight;
     }
     float* const of_point = result + point * scores * depths;
-    const auto put = [&](int64_t score, const Depths& values) {
-      for (int64_t d = 0; d < depths; ++d) of_point[score * depths + d] = values[d];
-    };
-    for (int64_t score = 1; score < scores; ++score) put(score - 1, sums[score] / (weights + 0.1F));
-    put(scores - 1, weights / static_cast<float>(most));
+    for (int64_t score = 1; score < scores; ++score)
+      put(sums[score] / (weights + 0.1F), depths, of_point + (score - 1) * depths);
+    put(weights / static_cast<float>(most), depths, of_point + (scores - 1) * depths);
   }
 }
 

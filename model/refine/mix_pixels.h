@@ -19,8 +19,8 @@ struct PixelMix {
   const bool* none;       // [h·w]: blocks without depth; there are no extremes there
 };
 
-/// The pixels of the blocks [first, end): writes theirs of [4h,4w]. What the neighbours are repeats beyond
-/// the rim; those without depth have no share.
+/// The pixels of the blocks [first, end): writes theirs of [4h,4w]. Beyond the rim the nearest blocks repeat.
+/// Blocks without depth have no share.
 void mix_pixels(const PixelMix& mix, int64_t first, int64_t end, float* result);
 
 }  // namespace vggt

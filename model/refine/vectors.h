@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
 
-// Sixteen numbers at once, of which the compiler makes the processor's vectors: what is inlined into a
-// function with VGGT_CLONES is compiled for each of its instruction sets.
+// Sixteen numbers at once, of which the compiler makes the processor's vectors. What takes or returns them is
+// always inlined into a function with VGGT_CLONES, lambdas too: each instruction set hands them on
+// differently.
 #ifdef __GNUC__
 #pragma GCC diagnostic ignored "-Wpsabi"  // of vectors that functions hand on: all of these are inlined
 #endif
@@ -17,26 +18,26 @@ using Words [[gnu::vector_size(kLanes * sizeof(int32_t))]] = int32_t;
   return Floats{} + value;
 }
 /// b where a is no number.
-[[gnu::always_inline]] inline Floats greater(Floats a, Floats b) {
+[[gnu::always_inline]] inline Floats greater(const Floats& a, const Floats& b) {
   return a > b ? a : b;
 }
-[[gnu::always_inline]] inline Floats smaller(Floats a, Floats b) {
+[[gnu::always_inline]] inline Floats smaller(const Floats& a, const Floats& b) {
   return a < b ? a : b;
 }
 
 /// The nearest whole numbers, of halves the even ones; of numbers up to 2²².
-[[gnu::always_inline]] inline Floats rounded(Floats x) {
+[[gnu::always_inline]] inline Floats rounded(const Floats& x) {
   constexpr float kRound = 12582912.F;  // 1.5·2²³: what is added to it loses its fraction
   return (x + kRound) - kRound;
 }
-[[gnu::always_inline]] inline Words words_of(Floats x) {
+[[gnu::always_inline]] inline Words words_of(const Floats& x) {
   return __builtin_convertvector(x, Words);
 }
 
 // exp and log as polynomials, exact to some units in the last place.
-[[gnu::always_inline]] inline Floats exp_of(Floats x) {
-  x = smaller(all(88), greater(all(-87), x));  // what is no number stays
-  const Floats n = rounded(x * 1.44269504F), r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+[[gnu::always_inline]] inline Floats exp_of(const Floats& x) {
+  const Floats bound = smaller(all(88), greater(all(-87), x)),  // what is no number stays
+      n = rounded(bound * 1.44269504F), r = (bound - n * 0.693359375F) + n * 2.12194440e-4F;
   Floats p = all(1.9875691500e-4F);
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
@@ -48,7 +49,7 @@ using Words [[gnu::vector_size(kLanes * sizeof(int32_t))]] = int32_t;
 }
 
 /// Of numbers above 0.
-[[gnu::always_inline]] inline Floats log_of(Floats x) {
+[[gnu::always_inline]] inline Floats log_of(const Floats& x) {
   const Words bits = reinterpret_cast<Words>(x),
               exponent = (bits - 0x3f3504f3) >> 23;  // so that the rest lies between √½ and √2
   const Floats r = reinterpret_cast<Floats>(bits - (exponent << 23)) - 1, square = r * r,
