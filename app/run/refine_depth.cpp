@@ -19,8 +19,8 @@ namespace vggt {
 namespace {
 
 constexpr int kBlock = DepthRefiner::kBlock;
-// Bytes as measured, with oneDNN: of weights, code and convolutions, of a block while its frame is refined, and of what is
-// kept of a frame.
+// Bytes as measured, with oneDNN: of weights, code and convolutions, of a block while its frame is refined,
+// and of what is kept of a frame.
 constexpr int64_t kFixedBytes = 45'000'000, kWorkBytes = 4200, kKeptBytes = 400;
 constexpr int64_t kMostAtOnce = 8;               // frames
 constexpr int64_t kMostKeptBytes = 128'000'000;  // of frames that are not refined at once

@@ -18,7 +18,7 @@ from train import settings
 from train.adjusted import adjusted, see
 from train.config import Config
 from train.evaluate import Case, evaluate
-from train.files import REFINER, model_weights, read_snapshot
+from train.files import REFINER, load_refiner, model_weights, read_snapshot
 from train.judge import judge, write_scene
 from train.model import Vggt
 from train.processes import Processes
@@ -209,6 +209,9 @@ def check_refiner(program: str, folder: Path) -> None:
     start = Refiner().state_dict()
     trained = {name.removeprefix(REFINER): t.float() for name, t in first.items() if name.startswith(REFINER)}
     assert trained.keys() == start.keys() and trained["change.bias"].abs().max() > 0
+    (saved, seen), (joined, unknown) = load_refiner(refiner), load_refiner(archive)
+    assert seen > 0 and unknown == 0 and all(torch.equal(saved[name], t) and torch.equal(joined[name], t)
+                                             for name, t in trained.items())
 
 
 def check_recorded(program: str, folder: Path) -> None:

@@ -145,7 +145,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--minutes", type=float, default=10)
     p.add_argument("--rate", type=float, default=0.002, help="of the optimiser [0.002]")
     p.add_argument("--scenes", type=int, default=8, help="of eight frames, in a step of a process [8]")
-    p.add_argument("--initial", type=Path, help="a refiner.safetensors to begin with")
+    p.add_argument("--initial", type=Path, help="a refiner.safetensors to begin with, or weights with a refiner")
     p.add_argument("--recorded", type=Path, help="folder of `record`, to learn from these scenes instead")
     p.add_argument("--progress", type=float, nargs=2, default=(0, 1), metavar=("FROM", "TO"),
                    help="the part of the schedule that these minutes are [0 1]")

@@ -85,6 +85,20 @@ def export(folder: Path, target: Path) -> None:
     write_atomically(target.with_name("config.json"), lambda path: path.write_text(text))
 
 
+def load_refiner(path: Path) -> tuple[dict[str, Tensor], int]:
+    """A refiner's tensors in fp32, by their names in its module, and the scenes that it has seen as far as is known.
+
+    path: what `Training.save` in refine.py wrote, or an archive of weights.
+    """
+    if path.suffix == ".safetensors":
+        tensors = load_file(path)
+        with safe_open(path, "pt") as file:
+            seen = int((file.metadata() or {}).get("scenes", 0))
+    else:
+        tensors, seen = torch.jit.load(path, map_location="cpu").state_dict(), 0
+    return {k.removeprefix(REFINER): v.float() for k, v in tensors.items() if k.startswith(REFINER)}, seen
+
+
 def join(weights: Path, refiner: Path, target: Path) -> None:
     """The tensors of a TorchScript archive and of a refiner as .safetensors with the archive's config.json beside it.
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from .adjusted import Adjusted
-from .files import REFINER, write_atomically
+from .files import REFINER, load_refiner, write_atomically
 from .gradients import captured, gradient_buffer
 from .imitated import SEED, Imitated, network_of
 from .log import Log
@@ -112,19 +111,17 @@ class Training:
 
     def __init__(self, weights: Path, count: int, processes: Processes, initial: Path | None, folder: Path | None,
                  compiled: bool):
-        """count: scenes of a process's step. initial: what `save` wrote; scenes that it has seen do not come again.
-        folder: of recorded scenes to learn from instead."""
+        """count: scenes of a process's step. initial: what `save` wrote, whose scenes do not come again, or weights
+        with a refiner. folder: of recorded scenes to learn from instead."""
         device = processes.device
         torch.manual_seed(SEED)
         self.refiner, seen = Refiner().initialise(), 0
         if initial:
-            tensors = {name.removeprefix(REFINER): tensor.float() for name, tensor in load_file(initial).items()}
+            tensors, seen = load_refiner(initial)
             expected = {name: tensor.shape for name, tensor in self.refiner.state_dict().items()}
             if {name: tensor.shape for name, tensor in tensors.items()} != expected:
                 raise ValueError(f"{initial}: not a refiner, or one of another form")
             self.refiner.load_state_dict(tensors)
-            with safe_open(initial, "pt") as file:
-                seen = int((file.metadata() or {}).get("scenes", 0))
         self.state = self.refiner.to(device).state_dict()
         self.average = {name: tensor.clone() for name, tensor in self.state.items()}
         if folder:
