@@ -201,7 +201,7 @@ void visit_options(SomeOptions& o, Visit&& visit) {
   visit(I{"picture", kOutput, "FILE", "draw cloud and cameras: .png or .jpg"}, o.picture);
   visit(I{"picture-size", kOutput, "WxH", ""}, o.picture_size);
   visit(I{"report", kOutput, "", "write a page for the browser: scene.html"}, o.report);
-  visit(I{"save-predictions", kOutput, "FILE", "raw output of the network: .safetensors"},
+  visit(I{"save-predictions", kOutput, "FILE", "images, cameras, depth and so on: .safetensors"},
         o.save_predictions);
   visit(I{"open", kOutput, "", "show the result; only say what would be done"}, o.open);
   visit(I{"dry-run", kOutput, "", ""}, o.dry_run);

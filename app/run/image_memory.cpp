@@ -63,8 +63,8 @@ int64_t most_image_bytes(const RunPlan& plan, const FrameSet& sized) {
   const std::string what = bytes == picture ? "the picture takes " : "one image takes ",
                     when = bytes == picture ? " MB while it is drawn" : " MB while it is read or exported";
   throw std::invalid_argument("host-memory: beside the program, its weights and what waits, " + what +
-                              std::to_string(bytes / 1'000'000) + when + "; give at least " +
-                              for_network.value_or(for_image) +
+                              std::to_string(std::max<int64_t>(1, bytes / 1'000'000)) + when +
+                              "; give at least " + for_network.value_or(for_image) +
                               (has_format ? "" : ", if its pixels are in its codec's usual format"));
 }
 

@@ -74,6 +74,20 @@ at::Tensor channels_last(const at::Tensor& x) {
   return x.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
+/// The outputs of a 1×1 convolution. LibTorch computes these on a CPU by one library or another, by how many
+/// threads there are; as products of rows they are the same with any number.
+at::Tensor of_single_pixels(const Conv2d& layer, const at::Tensor& x) {
+  if (!x.is_cpu()) return layer(x);
+  const Linear product(layer.weight.flatten(1), layer.bias, kind_of(false));
+  return product(channels_last(x).permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
+}
+
+/// softmax(1). LibTorch's rounds on a CPU by how many threads there are.
+at::Tensor shares_of(const at::Tensor& logs) {
+  const at::Tensor shares = (logs - logs.amax(1, true)).exp_();
+  return shares / shares.sum(1, true);
+}
+
 /// Maps [1,..,h,w] in one, channels last.
 at::Tensor joined(std::vector<at::Tensor> maps) {
   for (at::Tensor& map : maps) map = map.permute({0, 2, 3, 1});
@@ -227,8 +241,8 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
   const c10::InferenceMode guard;
   Frame frame;
   frame.context = to_quarter_(to_half_(channels_last(padded(image) - 0.5)));
-  at::Tensor merged = from_quarter_(frame.context);
-  merged += resized(from_eighth_(to_eighth_(frame.context)), merged);
+  at::Tensor merged = of_single_pixels(from_quarter_, frame.context);
+  merged += resized(of_single_pixels(from_eighth_, to_eighth_(frame.context)), merged);
   const at::Tensor raw = matching_(merged.relu_()).contiguous();  // [1,m,h,w]
   const int64_t h = raw.size(2), w = raw.size(3);
   const at::Tensor grouped = raw.view({1, groups_, -1, h, w});
@@ -375,17 +389,17 @@ at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, con
   // Blocks without depth, and those that a mask hides.
   const at::Tensor none = middle.lt(kNoDepth).logical_or(frame.shown.isnan());
   const at::Tensor reach = at::cat({extremes(middle, none, kWindow), extremes(middle, none, kWideWindow)}, 1);
-  const at::Tensor gathered = gather_(channels_last(evidence(frame, rays, sources))).relu_(),
+  const at::Tensor gathered =
+                       of_single_pixels(gather_, channels_last(evidence(frame, rays, sources))).relu_(),
                    entered =
                        enter_(joined({gathered, frame.context, middle - middle.mean(), trusted, reach})),
                    down = down_(entered), up = up_(joined({resized(deepest_(down), down), down})),
                    left = leave_(joined({resized(up, entered), entered})),
-                   said = change_(left);  // [1,D+1+kBlockExtremes,h,w]
+                   said = of_single_pixels(change_, left);  // [1,D+1+kBlockExtremes,h,w]
   const at::Tensor offsets = at::cat({offsets_.view({1, -1, 1, 1}).expand({1, D, h, w}), reach}, 1),
-                   likely = at::cat({said.narrow(1, 0, D),
-                                     said.narrow(1, D + 1, kBlockExtremes) + kAgainstExtremeBlocks},
-                                    1)
-                                .softmax(1);
+                   likely = shares_of(at::cat(
+                       {said.narrow(1, 0, D), said.narrow(1, D + 1, kBlockExtremes) + kAgainstExtremeBlocks},
+                       1));
   const at::Tensor change = (likely * offsets).sum(1, true) + (said.narrow(1, D, 1) * 0.3).tanh_().mul_(0.3);
   const at::Tensor detail = (frame.log_depth - middle).mul_(10).clamp_(-3, 3);
   const at::Tensor seen = joined({left, at::pixel_unshuffle(padded(image) - 0.5, kBlock), detail});

@@ -242,19 +242,20 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   constexpr double kBusy = 50;
   const Outcome fresh = in_room("plan", "--json plan.json");
   ASSERT_EQ(fresh.code, 0) << fresh.err;
-  // Small stages are those of another machine, and nobody knows what an adjustment takes.
+  // Small stages are those of another machine, and nobody knows what an adjustment and a refinement take.
   EXPECT_NE(fresh.out.find(" s (as on another machine: frames, weights, "), std::string::npos) << fresh.out;
   EXPECT_EQ(parse_strictly(path("plan.json"))["beside_guessed"],
             json({"frames", "weights", "scene", "filters", "health", "write"}));
-  EXPECT_NE(fresh.out.find(" (not known until it has run once: adjustment)\n"), std::string::npos)
+  EXPECT_NE(fresh.out.find(" (not known until it has run once: adjustment, refinement)\n"), std::string::npos)
       << fresh.out;
-  EXPECT_EQ(parse_strictly(path("plan.json"))["beside_unknown"], json({"adjustment"}));
+  EXPECT_EQ(parse_strictly(path("plan.json"))["beside_unknown"], json({"adjustment", "refinement"}));
   EXPECT_TRUE(parse_strictly(path("plan.json"))["plan"]["run_seconds"].is_null());
   EXPECT_FALSE(fs::exists(path("cache/vggt-recon/stages.json")));
   const json one = report_of(), &first = one["predicted_seconds"];
   for (const char* stage : {"frames", "weights", "aggregator", "scene", "health", "write"})
     EXPECT_GT(first[stage], 0) << stage;
-  for (const char* stage : {"adjustment", "total"}) EXPECT_FALSE(first.contains(stage)) << stage;
+  for (const char* stage : {"adjustment", "refinement", "total"})
+    EXPECT_FALSE(first.contains(stage)) << stage;
 
   const json report = report_of(), &predicted = report["predicted_seconds"], &measured = report["seconds"];
   for (const char* stage : {"frames", "weights", "scene", "adjustment", "health", "write", "total"}) {

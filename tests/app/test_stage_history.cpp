@@ -154,8 +154,11 @@ TEST(StageWork, NamesTheStagesOfARun) {
   using Names = std::vector<std::string>;
   Options options = valid();
   EXPECT_EQ(names_of(works_of(options)),
+            (Names{"frames", "weights", "scene", "adjustment", "refinement", "filters", "health", "write"}));
+  options.refine_depth = "off";
+  EXPECT_EQ(names_of(works_of(options)),
             (Names{"frames", "weights", "scene", "adjustment", "filters", "health", "write"}));
-  EXPECT_EQ(names_of(works_of(options, 1)),
+  EXPECT_EQ(names_of(works_of(valid(), 1)),
             (Names{"frames", "weights", "scene", "filters", "health", "write"}));
   options.report = true;
   options.exports = {"glb"};
