@@ -10,14 +10,14 @@
 #include <span>
 #include <utility>
 
+#include "app/adjust/bundle_equations.h"
 #include "app/adjust/sighting_error.h"
+#include "app/adjust/sighting_sums.h"
 #include "app/adjust/tiled_matrix.h"
 #include "app/scene/median.h"
 
 namespace vggt {
 namespace {
-
-using Vector6d = Eigen::Matrix<double, 6, 1>;
 
 constexpr int kTries = 5;
 constexpr double kScaleFactor = 0.6, kLastScale = 1.1;
@@ -50,59 +50,6 @@ Lens changed_by(Lens lens, const Eigen::Vector4d& change) {
   return lens;
 }
 
-/// Sums over an anchor's sightings: products of its depth with its own camera, its own lens and itself.
-struct AnchorSums {
-  Vector6d camera = Vector6d::Zero(), lens = Vector6d::Zero();
-  double hessian = 0, gradient = 0;
-};
-
-/// Products of an anchor's depth with the camera and the lens of a sighting, where that is another lens.
-struct SightingProducts {
-  Vector6d camera = Vector6d::Zero(), lens = Vector6d::Zero();
-};
-
-/// Where the product of an anchor's depth with a node is: that of its own camera, its own lens, or 2·i and
-/// 2·i + 1 for camera and lens of the sighting i.
-constexpr int kOwnCamera = -1, kOwnLens = -2;
-struct AnchorOfNode {
-  int anchor, place;
-};
-
-/// The normal equations of poses and lenses; each is a node of six unknowns, of which lenses use four.
-struct Equations {
-  explicit Equations(TiledMatrix empty)
-      : hessian(std::move(empty)), gradient(Eigen::VectorXd::Zero(hessian.rows())) {}
-
-  void set_zero() {
-    hessian.set_zero();
-    gradient.setZero();
-  }
-  void add(std::span<const Equations> parts) {
-    std::vector<const TiledMatrix*> hessians;
-    for (const Equations& part : parts) {
-      hessians.push_back(&part.hessian);
-      gradient += part.gradient;
-    }
-    hessian.add(hessians);
-  }
-
-  template <class A, class B>
-  void add_product(int row, int column, double weight, const A& a, const B& b) {
-    if (row < 0 || column < 0) return;
-    if (row < column) return add_product(column, row, weight, b, a);
-    hessian.block(row, column).template topLeftCorner<A::ColsAtCompileTime, B::ColsAtCompileTime>() +=
-        weight * a.transpose() * b;
-  }
-  template <class A>
-  void add_gradient(int node, double weight, const A& a, const Eigen::Vector2d& error) {
-    if (node >= 0)
-      gradient.segment<A::ColsAtCompileTime>(TiledMatrix::kBlock * node) += weight * a.transpose() * error;
-  }
-
-  TiledMatrix hessian;
-  Eigen::VectorXd gradient;
-};
-
 /// What a step changes.
 struct Values {
   std::vector<Eigen::Isometry3d> poses;
@@ -132,19 +79,22 @@ class Adjustment {
     translation_sigma_ = priors.translation * median(std::span(depths));
     const Eigen::Vector4d sigma(priors.log_focal, priors.log_aspect, priors.k1, priors.k2);
     lens_trust_ = sigma.cwiseAbs2().cwiseInverse();
-    for (const LensFreedom& free : bundle.lens_free)
+    for (const LensFreedom& free : bundle.lens_free) {
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
+      lens_lanes_.push_back(free.k2 ? 4 : free.k1 ? 3 : free.aspect ? 2 : free.focal ? 1 : 0);
+    }
+    make_links();
     normal_.emplace(empty_matrix());
-    note_anchors();
     part_count_ = parts_of(normal_->hessian.bytes());
     parts_.assign(std::min(part_count_, fitting_parts(most_bytes)), *normal_);
   }
 
   void run(const BundleSchedule& schedule) {
-    double damping = kFirstDamping;
+    double damping = kFirstDamping, before = 0, scale_before = 0;
     for (int i = 0; i < schedule.iterations; ++i) {
       const double scale = std::max(kLastScale, schedule.first_scale * std::pow(kScaleFactor, i));
-      const double before = cost(scale);
+      if (scale != scale_before) before = cost(scale);
+      scale_before = scale;
       linearise(scale);
       double after = before;
       bool accepted = false;
@@ -157,6 +107,7 @@ class Adjustment {
       }
       const bool settled = !accepted || before - after < schedule.converged * before;
       if (settled && scale <= kLastScale) return;
+      if (accepted) before = after;
     }
   }
 
@@ -183,10 +134,10 @@ class Adjustment {
   std::size_t fitting_parts(std::size_t most_bytes) const {
     // Anchors are held once more as they were given, and as they were before a step.
     const std::size_t matrix = normal_->hessian.bytes(), fill = normal_->hessian.factor_bytes() - matrix,
-                      beside = matrix + fill + bundle_.sightings.size() * sizeof(SightingProducts) +
-                               bundle_.anchors.size() * (sizeof(AnchorSums) + 2 * sizeof(Anchor)) +
-                               of_nodes_.size() * sizeof(AnchorOfNode);
-    const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / matrix;
+                      beside = matrix + fill + links_.size() * (sizeof(DepthLink) + sizeof(LinkOfNode)) +
+                               bundle_.anchors.size() * (sizeof(DepthSums) + 2 * sizeof(Anchor)),
+                      part = matrix + bundle_.poses.size() * sizeof(LaneProducts);
+    const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / part;
     if (fitting == 0) throw TooManyEquations();
     return fitting;
   }
@@ -218,14 +169,49 @@ class Adjustment {
     for_parts(parts, {0, static_cast<int>(parts)}, body);
   }
 
+  /// Links each anchor that has sightings with the poses and lenses that are adjusted and its depth depends
+  /// on: its own camera and lens, then those of its sightings. A lens other than its own comes once for each
+  /// sighting through it.
+  void make_links() {
+    depths_.resize(bundle_.anchors.size());
+    first_of_node_.assign(static_cast<std::size_t>(node_count_) + 1, 0);
+    for (std::size_t n = 0; n < depths_.size(); ++n) {
+      depths_[n].first = static_cast<int>(links_.size());
+      if (first_[n] < first_[n + 1]) {
+        const int own = bundle_.anchors[n].frame;
+        link(frame_node(own));
+        link(lens_node(own));
+        for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
+          const int frame = bundle_.sightings[i].frame;
+          link(frame_node(frame));
+          if (lens_node(frame) != lens_node(own)) link(lens_node(frame));
+        }
+      }
+      depths_[n].end = static_cast<int>(links_.size());
+    }
+    std::partial_sum(first_of_node_.begin(), first_of_node_.end(), first_of_node_.begin());
+    of_nodes_.resize(links_.size());
+    std::vector<std::size_t> next = first_of_node_;
+    for (std::size_t n = 0; n < depths_.size(); ++n) {
+      for (int i = depths_[n].first; i < depths_[n].end; ++i)
+        of_nodes_[next[static_cast<std::size_t>(link_at(i).node)]++] = {static_cast<int>(n), i};
+    }
+  }
+  void link(int node) {
+    if (node < 0) return;
+    links_.push_back({node, Vector6d::Zero()});
+    ++first_of_node_[static_cast<std::size_t>(node) + 1];
+  }
+  DepthLink& link_at(int i) { return links_[static_cast<std::size_t>(i)]; }
+  const DepthLink& link_at(int i) const { return links_[static_cast<std::size_t>(i)]; }
+
   /// The matrix with the tiles that nodes of common anchors need.
   TiledMatrix empty_matrix() const {
     TiledMatrix matrix(node_count_);
     std::vector<int> of_anchor;
-    for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
-      if (first_[n] == first_[n + 1]) continue;
+    for (const DepthSums& depth : depths_) {
       of_anchor.clear();
-      for_nodes(n, [&](int node, int) { of_anchor.push_back(node / TiledMatrix::kTile); });
+      for (int i = depth.first; i < depth.end; ++i) of_anchor.push_back(link_at(i).node / TiledMatrix::kTile);
       std::ranges::sort(of_anchor);
       const auto repeated = std::ranges::unique(of_anchor);
       of_anchor.erase(repeated.begin(), repeated.end());
@@ -236,24 +222,6 @@ class Adjustment {
       }
     }
     return matrix;
-  }
-
-  /// Notes the anchors of each node, in their order.
-  void note_anchors() {
-    first_of_node_.assign(static_cast<std::size_t>(node_count_) + 1, 0);
-    const auto for_all = [&](auto&& take) {
-      for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
-        if (first_[n] == first_[n + 1]) continue;
-        for_nodes(n, [&](int node, int place) { take(n, static_cast<std::size_t>(node), place); });
-      }
-    };
-    for_all([&](std::size_t, std::size_t node, int) { ++first_of_node_[node + 1]; });
-    std::partial_sum(first_of_node_.begin(), first_of_node_.end(), first_of_node_.begin());
-    of_nodes_.resize(first_of_node_.back());
-    std::vector<std::size_t> next = first_of_node_;
-    for_all([&](std::size_t n, std::size_t node, int place) {
-      of_nodes_[next[node]++] = {static_cast<int>(n), place};
-    });
   }
 
   double cost(double scale) const {
@@ -303,8 +271,6 @@ class Adjustment {
   }
 
   void linearise(double scale) {
-    sums_.resize(bundle_.anchors.size());
-    products_.resize(bundle_.sightings.size());
     parts_[0] = *normal_;  // without the tiles that a factor has more
     normal_->set_zero();
     for (std::size_t first = 0; first < part_count_; first += parts_.size()) {
@@ -313,62 +279,102 @@ class Adjustment {
                 [&](std::size_t part, std::size_t begin, std::size_t end) {
                   Equations& to = parts_[part - first];
                   to.set_zero();
-                  for (std::size_t n = begin; n < end; ++n) {
-                    if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, to);
-                  }
+                  linearise_anchors(begin, end, scale, to);
                 });
       normal_->add(std::span(parts_).first(after - first));
     }
     add_priors(*normal_);
   }
 
-  void linearise_anchor(std::size_t n, double scale, Equations& to) {
+  void linearise_anchors(std::size_t begin, std::size_t end, double scale, Equations& to) {
+    SumsByFrame sums(bundle_.poses.size());
+    for (std::size_t n = begin; n < end; ++n) {
+      if (first_[n] != first_[n + 1]) linearise_anchor(n, scale, sums);
+      const int frame = bundle_.anchors[n].frame;
+      if (n + 1 < end && bundle_.anchors[n + 1].frame == frame) continue;
+      sums.take_all([&](int other, const LaneProducts& of_other) { add_sums(frame, other, of_other, to); });
+    }
+  }
+
+  void linearise_anchor(std::size_t n, double scale, SumsByFrame& sums) {
     const Anchor& anchor = bundle_.anchors[n];
     const AnchorRay ray(bundle_, anchor);
-    const int own = frame_node(anchor.frame), own_lens = lens_node(anchor.frame);
-    const LensSlopes ray_slopes = ray.slopes() * mask(lens_index(anchor.frame));
-    AnchorSums& sums = sums_[n] = {};
-    sums.hessian = 1 / (priors_.log_depth * priors_.log_depth);
-    sums.gradient = depth_pull(n) / priors_.log_depth;
+    const int own_lens = lens_index(anchor.frame), own_lanes = lens_lanes(own_lens);
+    const LensSlopes ray_slopes = ray.slopes() * mask(own_lens);
+    DepthSums& depth = depths_[n];
+    const bool is_free = frame_node(anchor.frame) >= 0;
+    int next = depth.first + (is_free ? 2 : 1);  // link of a sighting
+    Eigen::Matrix<double, kLanes, 1> all = Eigen::Matrix<double, kLanes, 1>::Zero();
+    Eigen::Vector3d in_anchor = Eigen::Vector3d::Zero();  // the product with the anchor's place in its camera
     for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
       const Sighting& sighting = bundle_.sightings[i];
-      const SeenAnchor seen = see(bundle_, ray, sighting);
-      products_[i] = {};
-      if (!seen.in_front) continue;
-      const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
-      SightingSlopes by = slopes_of(seen, sighting, ray, ray_slopes);
-      by.lens *= mask(lens_index(sighting.frame));
-      const int other = frame_node(sighting.frame), other_lens = lens_node(sighting.frame);
-      const bool same_lens = other_lens == own_lens;
-      if (same_lens) by.anchor_lens += by.lens;
-      to.add_product(other, other, weight, by.camera, by.camera);
-      to.add_product(own, own, weight, by.anchor, by.anchor);
-      to.add_product(other, own, weight, by.camera, by.anchor);
-      to.add_product(own_lens, other, weight, by.anchor_lens, by.camera);
-      to.add_product(own_lens, own, weight, by.anchor_lens, by.anchor);
-      to.add_product(own_lens, own_lens, weight, by.anchor_lens, by.anchor_lens);
-      to.add_gradient(other, weight, by.camera, seen.error);
-      to.add_gradient(own, weight, by.anchor, seen.error);
-      to.add_gradient(own_lens, weight, by.anchor_lens, seen.error);
-      if (!same_lens) {
-        to.add_product(other_lens, other, weight, by.lens, by.camera);
-        to.add_product(other_lens, own, weight, by.lens, by.anchor);
-        to.add_product(other_lens, own_lens, weight, by.lens, by.anchor_lens);
-        to.add_product(other_lens, other_lens, weight, by.lens, by.lens);
-        to.add_gradient(other_lens, weight, by.lens, seen.error);
-        products_[i].lens.head<4>() = weight * by.lens.transpose() * by.depth;
+      const int lens = lens_index(sighting.frame);
+      const bool has_own_lens = lens == own_lens;
+      Eigen::Matrix<double, kLanes, 1> with_depth = Eigen::Matrix<double, kLanes, 1>::Zero();
+      if (const SeenAnchor seen = see(bundle_, ray, sighting); seen.in_front) {
+        const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
+        const SightingSlopes by = slopes_of(seen, sighting, ray, ray_slopes);
+        const LensSlopes by_lens = by.lens * mask(lens);
+        SightingRows rows;
+        for (int k = 0; k < 2; ++k)
+          rows.row(k).segment<6>(kPoseLane) << by.in_camera.row(k),
+              seen.in_camera.cross(by.in_camera.row(k).transpose()).transpose();
+        rows.middleCols<4>(kAnchorLensLane) = by.anchor_lens;
+        if (has_own_lens) {
+          rows.middleCols<4>(kAnchorLensLane) += by_lens;
+          rows.middleCols<4>(kLensLane).setZero();
+        } else {
+          rows.middleCols<4>(kLensLane) = by_lens;
+        }
+        rows.col(kErrorLane) = seen.error;
+        rows.col(kDepthLane) = by.depth;
+        add_sighting(rows, weight, own_lanes, has_own_lens ? 0 : lens_lanes(lens), sums.of(sighting.frame),
+                     with_depth);
+        in_anchor += weight * by.in_anchor.transpose() * by.depth;
       }
-      products_[i].camera = weight * by.camera.transpose() * by.depth;
-      sums.camera += weight * by.anchor.transpose() * by.depth;
-      sums.lens.head<4>() += weight * by.anchor_lens.transpose() * by.depth;
-      sums.hessian += weight * by.depth.squaredNorm();
-      sums.gradient += weight * by.depth.dot(seen.error);
+      if (frame_node(sighting.frame) >= 0) link_at(next++).product = with_depth.segment<6>(kPoseLane);
+      if (!has_own_lens) link_at(next++).product.head<4>() = with_depth.segment<4>(kLensLane);
+      all += with_depth;
     }
+    // The anchor moves with its camera: by the negative of what moves it within that.
+    if (is_free) link_at(depth.first).product << -in_anchor, in_anchor.cross(ray.in_anchor);
+    link_at(depth.first + (is_free ? 1 : 0)).product.head<4>() = all.segment<4>(kAnchorLensLane);
+    depth.hessian = 1 / (priors_.log_depth * priors_.log_depth) + all[kDepthLane];
+    depth.gradient = depth_pull(n) / priors_.log_depth + all[kErrorLane];
+  }
+
+  /// Adds what a frame's sightings of another one's anchors sum up to.
+  void add_sums(int anchors_frame, int frame, const LaneProducts& sums, Equations& to) const {
+    const Eigen::Isometry3d &pose = bundle_.poses[static_cast<std::size_t>(frame)],
+                            &anchors_pose = bundle_.poses[static_cast<std::size_t>(anchors_frame)];
+    const Matrix6d move =
+        -adjoint(pose * anchors_pose.inverse());  // of what the frame sees, by the anchors' pose
+    const int node = frame_node(frame), anchors_node = frame_node(anchors_frame);
+    const Matrix6d products = sums.topLeftCorner<6, 6>(), moved = products * move;
+    const Vector6d slope = sums.col(kErrorLane).head<6>();
+    to.add_product(node, node, products);
+    to.add_product(node, anchors_node, moved);
+    to.add_product(anchors_node, anchors_node, Matrix6d(move.transpose() * moved));
+    to.add_gradient(node, slope);
+    to.add_gradient(anchors_node, Vector6d(move.transpose() * slope));
+    const auto add_lens = [&](int lens, int lane) {
+      const Eigen::Matrix<double, 4, 6> by_pose = sums.block<4, 6>(lane, kPoseLane);
+      to.add_product(lens, node, by_pose);
+      to.add_product(lens, anchors_node, Eigen::Matrix<double, 4, 6>(by_pose * move));
+      to.add_product(lens, lens, sums.block<4, 4>(lane, lane));
+      to.add_gradient(lens, Eigen::Vector4d(sums.block<4, 1>(lane, kErrorLane)));
+    };
+    const int lens = lens_node(frame), anchors_lens = lens_node(anchors_frame);
+    add_lens(anchors_lens, kAnchorLensLane);
+    if (lens == anchors_lens) return;
+    add_lens(lens, kLensLane);
+    to.add_product(lens, anchors_lens, sums.block<4, 4>(kLensLane, kAnchorLensLane));
   }
 
   Eigen::DiagonalMatrix<double, 4> mask(int lens) const {
     return lens_masks_[static_cast<std::size_t>(lens)].asDiagonal();
   }
+  int lens_lanes(int lens) const { return lens_lanes_[static_cast<std::size_t>(lens)]; }
 
   void add_priors(Equations& to) const {
     const double turn = 1 / (priors_.rotation * priors_.rotation),
@@ -394,38 +400,14 @@ class Adjustment {
     }
   }
 
-  /// Calls take(node, place of the product) for each pose and lens that is adjusted and an anchor's depth
-  /// depends on. A lens other than the anchor's own comes once for each sighting through it.
-  template <class Take>
-  void for_nodes(std::size_t anchor, Take&& take) const {
-    const int own = bundle_.anchors[anchor].frame;
-    if (frame_node(own) >= 0) take(frame_node(own), kOwnCamera);
-    take(lens_node(own), kOwnLens);
-    for (std::size_t i = first_[anchor]; i < first_[anchor + 1]; ++i) {
-      const int frame = bundle_.sightings[i].frame, place = 2 * static_cast<int>(i);
-      if (frame_node(frame) >= 0) take(frame_node(frame), place);
-      if (lens_node(frame) != lens_node(own)) take(lens_node(frame), place + 1);
-    }
-  }
-  const Vector6d& product(std::size_t anchor, int place) const {
-    if (place < 0) return place == kOwnCamera ? sums_[anchor].camera : sums_[anchor].lens;
-    const SightingProducts& products = products_[static_cast<std::size_t>(place / 2)];
-    return place % 2 == 0 ? products.camera : products.lens;
-  }
-
   /// Takes what the anchors' depths say of their nodes off the equations, in the column of one node.
   void eliminate(int column, double damping, Equations& from) const {
-    const auto node = static_cast<std::size_t>(column);
-    for (std::size_t i = first_of_node_[node]; i < first_of_node_[node + 1]; ++i) {
-      const auto n = static_cast<std::size_t>(of_nodes_[i].anchor);
-      const double inverse = 1 / (sums_[n].hessian * (1 + damping));
-      const Vector6d scaled = inverse * product(n, of_nodes_[i].place);
-      from.gradient.segment<6>(TiledMatrix::kBlock * column) -= sums_[n].gradient * scaled;
-      for_nodes(n, [&](int row, int place) {
-        if (row >= column)
-          from.hessian.block(row, column).noalias() -= product(n, place) * scaled.transpose();
-      });
-    }
+    const std::size_t first = first_of_node_[static_cast<std::size_t>(column)],
+                      end = first_of_node_[static_cast<std::size_t>(column) + 1];
+    std::vector<double*> blocks;
+    for (int row = column; row < node_count_; ++row) blocks.push_back(from.hessian.place(row, column));
+    eliminate_depths(column, std::span(of_nodes_).subspan(first, end - first), depths_, links_, damping,
+                     blocks, TiledMatrix::kSide, from.gradient.data() + TiledMatrix::kBlock * column);
   }
 
   /// Makes parts_[0] the equations without the depths, and their matrix its factor. Returns false where it is
@@ -466,11 +448,11 @@ class Adjustment {
     for_all_parts(kMostParts, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
         if (first_[n] == first_[n + 1]) continue;
-        double slope = sums_[n].gradient;
-        for_nodes(n, [&](int node, int place) {
-          slope += product(n, place).dot(change.segment<6>(TiledMatrix::kBlock * node));
-        });
-        const double moved = -slope / (sums_[n].hessian * (1 + damping));
+        const DepthSums& depth = depths_[n];
+        double slope = depth.gradient;
+        for (int i = depth.first; i < depth.end; ++i)
+          slope += link_at(i).product.dot(change.segment<6>(TiledMatrix::kBlock * link_at(i).node));
+        const double moved = -slope / (depth.hessian * (1 + damping));
         bundle_.anchors[n].log_depth += std::clamp(moved, -kMostDepthStep, kMostDepthStep);
       }
     });
@@ -486,13 +468,14 @@ class Adjustment {
   std::vector<std::size_t> first_;           // index of each anchor's first sighting
   Eigen::Vector4d lens_trust_;               // of the lenses' priors
   std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
+  std::vector<int> lens_lanes_;              // how many of its numbers there are up to the last free one
   std::optional<Equations> normal_;          // of all anchors
   std::size_t part_count_ = 0;               // of all anchors
   std::vector<Equations> parts_;             // of some of their parts; the first then without the depths
-  std::vector<AnchorOfNode> of_nodes_;       // node after node
-  std::vector<std::size_t> first_of_node_;   // index of each node's first anchor in of_nodes_
-  std::vector<AnchorSums> sums_;
-  std::vector<SightingProducts> products_;
+  std::vector<DepthSums> depths_;            // of the anchors
+  std::vector<DepthLink> links_;             // anchor after anchor
+  std::vector<LinkOfNode> of_nodes_;         // node after node
+  std::vector<std::size_t> first_of_node_;   // index of each node's first link in of_nodes_
 };
 
 }  // namespace

@@ -90,10 +90,10 @@ struct SeenAnchor {
   bool in_front;
 };
 
-/// Derivatives of a sighting's error: by pose (translation, rotation from the left) and lens of its camera
-/// and of its anchor's, and by log_depth.
+/// Derivatives of a sighting's error: by its anchor's place in its camera and in the anchor's, by the lenses
+/// of both, and by log_depth.
 struct SightingSlopes {
-  Eigen::Matrix<double, 2, 6> camera, anchor;
+  Eigen::Matrix<double, 2, 3> in_camera, in_anchor;
   LensSlopes lens, anchor_lens;
   Eigen::Vector2d depth;
 };
@@ -133,15 +133,13 @@ inline SightingSlopes slopes_of(const SeenAnchor& seen, const Sighting& sighting
                                 const LensSlopes& ray_slopes) {
   const Eigen::Matrix2d by_normal =
       sighting.whitening * seen.lens->focal.asDiagonal() * distortion_slope(*seen.lens, seen.normal);
-  const Eigen::Matrix<double, 2, 3> by_point = slopes_by_point(by_normal, seen.normal, seen.in_camera.z());
-  const Eigen::Matrix<double, 2, 3> by_world = by_point * seen.pose->linear(),
-                                    by_anchor = by_world * ray.pose.linear().transpose();
   SightingSlopes slopes;
-  slopes.camera << by_point, -by_point * skew(seen.in_camera);
-  slopes.anchor << -by_anchor, by_anchor * skew(ray.in_anchor);
+  slopes.in_camera = slopes_by_point(by_normal, seen.normal, seen.in_camera.z());
+  const Eigen::Matrix<double, 2, 3> in_world = slopes.in_camera * seen.pose->linear();
+  slopes.in_anchor = in_world * ray.pose.linear().transpose();
   slopes.lens = sighting.whitening * lens_slopes(*seen.lens, seen.normal);
-  slopes.anchor_lens = by_anchor.leftCols<2>() * (ray.depth * ray_slopes);
-  slopes.depth = by_anchor * ray.in_anchor;
+  slopes.anchor_lens = slopes.in_anchor.leftCols<2>() * (ray.depth * ray_slopes);
+  slopes.depth = slopes.in_anchor * ray.in_anchor;
   return slopes;
 }
 

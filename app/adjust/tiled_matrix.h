@@ -30,6 +30,11 @@ class TiledMatrix {
     return (*tile(row / kTile, column / kTile))
         .template block<kBlock, kBlock>(kBlock * (row % kTile), kBlock * (column % kTile));
   }
+  /// Of the block's first number; columns lie kSide apart. Null where its tile is empty.
+  double* place(int row, int column) {
+    Tile* const all = tile(row / kTile, column / kTile);
+    return all ? &(*all)(kBlock * (row % kTile), kBlock * (column % kTile)) : nullptr;
+  }
   void set_zero();
   /// Adds those with the same tiles in their order, on several threads.
   void add(const std::vector<const TiledMatrix*>& others);

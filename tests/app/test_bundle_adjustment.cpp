@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <Eigen/Geometry>
+#include <algorithm>
 #include <cmath>
 #include <opencv2/core/utility.hpp>
 #include <random>
@@ -307,6 +308,21 @@ TEST(BundleAdjustment, EachLensHasItsOwnFocalLength) {
   const double kept = bundle.lenses[1].focal.x();
   adjust(bundle, {});
   EXPECT_EQ(bundle.lenses[1].focal.x(), kept);
+}
+
+/// Any product of lenses, poses and depths that is wrong would make the steps worse.
+TEST(BundleAdjustment, FewStepsFindLensesPosesAndDepths) {
+  Bundle bundle = exact_bundle({0.1, -0.05});
+  bundle.lenses.resize(2, bundle.lenses[0]);
+  bundle.lens_free = {{.aspect = true, .k1 = true, .k2 = true}, {.k1 = true}};
+  bundle.lens_of = {0, 1, 1, 0, 1};
+  bundle = beside(bundle);
+  bundle.lenses[0].distortion *= 0.8;
+  bundle.lenses[0].focal.y() *= 1.01;
+  bundle.lenses[1].distortion[0] *= 0.8;
+  ASSERT_GT(std::ranges::max(sighting_errors(bundle)), 20);
+  adjust_bundle(bundle, bundle, loose(), {.first_scale = 1, .iterations = 6, .converged = 0}, {});
+  EXPECT_LT(std::ranges::max(sighting_errors(bundle)), 0.1);
 }
 
 /// Each thread sums up the columns of its nodes: frames and lenses, of which an anchor sees some twice.

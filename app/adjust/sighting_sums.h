@@ -1,0 +1,48 @@
+#pragma once
+#include <Eigen/Core>
+#include <span>
+#include <vector>
+
+// The inner loops of a bundle adjustment: sums over sightings, and their anchors' depths taken off them. On
+// vectors of the processor's instruction set.
+namespace vggt {
+
+/// What the two numbers of a sighting's error depend on, in lanes side by side: the pose of its camera
+/// (translation, rotation from the left), the lens of its anchor's camera and its own lens where that is
+/// another one (log focal length, log aspect, k1, k2 each), the anchor's log_depth; and the error itself.
+constexpr int kPoseLane = 0, kAnchorLensLane = 6, kLensLane = 10, kErrorLane = 14, kDepthLane = 15,
+              kLanes = 16;
+using SightingRows = Eigen::Matrix<double, 2, kLanes, Eigen::RowMajor>;
+
+/// Weighted products of lanes, summed over sightings: of each lane that is adjusted with all lanes.
+using LaneProducts = Eigen::Matrix<double, kErrorLane, kLanes, Eigen::RowMajor>;
+
+/// Adds a sighting to `sums`; of the lenses' lanes only the first ones, as many as are said. Writes the
+/// products of all lanes with log_depth.
+void add_sighting(const SightingRows& rows, double weight, int anchor_lens_lanes, int lens_lanes,
+                  LaneProducts& sums, Eigen::Matrix<double, kLanes, 1>& with_depth);
+
+/// A pose or a lens that an anchor's depth depends on, and their product: six numbers of which lenses use
+/// four.
+struct DepthLink {
+  int node;
+  Eigen::Matrix<double, 6, 1> product;
+};
+/// An anchor's depth: products with itself and with the errors, and the links [first, end).
+struct DepthSums {
+  double hessian, gradient;
+  int first, end;
+};
+/// Where a node is linked with a depth.
+struct LinkOfNode {
+  int anchor, link;
+};
+
+/// Takes what depths say of their nodes off the equations, in the column of one node. of_node: its links.
+/// blocks: of each node from `column` on, the place in its block of 6×6 of a matrix whose columns lie
+/// `stride` apart; of nodes without common depths anything. gradient: the column's six numbers.
+void eliminate_depths(int column, std::span<const LinkOfNode> of_node, const std::vector<DepthSums>& depths,
+                      const std::vector<DepthLink>& links, double damping, std::span<double* const> blocks,
+                      int stride, double* gradient);
+
+}  // namespace vggt
