@@ -82,6 +82,7 @@ void TiledMatrix::make_tile(int row, int column) {
   if (place >= 0) return;
   place = static_cast<int>(pool_.size());
   pool_.emplace_back(Tile::Zero());
+  is_zero_.push_back(true);
 }
 
 void TiledMatrix::make(int row, int column) {
@@ -89,13 +90,20 @@ void TiledMatrix::make(int row, int column) {
 }
 
 void TiledMatrix::set_zero() {
-  for (Tile& tile : pool_) tile.setZero();
+  for (std::size_t i = 0; i < pool_.size(); ++i) {
+    if (!is_zero_[i]) pool_[i].setZero();
+    is_zero_[i] = true;
+  }
 }
 
 void TiledMatrix::add(const std::vector<const TiledMatrix*>& others) {
   cv::parallel_for_({0, static_cast<int>(pool_.size())}, [&](const cv::Range& range) {
     for (auto i = static_cast<std::size_t>(range.start); i < static_cast<std::size_t>(range.end); ++i) {
-      for (const TiledMatrix* other : others) pool_[i] += other->pool_[i];
+      for (const TiledMatrix* other : others) {
+        if (other->is_zero_[i]) continue;
+        pool_[i] += other->pool_[i];
+        is_zero_[i] = false;
+      }
     }
   });
 }
@@ -136,6 +144,7 @@ bool TiledMatrix::factorise() {
       before[static_cast<std::size_t>(row)].push_back(column);
     }
   }
+  std::ranges::fill(is_zero_, false);
   for (int column = 0; column < tiles_; ++column) {
     const std::vector<int>& rows = below[static_cast<std::size_t>(column)];
     const std::vector<int>& others = before[static_cast<std::size_t>(column)];

@@ -27,16 +27,19 @@ class TiledMatrix {
   /// Makes the tile of a block, of zeros; then the block may be used. Needs row >= column.
   void make(int row, int column);
   Eigen::Block<Tile, kBlock, kBlock> block(int row, int column) {
-    return (*tile(row / kTile, column / kTile))
-        .template block<kBlock, kBlock>(kBlock * (row % kTile), kBlock * (column % kTile));
+    const auto place = static_cast<std::size_t>(places_[index(row / kTile, column / kTile)]);
+    is_zero_[place] = false;
+    return pool_[place].template block<kBlock, kBlock>(kBlock * (row % kTile), kBlock * (column % kTile));
   }
-  /// Of the block's first number; columns lie kSide apart. Null where its tile is empty.
+  /// Where the block's first number lies; columns lie kSide apart. Null where its tile is empty. What is
+  /// written there set_zero() and add() need not see.
   double* place(int row, int column) {
     Tile* const all = tile(row / kTile, column / kTile);
     return all ? &(*all)(kBlock * (row % kTile), kBlock * (column % kTile)) : nullptr;
   }
   void set_zero();
-  /// Adds those with the same tiles in their order, on several threads.
+  /// Adds those with the same tiles in their order, on several threads, as far as they were written through
+  /// block().
   void add(const std::vector<const TiledMatrix*>& others);
   /// Multiplies the diagonal, and puts ones where it is 0: unknowns of which nothing is known stay.
   void damp(double factor);
@@ -65,8 +68,9 @@ class TiledMatrix {
   std::vector<bool> filled() const;
 
   int blocks_, tiles_;
-  std::vector<int> places_;  // of each tile of the lower triangle in the pool; -1: empty
-  std::deque<Tile> pool_;    // which grows without a copy
+  std::vector<int> places_;   // of each tile of the lower triangle in the pool; -1: empty
+  std::deque<Tile> pool_;     // which grows without a copy
+  std::deque<char> is_zero_;  // of each tile in the pool: nothing was written to it through block()
 };
 
 }  // namespace vggt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/layers/cpu_product.h"
 #include "model/layers/fused_match.h"
 
 namespace vggt {
@@ -10,15 +11,20 @@ namespace {
 
 constexpr double kLeast = -std::numeric_limits<double>::infinity();
 
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  if (onednn_pays(b, /*few_rows=*/false)) return linear_onednn(a, b, at::zeros({b.size(0)}, b.options()));
+  return at::mm(a, b.t());
+}
+
 /// a·bᵀ, [a,C] and [b,C] -> [a,b], of half types in fp32: half scores would make ties. NaN becomes -inf.
 at::Tensor scores(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor s;
   if (a.element_size() > 2) {
-    s = at::mm(a, b.t());
+    s = product(a, b);
   } else if (a.is_cuda()) {
     s = at::mm(a, b.t(), at::kFloat);
   } else {
-    s = at::mm(a.to(at::kFloat), b.to(at::kFloat).t());
+    s = product(a.to(at::kFloat), b.to(at::kFloat));
   }
   return s.nan_to_num_(kLeast, -kLeast, kLeast);
 }
