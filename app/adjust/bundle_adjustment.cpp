@@ -83,7 +83,7 @@ class Adjustment {
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
       lens_lanes_.push_back(free.k2 ? 4 : free.k1 ? 3 : free.aspect ? 2 : free.focal ? 1 : 0);
     }
-    make_links();
+    make_links(most_bytes);
     normal_.emplace(empty_matrix());
     part_count_ = parts_of(normal_->hessian.bytes());
     parts_.assign(std::min(part_count_, fitting_parts(most_bytes)), *normal_);
@@ -132,10 +132,8 @@ class Adjustment {
  private:
   /// How many parts are within most_bytes at a time. Throws TooManyEquations where not even one is.
   std::size_t fitting_parts(std::size_t most_bytes) const {
-    // Anchors are held once more as they were given, and as they were before a step.
     const std::size_t matrix = normal_->hessian.bytes(), fill = normal_->hessian.factor_bytes() - matrix,
-                      beside = matrix + fill + links_.size() * (sizeof(DepthLink) + sizeof(LinkOfNode)) +
-                               bundle_.anchors.size() * (sizeof(DepthSums) + 2 * sizeof(Anchor)),
+                      beside = matrix + fill + bytes_beside(links_.size()),
                       part = matrix + bundle_.poses.size() * sizeof(LaneProducts);
     const std::size_t fitting = (most_bytes - std::min(most_bytes, beside)) / part;
     if (fitting == 0) throw TooManyEquations();
@@ -169,38 +167,48 @@ class Adjustment {
     for_parts(parts, {0, static_cast<int>(parts)}, body);
   }
 
-  /// Links each anchor that has sightings with the poses and lenses that are adjusted and its depth depends
-  /// on: its own camera and lens, then those of its sightings. A lens other than its own comes once for each
-  /// sighting through it.
-  void make_links() {
-    depths_.resize(bundle_.anchors.size());
-    first_of_node_.assign(static_cast<std::size_t>(node_count_) + 1, 0);
-    for (std::size_t n = 0; n < depths_.size(); ++n) {
-      depths_[n].first = static_cast<int>(links_.size());
-      if (first_[n] < first_[n + 1]) {
-        const int own = bundle_.anchors[n].frame;
-        link(frame_node(own));
-        link(lens_node(own));
-        for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
-          const int frame = bundle_.sightings[i].frame;
-          link(frame_node(frame));
-          if (lens_node(frame) != lens_node(own)) link(lens_node(frame));
-        }
+  /// Calls take(anchor, node) for each pose and lens that is adjusted and an anchor's depth depends on, in
+  /// the order of links: its own camera and lens, then those of its sightings. A lens other than its own
+  /// comes once for each sighting through it.
+  template <class Take>
+  void for_links(Take&& take) const {
+    for (std::size_t n = 0; n < bundle_.anchors.size(); ++n) {
+      if (first_[n] == first_[n + 1]) continue;
+      const int own = bundle_.anchors[n].frame;
+      if (frame_node(own) >= 0) take(n, frame_node(own));
+      take(n, lens_node(own));
+      for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
+        const int frame = bundle_.sightings[i].frame;
+        if (frame_node(frame) >= 0) take(n, frame_node(frame));
+        if (lens_node(frame) != lens_node(own)) take(n, lens_node(frame));
       }
-      depths_[n].end = static_cast<int>(links_.size());
-    }
-    std::partial_sum(first_of_node_.begin(), first_of_node_.end(), first_of_node_.begin());
-    of_nodes_.resize(links_.size());
-    std::vector<std::size_t> next = first_of_node_;
-    for (std::size_t n = 0; n < depths_.size(); ++n) {
-      for (int i = depths_[n].first; i < depths_[n].end; ++i)
-        of_nodes_[next[static_cast<std::size_t>(link_at(i).node)]++] = {static_cast<int>(n), i};
     }
   }
-  void link(int node) {
-    if (node < 0) return;
-    links_.push_back({node, Vector6d::Zero()});
-    ++first_of_node_[static_cast<std::size_t>(node) + 1];
+
+  /// Links anchors with what their depths depend on. Throws TooManyEquations where there is no room for that.
+  void make_links(std::size_t most_bytes) {
+    first_of_node_.assign(static_cast<std::size_t>(node_count_) + 1, 0);
+    for_links([&](std::size_t, int node) { ++first_of_node_[static_cast<std::size_t>(node) + 1]; });
+    std::partial_sum(first_of_node_.begin(), first_of_node_.end(), first_of_node_.begin());
+    const std::size_t links = first_of_node_.back();
+    if (bytes_beside(links) > most_bytes || links > std::numeric_limits<int>::max()) throw TooManyEquations();
+    links_.reserve(links);
+    of_nodes_.resize(links);
+    depths_.resize(bundle_.anchors.size());
+    std::vector<std::size_t> next = first_of_node_;
+    for_links([&](std::size_t n, int node) {
+      const int place = static_cast<int>(links_.size());
+      if (depths_[n].end == 0) depths_[n].first = place;
+      depths_[n].end = place + 1;
+      of_nodes_[next[static_cast<std::size_t>(node)]++] = {static_cast<int>(n), place};
+      links_.push_back({node, Vector6d::Zero()});
+    });
+  }
+  /// What is held beside matrices. Anchors are held once more as they were given, and as they were before a
+  /// step.
+  std::size_t bytes_beside(std::size_t links) const {
+    return links * (sizeof(DepthLink) + sizeof(LinkOfNode)) +
+           bundle_.anchors.size() * (sizeof(DepthSums) + 2 * sizeof(Anchor));
   }
   DepthLink& link_at(int i) { return links_[static_cast<std::size_t>(i)]; }
   const DepthLink& link_at(int i) const { return links_[static_cast<std::size_t>(i)]; }
@@ -303,7 +311,7 @@ class Adjustment {
     const LensSlopes ray_slopes = ray.slopes() * mask(own_lens);
     DepthSums& depth = depths_[n];
     const bool is_free = frame_node(anchor.frame) >= 0;
-    int next = depth.first + (is_free ? 2 : 1);  // link of a sighting
+    int next = depth.first + (is_free ? 2 : 1);  // link of a sighting, in the order of for_links()
     Eigen::Matrix<double, kLanes, 1> all = Eigen::Matrix<double, kLanes, 1>::Zero();
     Eigen::Vector3d in_anchor = Eigen::Vector3d::Zero();  // the product with the anchor's place in its camera
     for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
@@ -347,8 +355,9 @@ class Adjustment {
   void add_sums(int anchors_frame, int frame, const LaneProducts& sums, Equations& to) const {
     const Eigen::Isometry3d &pose = bundle_.poses[static_cast<std::size_t>(frame)],
                             &anchors_pose = bundle_.poses[static_cast<std::size_t>(anchors_frame)];
-    const Matrix6d move =
-        -adjoint(pose * anchors_pose.inverse());  // of what the frame sees, by the anchors' pose
+    // The anchors move with their camera, as if the frame's moved the other way: an error's slope by their
+    // camera's pose is the one by the frame's, times this.
+    const Matrix6d move = -adjoint(pose * anchors_pose.inverse());
     const int node = frame_node(frame), anchors_node = frame_node(anchors_frame);
     const Matrix6d products = sums.topLeftCorner<6, 6>(), moved = products * move;
     const Vector6d slope = sums.col(kErrorLane).head<6>();
@@ -404,10 +413,8 @@ class Adjustment {
   void eliminate(int column, double damping, Equations& from) const {
     const std::size_t first = first_of_node_[static_cast<std::size_t>(column)],
                       end = first_of_node_[static_cast<std::size_t>(column) + 1];
-    std::vector<double*> blocks;
-    for (int row = column; row < node_count_; ++row) blocks.push_back(from.hessian.place(row, column));
     eliminate_depths(column, std::span(of_nodes_).subspan(first, end - first), depths_, links_, damping,
-                     blocks, TiledMatrix::kSide, from.gradient.data() + TiledMatrix::kBlock * column);
+                     from.hessian, from.gradient.data() + TiledMatrix::kBlock * column);
   }
 
   /// Makes parts_[0] the equations without the depths, and their matrix its factor. Returns false where it is
@@ -468,7 +475,7 @@ class Adjustment {
   std::vector<std::size_t> first_;           // index of each anchor's first sighting
   Eigen::Vector4d lens_trust_;               // of the lenses' priors
   std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
-  std::vector<int> lens_lanes_;              // how many of its numbers there are up to the last free one
+  std::vector<int> lens_lanes_;              // of each lens, its first numbers, after which none is free
   std::optional<Equations> normal_;          // of all anchors
   std::size_t part_count_ = 0;               // of all anchors
   std::vector<Equations> parts_;             // of some of their parts; the first then without the depths

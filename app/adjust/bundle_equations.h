@@ -16,7 +16,8 @@ namespace vggt {
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 using Matrix6d = Eigen::Matrix<double, 6, 6>;
 
-/// What a motion (translation, rotation) in a camera is in another one, to which `pose` leads from it.
+/// The adjoint of a pose that leads from camera a to camera b: turns a small motion (translation, rotation)
+/// in a into the same one in b.
 inline Matrix6d adjoint(const Eigen::Isometry3d& pose) {
   Matrix6d result;
   result << pose.linear(), skew(pose.translation()) * pose.linear(), Eigen::Matrix3d::Zero(), pose.linear();

@@ -35,8 +35,7 @@ VGGT_CLONES void add_sighting(const SightingRows& rows, double weight, int ancho
 
 VGGT_CLONES void eliminate_depths(int column, std::span<const LinkOfNode> of_node,
                                   const std::vector<DepthSums>& depths, const std::vector<DepthLink>& links,
-                                  double damping, std::span<double* const> blocks, int stride,
-                                  double* gradient) {
+                                  double damping, TiledMatrix& matrix, double* gradient) {
   for (const LinkOfNode& at : of_node) {
     const DepthSums& depth = depths[static_cast<std::size_t>(at.anchor)];
     const double inverse = 1 / (depth.hessian * (1 + damping));
@@ -50,8 +49,8 @@ VGGT_CLONES void eliminate_depths(int column, std::span<const LinkOfNode> of_nod
       if (link.node < column) continue;
       const Four first = *reinterpret_cast<const Four*>(link.product.data());
       const Two last = *reinterpret_cast<const Two*>(link.product.data() + 4);
-      double* block = blocks[static_cast<std::size_t>(link.node - column)];
-      for (int k = 0; k < 6; ++k, block += stride) {
+      double* block = matrix.place(link.node, column);
+      for (int k = 0; k < 6; ++k, block += TiledMatrix::kSide) {
         *reinterpret_cast<Four*>(block) -= first * scaled[k];
         *reinterpret_cast<Two*>(block + 4) -= last * scaled[k];
       }

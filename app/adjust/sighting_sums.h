@@ -3,13 +3,16 @@
 #include <span>
 #include <vector>
 
+#include "app/adjust/tiled_matrix.h"
+
 // The inner loops of a bundle adjustment: sums over sightings, and their anchors' depths taken off them. On
 // vectors of the processor's instruction set.
 namespace vggt {
 
-/// What the two numbers of a sighting's error depend on, in lanes side by side: the pose of its camera
-/// (translation, rotation from the left), the lens of its anchor's camera and its own lens where that is
-/// another one (log focal length, log aspect, k1, k2 each), the anchor's log_depth; and the error itself.
+/// Derivatives of the two numbers of a sighting's error, in lanes side by side: by the pose of its camera
+/// (translation, rotation from the left), by the lens of its anchor's camera and by its own lens (log focal
+/// length, log aspect, k1, k2 each), by the anchor's log_depth; before that the error itself. Where both
+/// lenses are the same, the anchor's lanes hold the sum and the others 0.
 constexpr int kPoseLane = 0, kAnchorLensLane = 6, kLensLane = 10, kErrorLane = 14, kDepthLane = 15,
               kLanes = 16;
 using SightingRows = Eigen::Matrix<double, 2, kLanes, Eigen::RowMajor>;
@@ -17,7 +20,7 @@ using SightingRows = Eigen::Matrix<double, 2, kLanes, Eigen::RowMajor>;
 /// Weighted products of lanes, summed over sightings: of each lane that is adjusted with all lanes.
 using LaneProducts = Eigen::Matrix<double, kErrorLane, kLanes, Eigen::RowMajor>;
 
-/// Adds a sighting to `sums`; of the lenses' lanes only the first ones, as many as are said. Writes the
+/// Adds a sighting to `sums`; of the rows of each lens only the first ones, as many as are said. Writes the
 /// products of all lanes with log_depth.
 void add_sighting(const SightingRows& rows, double weight, int anchor_lens_lanes, int lens_lanes,
                   LaneProducts& sums, Eigen::Matrix<double, kLanes, 1>& with_depth);
@@ -39,10 +42,9 @@ struct LinkOfNode {
 };
 
 /// Takes what depths say of their nodes off the equations, in the column of one node. of_node: its links.
-/// blocks: of each node from `column` on, the place in its block of 6×6 of a matrix whose columns lie
-/// `stride` apart; of nodes without common depths anything. gradient: the column's six numbers.
+/// matrix: of all nodes; has a tile wherever two share a depth. gradient: the column's six numbers.
 void eliminate_depths(int column, std::span<const LinkOfNode> of_node, const std::vector<DepthSums>& depths,
-                      const std::vector<DepthLink>& links, double damping, std::span<double* const> blocks,
-                      int stride, double* gradient);
+                      const std::vector<DepthLink>& links, double damping, TiledMatrix& matrix,
+                      double* gradient);
 
 }  // namespace vggt

@@ -110,6 +110,7 @@ void TiledMatrix::add(const std::vector<const TiledMatrix*>& others) {
 
 void TiledMatrix::damp(double factor) {
   for (int i = 0; i < tiles_; ++i) {
+    is_zero_[static_cast<std::size_t>(places_[index(i, i)])] = false;
     for (double& value : tile(i, i)->diagonal().reshaped()) value = value > 0 ? factor * value : 1;
   }
 }

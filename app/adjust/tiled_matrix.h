@@ -31,8 +31,8 @@ class TiledMatrix {
     is_zero_[place] = false;
     return pool_[place].template block<kBlock, kBlock>(kBlock * (row % kTile), kBlock * (column % kTile));
   }
-  /// Where the block's first number lies; columns lie kSide apart. Null where its tile is empty. What is
-  /// written there set_zero() and add() need not see.
+  /// Where the block's first number lies; columns lie kSide apart. Null where its tile is empty. set_zero()
+  /// and add() may miss what is written there.
   double* place(int row, int column) {
     Tile* const all = tile(row / kTile, column / kTile);
     return all ? &(*all)(kBlock * (row % kTile), kBlock * (column % kTile)) : nullptr;

@@ -59,7 +59,8 @@ if(VGGT_APP)
   cmake_path(SET open3d_lib NORMALIZE ${Open3D_DIR}/../../)
   set(library_rpath ${VGGT_TORCH_DIR}/lib ${CUDAToolkit_LIBRARY_DIR} ${open3d_lib})
   file(RELATIVE_PATH bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib};${VGGT_TORCH_DIR}/lib" BUILD_WITH_INSTALL_RPATH ON)
+  set_target_properties(vggt-recon PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib};${library_rpath}"
+                        BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS vggt-recon)
   # The shared library with the program and its C interface, for CMake, for pkg-config and for Python.
   set_target_properties(vggt_recon_shared PROPERTIES INSTALL_RPATH "$ORIGIN;${library_rpath}"

@@ -310,7 +310,7 @@ TEST(BundleAdjustment, EachLensHasItsOwnFocalLength) {
   EXPECT_EQ(bundle.lenses[1].focal.x(), kept);
 }
 
-/// Any product of lenses, poses and depths that is wrong would make the steps worse.
+/// Steps with a product of lenses, poses or depths left out leave errors of pixels.
 TEST(BundleAdjustment, FewStepsFindLensesPosesAndDepths) {
   Bundle bundle = exact_bundle({0.1, -0.05});
   bundle.lenses.resize(2, bundle.lenses[0]);
