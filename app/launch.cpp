@@ -59,28 +59,27 @@ void start_first_gpu(void* driver) {
   if (init != nullptr && retain != nullptr && init(0) == 0) retain(&context, 0);
 }
 
-/// Starts the first GPU on a thread and loads LibTorch meanwhile, one library after another: the driver loads
-/// some too, and waits while a dlopen() is under way. What is missing the program finds missing again.
-void start_gpu_and_torch() {
+/// Starts the first GPU on a thread; false where there is none, or no thread for it.
+bool start_gpu() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
-  if (driver == nullptr) return;
+  if (driver == nullptr) return false;
   try {
     std::thread(start_first_gpu, driver).detach();
   } catch (const std::system_error&) {
-    return;  // no memory for a thread: the run says so
+    return false;  // no memory for a thread: the run says so
   }
-  for (const char* library : {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"}) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the loader's lock is not fair
-    ::dlopen(library, RTLD_NOW | RTLD_GLOBAL);
-  }
+  return true;
 }
 
 /// Loads the largest libraries one after another. All at once, each would look up its symbols in all of them,
-/// which takes a seventh longer. LibTorch comes first, as on a GPU: its LAPACK is the one that OpenCV takes.
-/// What is missing the program finds missing again.
-void load_large_libraries() {
-  for (const char* library : {"libtorch_cpu.so", "libtorch_cuda.so"})
+/// which takes a seventh longer. LibTorch comes first: its LAPACK is the one that OpenCV takes. The driver of
+/// a GPU that starts loads some too, and waits while a dlopen() is under way. What is missing the program
+/// finds missing again.
+void load_large_libraries(bool beside_driver) {
+  for (const char* library : {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"}) {
+    if (beside_driver) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the lock is not fair
     ::dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+  }
   std::string_view left = VGGT_LARGE_LIBRARIES;
   while (!left.empty()) {
     const std::string library(left.substr(0, left.find(':')));
@@ -195,8 +194,7 @@ int main(int argc, char** argv) {
   // LibTorch's threads that wait for work spin for milliseconds, which decoders, loaders and drivers could
   // use.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
-  if (may_use_first_gpu(argc, argv)) start_gpu_and_torch();
-  load_large_libraries();
+  load_large_libraries(may_use_first_gpu(argc, argv) && start_gpu());
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;

@@ -79,10 +79,8 @@ class Adjustment {
     translation_sigma_ = priors.translation * median(std::span(depths));
     const Eigen::Vector4d sigma(priors.log_focal, priors.log_aspect, priors.k1, priors.k2);
     lens_trust_ = sigma.cwiseAbs2().cwiseInverse();
-    for (const LensFreedom& free : bundle.lens_free) {
+    for (const LensFreedom& free : bundle.lens_free)
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
-      lens_lanes_.push_back(free.k2 ? 4 : free.k1 ? 3 : free.aspect ? 2 : free.focal ? 1 : 0);
-    }
     make_links(most_bytes);
     normal_.emplace(empty_matrix());
     part_count_ = parts_of(normal_->hessian.bytes());
@@ -312,13 +310,13 @@ class Adjustment {
     DepthSums& depth = depths_[n];
     const bool is_free = frame_node(anchor.frame) >= 0;
     int next = depth.first + (is_free ? 2 : 1);  // link of a sighting, in the order of for_links()
-    Eigen::Matrix<double, kLanes, 1> all = Eigen::Matrix<double, kLanes, 1>::Zero();
+    Lanes all = Lanes::Zero();
     Eigen::Vector3d in_anchor = Eigen::Vector3d::Zero();  // the product with the anchor's place in its camera
     for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {
       const Sighting& sighting = bundle_.sightings[i];
       const int lens = lens_index(sighting.frame);
       const bool has_own_lens = lens == own_lens;
-      Eigen::Matrix<double, kLanes, 1> with_depth = Eigen::Matrix<double, kLanes, 1>::Zero();
+      Lanes with_depth = Lanes::Zero();
       if (const SeenAnchor seen = see(bundle_, ray, sighting); seen.in_front) {
         const double weight = 1 / (1 + seen.error.squaredNorm() / (scale * scale));
         const SightingSlopes by = slopes_of(seen, sighting, ray, ray_slopes);
@@ -383,7 +381,11 @@ class Adjustment {
   Eigen::DiagonalMatrix<double, 4> mask(int lens) const {
     return lens_masks_[static_cast<std::size_t>(lens)].asDiagonal();
   }
-  int lens_lanes(int lens) const { return lens_lanes_[static_cast<std::size_t>(lens)]; }
+  /// How many of a lens's numbers there are up to the last one that is free.
+  int lens_lanes(int lens) const {
+    const LensFreedom& free = bundle_.lens_free[static_cast<std::size_t>(lens)];
+    return free.k2 ? 4 : free.k1 ? 3 : free.aspect ? 2 : free.focal ? 1 : 0;
+  }
 
   void add_priors(Equations& to) const {
     const double turn = 1 / (priors_.rotation * priors_.rotation),
@@ -475,7 +477,6 @@ class Adjustment {
   std::vector<std::size_t> first_;           // index of each anchor's first sighting
   Eigen::Vector4d lens_trust_;               // of the lenses' priors
   std::vector<Eigen::Vector4d> lens_masks_;  // 1 where a lens is free, else 0
-  std::vector<int> lens_lanes_;              // of each lens, its first numbers, after which none is free
   std::optional<Equations> normal_;          // of all anchors
   std::size_t part_count_ = 0;               // of all anchors
   std::vector<Equations> parts_;             // of some of their parts; the first then without the depths

@@ -13,7 +13,6 @@
 // What the sightings of a bundle add up to.
 namespace vggt {
 
-using Vector6d = Eigen::Matrix<double, 6, 1>;
 using Matrix6d = Eigen::Matrix<double, 6, 6>;
 
 /// The adjoint of a pose that leads from camera a to camera b: turns a small motion (translation, rotation)

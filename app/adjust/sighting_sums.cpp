@@ -12,7 +12,7 @@ using Eight [[gnu::vector_size(64), gnu::aligned(8), gnu::may_alias]] = double;
 }  // namespace
 
 VGGT_CLONES void add_sighting(const SightingRows& rows, double weight, int anchor_lens_lanes, int lens_lanes,
-                              LaneProducts& sums, Eigen::Matrix<double, kLanes, 1>& with_depth) {
+                              LaneProducts& sums, Lanes& with_depth) {
   const double *const x = rows.data(), *const y = x + kLanes;
   const Eight *const of_x = reinterpret_cast<const Eight*>(x), *const of_y =
                                                                    reinterpret_cast<const Eight*>(y);

@@ -42,7 +42,6 @@ at::Tensor linear_onednn(const at::Tensor& x, const at::Tensor& weight, const at
     return product.call(rows, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
   };
   // Its kernels for fewer rows add in another order. Without AVX-512 so do those for rows that are left over.
-  constexpr int64_t kFewestRows = 128;
   const int64_t in = weight.size(1), rows = x.numel() / in;
   if (rows >= kFewestRows || rows == 0) return of(x);
   std::vector<int64_t> shape = x.sizes().vec();

@@ -10,6 +10,9 @@ namespace vggt {
 /// into its own order in each call.
 bool onednn_pays(const at::Tensor& weight, bool few_rows);
 
+/// Rows that linear_onednn() computes at least: fewer ones are filled up.
+constexpr int64_t kFewestRows = 128;
+
 /// x·weightᵀ + bias by oneDNN, in fp32: x [...,in], weight [out,in], bias [out] -> [...,out].
 at::Tensor linear_onednn(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 

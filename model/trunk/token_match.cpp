@@ -9,19 +9,18 @@
 namespace vggt {
 namespace {
 
-constexpr int64_t kManyRows = 128;  // as linear_onednn() computes at least
 constexpr double kLeast = -std::numeric_limits<double>::infinity();
 
 /// a·bᵀ, [a,C] and [b,C] -> [a,b], of half types in fp32: half scores would make ties. NaN becomes -inf.
-/// many_rows: a CPU may fill a up to kManyRows.
-at::Tensor scores(const at::Tensor& a, const at::Tensor& b, bool many_rows) {
+/// few_rows: there is room for less than kFewestRows of them.
+at::Tensor scores(const at::Tensor& a, const at::Tensor& b, bool few_rows) {
   at::Tensor s;
   if (a.element_size() == 2 && a.is_cuda()) {
     s = at::mm(a, b.t(), at::kFloat);
   } else {
     const at::ScalarType type = a.element_size() == 2 ? at::kFloat : a.scalar_type();
     const at::Tensor from = a.to(type), to = b.to(type);
-    if (many_rows && onednn_pays(to, /*few_rows=*/false)) {
+    if (onednn_pays(to, few_rows)) {
       s = linear_onednn(from, to, at::zeros({to.size(0)}, to.options()));
     } else {
       s = at::mm(from, to.t());
@@ -42,7 +41,7 @@ void match_by_products(const at::Tensor& sources, const at::Tensor& destinations
     for (int64_t left = 0; left < d; left += wide) {
       const int64_t columns = std::min(wide, d - left);
       const auto [most, place] =
-          scores(from, destinations.narrow(0, left, columns), high >= kManyRows).max(1);  // [rows]
+          scores(from, destinations.narrow(0, left, columns), high < kFewestRows).max(1);  // [rows]
       const at::Tensor better = most > score;  // [rows]; an equal one further on is not
       best.copy_(at::where(better, place + left, best));
       score.copy_(at::where(better, most, score));

@@ -11,8 +11,6 @@ namespace {
 
 using namespace vggt;
 
-using Lanes = Eigen::Matrix<double, kLanes, 1>;
-
 template <class Matrix>
 Matrix random_matrix(std::mt19937& random, Eigen::Index rows, Eigen::Index columns) {
   std::normal_distribution<double> normal;
