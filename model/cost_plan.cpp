@@ -149,15 +149,28 @@ double with_copies(const StageSeconds& stage) {
   return std::max(stage.compute + shown, stage.copy);
 }
 
+std::string stage_of(const StageMemory& memory) {
+  const bool is_block = memory.stage == "frame_block" || memory.stage == "global_block";
+  return is_block ? "aggregator" : memory.stage;
+}
+
 }  // namespace
+
+std::vector<std::string> stages_of(const MemoryPlan& plan) {
+  std::vector<std::string> stages;
+  for (const StageMemory& memory : plan.stages) {
+    const std::string stage = stage_of(memory);
+    if (stages.empty() || stages.back() != stage) stages.push_back(stage);
+  }
+  return stages;
+}
 
 std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const MemoryPlan& plan,
                                           const Rates& rates) {
   const Units units(request, plan.schedule.qkv);
   std::vector<StageSeconds> stages;
   for (const StageMemory& memory : plan.stages) {
-    const bool is_block = memory.stage == "frame_block" || memory.stage == "global_block";
-    const std::string stage = is_block ? "aggregator" : memory.stage;
+    const std::string stage = stage_of(memory);
     if (stages.empty() || stages.back().stage != stage)
       stages.push_back({stage, compute_seconds(stage, request, units, rates)});
     stages.back().copy += copy_seconds(memory.traffic, rates);

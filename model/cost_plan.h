@@ -16,6 +16,9 @@ struct StageSeconds {
   double seconds = 0;  // the larger of both where copies run beside the computation, else their sum
 };
 
+/// The stages that run, in their order, named as in StageReport.
+std::vector<std::string> stages_of(const MemoryPlan& plan);
+
 /// Seconds of every stage that runs, in their order. plan: plan_memory()'s of this request. Loading weights
 /// and what the program does with the results are left out.
 std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const MemoryPlan& plan,

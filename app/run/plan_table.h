@@ -29,7 +29,7 @@ struct ProcessBytes {
   int64_t host = 0, scratch = 0;
   int64_t held = 0;       // of the host's, beside what matches, points or exports take for a while
   int64_t adjusting = 0;  // at least, for matches and equations of frames that all see the same
-  int64_t refining = 0;   // at least, on a CPU
+  int64_t refining = 0;   // at least
 };
 
 /// Warns where a run without --host-memory takes more of the host's memory than is free, with what the

@@ -109,7 +109,7 @@ int64_t adjusting_bytes(const RunPlan& plan, int64_t frames, int64_t gray, int64
   return std::min(adjustment_bytes(frames, gray), room_beside(plan, beside));
 }
 
-/// The refinement on a CPU beside so many bytes; nothing where there is none.
+/// The refinement beside so many bytes; nothing where there is none.
 RefinedAtOnce refining(const RunPlan& plan, const MemoryRequest& request, int64_t beside) {
   if (!plan.adjust.refines || request.frames < 2) return {};
   return {request.width * request.height, request.frames, working_threads(plan.frames.threads),
@@ -391,13 +391,15 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     return kGpuProgram + (dense ? kCudnn : 0) + in_bf16 + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
            kept_images + std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
-  const int64_t adjusting = std::max<int64_t>(
-      0, adjusting_bytes(plan, request.frames, gray, base(kept.all() + chunks) + weights) - kMatchesMeasured);
-  const int64_t held = base(kept.all()) + weights;
+  const int64_t held = base(kept.all()) + weights, of_maps = base(kept.all() + chunks) + weights;
+  const int64_t adjusting =
+      std::max<int64_t>(0, adjusting_bytes(plan, request.frames, gray, of_maps) - kMatchesMeasured);
+  const RefinedAtOnce refined = refining(plan, request, held);
   return {.host = std::max({kGpuEarly + decoding, base(kept.of_frames()) + memory.host_bytes,
-                            base(kept.all() + chunks) + weights + adjusting + matching, held + after(held)}),
+                            of_maps + std::max(adjusting + matching, refined.bytes), held + after(held)}),
           .held = held,
-          .adjusting = least};
+          .adjusting = least,
+          .refining = refined.least};
 }
 
 }  // namespace

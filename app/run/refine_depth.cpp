@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <list>
 #include <span>
 #include <string>
@@ -26,15 +25,15 @@ constexpr int64_t kMostAtOnce = 8;               // frames
 constexpr int64_t kMostKeptBytes = 128'000'000;  // of frames that are not refined at once
 constexpr int64_t kSeen = 1 + static_cast<int64_t>(DepthRefiner::kMostSources);  // to refine one of them
 
-/// A frame's own pixels and depth as tensors on a device.
+/// A frame's own pixels and depth as tensors.
 class Inputs {
  public:
   /// unit: by which depth is divided.
-  Inputs(const FramesToRefine& scene, const DenseMaps& depth, double unit, at::Device device)
-      : scene_(scene), depth_(depth), unit_(unit), device_(device) {}
+  Inputs(const FramesToRefine& scene, const DenseMaps& depth, double unit)
+      : scene_(scene), depth_(depth), unit_(unit) {}
 
   at::Tensor image(int frame) const {
-    const at::Tensor pixels = frame_pixels(scene_.frames, frame, 1)[0].to(device_);
+    const at::Tensor pixels = frame_pixels(scene_.frames, frame, 1)[0];
     return pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels;
   }
   at::Tensor depth(int frame) const { return map(depth_.values(frame, buffer_)).div_(unit_); }
@@ -44,7 +43,7 @@ class Inputs {
     const at::Tensor mask = at::empty({scene_.frames.height, scene_.frames.width}, at::kByte);
     scene_.frames.read_mask(static_cast<std::size_t>(frame),
                             {mask.mutable_data_ptr<uint8_t>(), static_cast<std::size_t>(mask.numel())});
-    return mask.to(device_);
+    return mask;
   }
   at::Tensor confidence(int frame) const { return map(depth_.confidence(frame, buffer_)); }
 
@@ -52,40 +51,72 @@ class Inputs {
   at::Tensor map(std::span<const float> values) const {
     const at::Tensor copy = at::empty({scene_.frames.height, scene_.frames.width}, at::kFloat);
     std::ranges::copy(values, copy.mutable_data_ptr<float>());
-    return copy.to(device_);
+    return copy;
   }
 
   const FramesToRefine& scene_;
   const DenseMaps& depth_;
   const double unit_;
-  const at::Device device_;
   mutable DenseMaps::Buffer buffer_;
 };
+
+/// Calls work(i) for each i below count, on as many threads as there are, or fewer.
+template <class Work>
+void each_on_a_thread(std::size_t count, std::size_t threads, Work&& work) {
+  at::parallel_for(0, static_cast<int64_t>(count), static_cast<int64_t>((count + threads - 1) / threads),
+                   [&](int64_t first, int64_t end) {
+                     for (int64_t i = first; i < end; ++i) work(static_cast<std::size_t>(i));
+                   });
+}
 
 /// What the refiner saw of the frames that were asked for last.
 class Looks {
  public:
-  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t kept)
-      : refiner_(refiner), inputs_(inputs), kept_(kept) {}
+  /// kept: of how many. at_once: how many are looked at on a thread each.
+  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t kept, std::size_t at_once)
+      : refiner_(refiner), inputs_(inputs), kept_(kept), at_once_(at_once) {}
 
-  /// Valid until so many other frames, as are kept, were asked for.
-  const DepthRefiner::Frame& at(int frame) {
-    const auto found = std::ranges::find(last_, frame, &Look::first);
-    if (found != last_.end()) {
-      last_.splice(last_.begin(), last_, found);
-    } else {
-      last_.emplace_front(frame,
-                          refiner_.look(inputs_.image(frame), inputs_.depth(frame), inputs_.used(frame)));
-      if (last_.size() > kept_) last_.pop_back();
+  /// Looks at those of the frames, at most as many as are kept, that it does not know.
+  void see(const std::vector<int>& frames) {
+    std::vector<int> unknown;
+    for (const int frame : frames) {
+      const auto found = std::ranges::find(last_, frame, &Look::first);
+      if (found != last_.end()) {
+        last_.splice(last_.begin(), last_, found);
+      } else if (std::ranges::find(unknown, frame) == unknown.end()) {
+        unknown.push_back(frame);
+      }
     }
-    return last_.front().second;
+    while (!last_.empty() && last_.size() + unknown.size() > kept_) last_.pop_back();
+    for (std::size_t first = 0; first < unknown.size(); first += at_once_)
+      see_at_once(std::span(unknown).subspan(first, std::min(at_once_, unknown.size() - first)));
+  }
+  /// Of a frame that was asked for, until the next ones are.
+  const DepthRefiner::Frame& at(int frame) const {
+    return std::ranges::find(last_, frame, &Look::first)->second;
   }
 
  private:
   using Look = std::pair<int, DepthRefiner::Frame>;
+
+  void see_at_once(std::span<const int> frames) {
+    struct Input {
+      at::Tensor image, depth, used;
+    };
+    std::vector<Input> inputs;
+    std::vector<Look*> looks;
+    for (const int frame : frames) {
+      inputs.push_back({inputs_.image(frame), inputs_.depth(frame), inputs_.used(frame)});
+      looks.push_back(&last_.emplace_front(frame, DepthRefiner::Frame()));
+    }
+    each_on_a_thread(frames.size(), at_once_, [&](std::size_t i) {
+      looks[i]->second = refiner_.look(inputs[i].image, inputs[i].depth, inputs[i].used);
+    });
+  }
+
   const DepthRefiner& refiner_;
   const Inputs& inputs_;
-  const std::size_t kept_;
+  const std::size_t kept_, at_once_;
   std::list<Look> last_;  // the last one first
 };
 
@@ -215,15 +246,6 @@ class Partners {
   std::vector<std::vector<int>> linked_;
 };
 
-/// What the refiner is given of a frame, and what it makes of it.
-struct Task {
-  int frame;
-  const DepthRefiner::Frame* seen;
-  at::Tensor image, depth, confidence, rays;
-  std::vector<DepthRefiner::Source> sources;
-  at::Tensor refined;  // on the host
-};
-
 /// x and y of the points (x, y, 1) that show in the middle of each block, [2,h·w].
 at::Tensor rays_of(const Camera& camera) {
   const int rows = (camera.height + kBlock - 1) / kBlock, columns = (camera.width + kBlock - 1) / kBlock;
@@ -240,20 +262,69 @@ at::Tensor rays_of(const Camera& camera) {
   return rays;
 }
 
-/// A thread takes a frame; one frame is worked on by all threads. unit: of depth.
-void refine(const DepthRefiner& refiner, double unit, std::vector<Task>& tasks) {
-  const auto work = [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-      Task& task = tasks[static_cast<std::size_t>(i)];
-      const at::Tensor found =
-          refiner.refine(*task.seen, task.image, task.depth, task.confidence, task.rays, task.sources);
-      task.refined = (found * unit).cpu().contiguous();
+/// A frame, and those that tell of its depth.
+struct Task {
+  int frame;
+  std::vector<int> others;
+};
+
+/// Refines the depth of frames, each on a thread; one frame is worked on by all threads.
+class Refinement {
+ public:
+  /// unit: of depth.
+  Refinement(const DepthRefiner& refiner, const FramesToRefine& scene, const Partners& partners,
+             const Inputs& inputs, Looks looks, double unit)
+      : refiner_(refiner),
+        scene_(scene),
+        partners_(partners),
+        inputs_(inputs),
+        looks_(std::move(looks)),
+        unit_(unit) {}
+
+  /// [H,W] each.
+  std::vector<at::Tensor> of(const std::vector<Task>& tasks) {
+    std::vector<int> seen;
+    for (const Task& task : tasks) {
+      seen.push_back(task.frame);
+      seen.insert(seen.end(), task.others.begin(), task.others.end());
     }
-  };
-  const auto count = static_cast<int64_t>(tasks.size());
-  if (count == 1) return work(0, count);
-  at::parallel_for(0, count, 1, work);
-}
+    looks_.see(seen);
+    struct Input {
+      at::Tensor image, depth, confidence;
+    };
+    std::vector<Input> inputs;
+    for (const Task& task : tasks)
+      inputs.push_back(
+          {inputs_.image(task.frame), inputs_.depth(task.frame), inputs_.confidence(task.frame)});
+    std::vector<at::Tensor> refined(tasks.size());
+    each_on_a_thread(tasks.size(), tasks.size(), [&](std::size_t i) {
+      refined[i] = of(tasks[i], inputs[i].image, inputs[i].depth, inputs[i].confidence);
+    });
+    return refined;
+  }
+
+ private:
+  at::Tensor of(const Task& task, const at::Tensor& image, const at::Tensor& depth,
+                const at::Tensor& confidence) const {
+    const auto camera = [&](int frame) -> const Camera& {
+      return scene_.cameras[static_cast<std::size_t>(frame)];
+    };
+    std::vector<DepthRefiner::Source> sources;
+    for (const int other : task.others)
+      sources.push_back(
+          {&looks_.at(other), transfer(camera(task.frame), camera(other), partners_.view(other), unit_)});
+    const at::Tensor found = refiner_.refine(looks_.at(task.frame), image, depth, confidence,
+                                             rays_of(camera(task.frame)), sources);
+    return (found * unit_).contiguous();
+  }
+
+  const DepthRefiner& refiner_;
+  const FramesToRefine& scene_;
+  const Partners& partners_;
+  const Inputs& inputs_;
+  Looks looks_;
+  const double unit_;
+};
 
 }  // namespace
 
@@ -269,51 +340,35 @@ RefinedAtOnce::RefinedAtOnce(int64_t pixels, int64_t all, int64_t threads, int64
   bytes = kFixedBytes + (frames * kWorkBytes + kept * kKeptBytes) * blocks;
 }
 
-void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
-                  DenseMaps& depth, int64_t room, bool lean, const Events& events) {
+void refine_depth(const DepthRefiner& refiner, const FramesToRefine& scene, DenseMaps& depth, int64_t room,
+                  bool lean, const Events& events) {
   const int frames = static_cast<int>(scene.cameras.size());
-  constexpr int64_t kBoundless = std::numeric_limits<int64_t>::max();
   const int64_t pixels = int64_t{scene.frames.width} * scene.frames.height;
-  const int64_t threads = lean ? 1 : working_threads(at::get_num_threads());
-  const RefinedAtOnce at_once = device.is_cuda()
-                                    ? RefinedAtOnce(pixels, frames, 1, kBoundless)  // it has its own memory
-                                    : RefinedAtOnce(pixels, frames, threads, room);
+  const RefinedAtOnce at_once(pixels, frames, lean ? 1 : working_threads(at::get_num_threads()), room);
   if (at_once.frames == 0) throw NoRoomToRefine();
+  const auto most = static_cast<std::size_t>(at_once.frames);
   const Partners partners(scene);
   const double unit = median_depth(scene, partners.views(), depth);
-  const Inputs inputs(scene, depth, unit, device);
-  Looks looks(refiner, inputs, static_cast<std::size_t>(lean ? kSeen : at_once.kept));
+  const Inputs inputs(scene, depth, unit);
+  Refinement refinement(refiner, scene, partners, inputs,
+                        Looks(refiner, inputs, static_cast<std::size_t>(lean ? kSeen : at_once.kept), most),
+                        unit);
   PieceStore refined(scene.space, "refined_depth");
   DenseMaps::Buffer buffer;
   std::vector<Task> tasks;
   for (int frame = 0; frame < frames; ++frame) {
     events.check_stop();
     events.progress("refinement", "frames", frame, frames);
-    std::vector<int> others;
+    Task task{frame, {}};
     if (shown_by(scene, frame) == frame && depth.has(frame))
-      others = partners.of(frame, depth.values(frame, buffer));
-    if (!others.empty()) {
-      const Camera& camera = scene.cameras[static_cast<std::size_t>(frame)];
-      Task task{frame,
-                &looks.at(frame),
-                inputs.image(frame),
-                inputs.depth(frame),
-                inputs.confidence(frame),
-                rays_of(camera).to(device),
-                {},
-                {}};
-      for (const int other : others)
-        task.sources.push_back(
-            {&looks.at(other),
-             transfer(camera, scene.cameras[static_cast<std::size_t>(other)], partners.view(other), unit)});
-      tasks.push_back(std::move(task));
-    }
-    if (tasks.empty() || (std::ssize(tasks) < at_once.frames && frame + 1 < frames)) continue;
-    refine(refiner, unit, tasks);
-    for (const Task& task : tasks)
-      refined.put(static_cast<std::size_t>(task.frame),
-                  std::as_bytes(std::span(task.refined.const_data_ptr<float>(),
-                                          static_cast<std::size_t>(task.refined.numel()))));
+      task.others = partners.of(frame, depth.values(frame, buffer));
+    if (!task.others.empty()) tasks.push_back(std::move(task));
+    if (tasks.empty() || (tasks.size() < most && frame + 1 < frames)) continue;
+    const std::vector<at::Tensor> found = refinement.of(tasks);
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      refined.put(static_cast<std::size_t>(tasks[i].frame),
+                  std::as_bytes(std::span(found[i].const_data_ptr<float>(),
+                                          static_cast<std::size_t>(found[i].numel()))));
     tasks.clear();
   }
   buffer.reserve(static_cast<std::size_t>(pixels) * sizeof(float));

@@ -30,7 +30,7 @@ struct NoRoomToRefine : std::bad_alloc {
   }
 };
 
-/// How many frames of so many pixels are refined at once on a CPU, and what that takes in bytes: none, and
+/// How many frames of so many pixels are refined at once, and what that takes in bytes: none, and
 /// nothing, where there is no room for one.
 struct RefinedAtOnce {
   RefinedAtOnce() = default;
@@ -45,7 +45,7 @@ struct RefinedAtOnce {
 /// before all frames are refined, no map has changed. Reports the progress of the stage "refinement" in
 /// frames. Throws Stopped, NoRoomToRefine, and c10::Error or std::bad_alloc where memory runs out. room:
 /// bytes that it may take. lean: with one frame in memory at once.
-void refine_depth(const DepthRefiner& refiner, at::Device device, const FramesToRefine& scene,
-                  DenseMaps& depth, int64_t room, bool lean, const Events& events);
+void refine_depth(const DepthRefiner& refiner, const FramesToRefine& scene, DenseMaps& depth, int64_t room,
+                  bool lean, const Events& events);
 
 }  // namespace vggt

@@ -22,6 +22,24 @@ namespace {
 constexpr int64_t kManyPatches = 20'000;
 constexpr double kManyOperations = 1e13;  // half a minute of two cores
 
+/// Bytes of the process's own memory that stay, as measured on an H200, by the network's precision.
+struct Kept {
+  int64_t half, other;
+  int64_t of(Precision precision) const {
+    return precision == Precision::bf16 || precision == Precision::fp16 ? half : other;
+  }
+};
+// Where the plans of attention are measured, in a first run of a size; and the rates.
+constexpr Kept kPlansMeasured{64'000'000, 6'000'000}, kRatesMeasured{170'000'000, 80'000'000};
+
+/// Nothing unless all are known.
+std::vector<StageSeconds> network_seconds(const BesideSeconds& by_runs) {
+  std::vector<StageSeconds> stages;
+  if (!by_runs.all) return stages;
+  for (const auto& [stage, seconds] : by_runs.stages) stages.push_back({stage, seconds, 0, seconds});
+  return stages;
+}
+
 }  // namespace
 
 bool is_worth_rates(const MemoryRequest& request, bool is_limited) {
@@ -68,12 +86,20 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   forecast.by_rates = forecast.network.seconds;
   if (runs_alone) forecast.works = stage_works(plan, request, source_of(plan.frames, frames));
   if (loads) add_more_than_rates(plan, request, forecast.network.seconds);
+  if (loads && !rates && !resume) {
+    forecast.network_works = network_works(plan, request, stages_of(forecast.network.memory));
+    forecast.network.seconds = network_seconds(predict_beside(plan, forecast.network_works, /*first=*/false));
+  }
   if (resume) leave_out_layers(resume->finished_layers(), request, forecast.network.seconds);
   forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
   forecast.compares_network = loads && rates_are_known && !resume;
   forecast.process.host += parts.left_in_memory;
-  // Measuring the rates may have taken the most.
-  if (rates && !rates_are_known) forecast.process.host = std::max(forecast.process.host, peak_host_bytes());
+  if (request.gpu && plan.model.autotune && !has_size(plan, request))
+    forecast.process.host += kPlansMeasured.of(plan.model.options.precision);
+  if (rates && !rates_are_known) {
+    if (request.gpu) forecast.process.host += kRatesMeasured.of(plan.model.options.precision);
+    forecast.process.host = std::max(forecast.process.host, peak_host_bytes());  // which may be the most
+  }
   return forecast;
 }
 
@@ -85,8 +111,10 @@ void learn_from(const RunPlan& plan, const RunForecast& forecast, const LoadedMo
       return stage.first == "adjustment" || stage.first == "refinement";
     });
   keep_seconds(plan, forecast.works, seconds);
+  const bool measured = loaded && loaded->measured_attention();
+  if (!measured) keep_seconds(plan, forecast.network_works, times.stages());
   if (loaded && plan.model.options.device.is_cuda()) keep_size(plan, forecast.request);
-  if (forecast.compares_network && !(loaded && loaded->measured_attention()))
+  if (forecast.compares_network && !measured)
     keep_more_than_rates(plan, forecast.request, forecast.by_rates, times.stages());
 }
 

@@ -20,8 +20,9 @@ struct RunForecast {
   ProcessBytes process;
   BesideSeconds beside;
 
-  std::vector<StageSeconds> by_rates = {};  // the network's seconds by the rates alone
-  std::vector<StageWork> works = {};        // beside the network; none where other runs share the time
+  std::vector<StageSeconds> by_rates = {};    // the network's seconds by the rates alone
+  std::vector<StageWork> works = {};          // beside the network; none where other runs share the time
+  std::vector<StageWork> network_works = {};  // of the network, where no rates tell what it takes
   bool compares_network = false;  // whether what its stages take more than by the rates tells of other runs
 };
 

@@ -221,13 +221,10 @@ std::string SceneSink::adjust(int64_t room) {
 
 /// Whether that was done.
 bool SceneSink::refine(const AdjustedScene& adjusted, int64_t room) {
-  const at::Device device = model_.options.device;
   const FramesToRefine scene{frames_, cameras_, adjusted.pairs, adjusted.weak_frames, adjusted.first, space_};
   for (const bool lean : {false, true}) {
     try {
-      const DepthRefiner refiner =
-          DepthRefiner::load(refiner_, device, model_.options.precision == Precision::tf32);
-      refine_depth(refiner, device, scene, *adjusted_depth_, room, lean, events_);
+      refine_depth(DepthRefiner::load(refiner_), scene, *adjusted_depth_, room, lean, events_);
       times_.count("refinement");
       return true;
     } catch (const std::exception& error) {

@@ -21,8 +21,7 @@ using Json = nlohmann::json;
 constexpr int kFormat = 1;
 constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
-constexpr double kAlike = 1.25;              // numbers of units that differ by no more are as near
-constexpr double kAdjustedAlike = 2 + 1e-9;  // of an adjustment, by which another one can be told
+constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
 // Before a run here tells. Seconds a unit on two cores of a Zen 5, from and to a disk that the system has in
 // memory: these stages are small beside the network and the adjustment.
 constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"frames", 6e-9},
@@ -41,7 +40,6 @@ constexpr std::array<std::pair<std::string_view, double>, 2> kFirstOfSize{
 constexpr int64_t kMeasuredTokens = 16'000;
 constexpr double kFewestThreads = 2, kMostThreads = 16;  // whose rates are known
 const char* const kFile = "stages.json";
-const std::string kAdjustment = "adjustment";
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
 
 /// The key that was learned last is the last.
@@ -175,8 +173,8 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     const std::vector<StageRun> runs = can_be_known ? learned(work) : std::vector<StageRun>();
     const auto rate = rate_in(kFirstRates, work.stage);
     bool known = false;
-    if (work.stage == kAdjustment) {
-      known = add(work.stage, adjustment_seconds(runs, work.units));
+    if (work.alike > 0) {
+      known = add(work.stage, seconds_by_alike(runs, work.units, work.alike));
     } else if (!runs.empty()) {
       known = add(work.stage, seconds_by(runs, work.units));
     } else if (can_be_known && first && work.usual && rate) {
@@ -204,9 +202,9 @@ double seconds_by(std::span<const StageRun> runs, double units) {
   return units * middle_rate(runs, distances, *std::ranges::min_element(distances) + std::log(kAlike));
 }
 
-std::optional<double> adjustment_seconds(std::span<const StageRun> runs, double units) {
+std::optional<double> seconds_by_alike(std::span<const StageRun> runs, double units, double alike) {
   const bool has_alike = std::ranges::any_of(
-      runs, [&](const StageRun& run) { return distance(run.units, units) <= std::log(kAdjustedAlike); });
+      runs, [&](const StageRun& run) { return distance(run.units, units) <= std::log(alike) + 1e-9; });
   return has_alike ? std::optional(seconds_by(runs, units)) : std::nullopt;
 }
 

@@ -22,10 +22,10 @@ struct StageRun {
 /// one.
 double seconds_by(std::span<const StageRun> runs, double units);
 
-/// The same of an adjustment, by runs of the same source. Nothing where none had at least half and at most
-/// twice as many units: of fewer frames other lenses may pay, and of 12 photographs instead of 25 the rate is
-/// a third less.
-std::optional<double> adjustment_seconds(std::span<const StageRun> runs, double units);
+/// The same where only runs of alike units tell: see StageWork. Nothing where there is none. An adjustment's
+/// rate is a third less of 12 photographs than of 25 of the same source, and of fewer frames other lenses may
+/// pay.
+std::optional<double> seconds_by_alike(std::span<const StageRun> runs, double units, double alike);
 
 /// A factor of decoding's seconds on two threads, as measured on 16 of an Intel Xeon. Less than two count as
 /// two, more than 16 as 16.

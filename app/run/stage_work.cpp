@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 // that are decoded, or assessed; a pixel of a picture, in points that are written; a page, in pixels of all
 // frames.
 constexpr double kFramePixels = 250'000, kHealthPixels = 90'000, kPicturePoints = 6, kPagePixels = 4e6;
+constexpr double kAdjustedAlike = 2, kNetworkAlike = 1.25;  // see StageWork
 
 /// Of the pixels, by the share that the options drop; less where a filter drops others.
 double points_of(const RunPlan& plan, double pixels) {
@@ -107,17 +108,15 @@ StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const F
                        .word(true, "source " + source.word)
                        .work("adjustment", adjustment_work(request.frames, source.gray));
   work.comparable = !source.word.empty();
+  work.alike = kAdjustedAlike;
   return work;
 }
 
 StageWork refine_work(const RunPlan& plan, double pixels) {
-  const at::Device device = plan.model.options.device;
   int64_t numbers = 0;
   for (const auto& [name, shape] : refiner_shapes_of(plan.model.weights))
     numbers += c10::multiply_integers(shape);
-  return Kind("maps by " + std::to_string(numbers) + " numbers")
-      .word(device.is_cuda(), processor_name(device))
-      .work("refinement", pixels);
+  return Kind("maps by " + std::to_string(numbers) + " numbers").work("refinement", pixels);
 }
 
 StageWork scene_work(const RunPlan& plan, double pixels) {
@@ -184,6 +183,12 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
       .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
+Kind network_kind(const RunPlan& plan, const MemoryRequest& request, bool limited) {
+  return Kind(rates_key(plan.model.config, plan.model.options))
+      .word(request.weights_on_host, "weights on the host")
+      .word(limited && plan.limits.gpu_allocator, "limited GPU");
+}
+
 /// Of the file's size and of some of its bytes all along it. Empty where it cannot be read.
 std::string word_of(const fs::path& path) try {
   constexpr uint64_t kPieces = 9, kPiece = 1024;
@@ -235,12 +240,23 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
-  const Kind kind = Kind(rates_key(plan.model.config, options))
-                        .word(request.weights_on_host, "weights on the host")
-                        .word(limited && plan.limits.gpu_allocator, "limited GPU");
+  const Kind kind = network_kind(plan, request, limited);
   std::vector<StageWork> works;
   for (const StageSeconds& stage : stages)
     works.push_back(kind.work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
+  return works;
+}
+
+std::vector<StageWork> network_works(const RunPlan& plan, const MemoryRequest& request,
+                                     const std::vector<std::string>& stages) {
+  const Kind kind = network_kind(plan, request, /*limited=*/true)
+                        .word(true, std::to_string(request.width) + "x" + std::to_string(request.height))
+                        .word(request.merge.has_value(), "merged");
+  std::vector<StageWork> works;
+  for (const std::string& stage : stages) {
+    works.push_back(kind.work(stage, static_cast<double>(request.frames)));
+    works.back().alike = kNetworkAlike;
+  }
   return works;
 }
 

@@ -18,6 +18,8 @@ struct StageWork {
   double units = 0;
   bool usual = true;       // no option that may make it much longer
   bool comparable = true;  // with others of its kind
+  /// Only runs of up to so many times the units, or as many times fewer, tell of it; 0: all do.
+  double alike = 0;
 };
 
 /// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, those of the gray
@@ -42,5 +44,9 @@ std::vector<StageWork> stage_works(const RunPlan& plan, const MemoryRequest& req
 /// the plan's is; else as in one whose memory is not.
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages, bool limited = true);
+
+/// The same stages where no rates are known: runs of about as many frames of this size tell of them.
+std::vector<StageWork> network_works(const RunPlan& plan, const MemoryRequest& request,
+                                     const std::vector<std::string>& stages);
 
 }  // namespace vggt

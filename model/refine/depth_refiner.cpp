@@ -33,9 +33,7 @@ TensorShapes with_prefix(const TensorShapes& all, bool has) {
   return found;
 }
 
-ComputeKind kind_of(bool tf32) {
-  return {at::kFloat, at::kFloat, tf32, tf32};
-}
+const ComputeKind kFp32{at::kFloat, at::kFloat, false, false};
 
 std::string named(const char* name) {
   return std::string(kRefinerPrefix) + name;
@@ -65,24 +63,18 @@ at::Tensor extremes(const at::Tensor& x, const at::Tensor& none, int64_t side) {
   return at::cat({-most(-x) - x, most(x) - x}, 1).clamp_(-kMostOff, kMostOff).masked_fill_(none, 0);
 }
 
-/// Of x [1,1,h,w] the 3×3 around each place, [1,9,h·w]; beyond the rim it repeats.
-at::Tensor neighbours(const at::Tensor& x) {
-  return at::im2col(at::replication_pad2d(x, {1, 1, 1, 1}), {3, 3}, {1, 1}, {0, 0}, {1, 1});
-}
-
 at::Tensor channels_last(const at::Tensor& x) {
   return x.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// The outputs of a 1×1 convolution. LibTorch computes these on a CPU by one library or another, by how many
-/// threads there are; as products of rows they are the same with any number.
+/// The outputs of a 1×1 convolution. LibTorch computes these by one library or another, by how many threads
+/// there are; as products of rows they are the same with any number.
 at::Tensor of_single_pixels(const Conv2d& layer, const at::Tensor& x) {
-  if (!x.is_cpu()) return layer(x);
-  const Linear product(layer.weight.flatten(1), layer.bias, kind_of(false));
+  const Linear product(layer.weight.flatten(1), layer.bias, kFp32);
   return product(channels_last(x).permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }
 
-/// softmax(1). LibTorch's rounds on a CPU by how many threads there are.
+/// softmax(1). LibTorch's rounds by how many threads there are.
 at::Tensor shares_of(const at::Tensor& logs) {
   const at::Tensor shares = (logs - logs.amax(1, true)).exp_();
   return shares / shares.sum(1, true);
@@ -92,35 +84,6 @@ at::Tensor shares_of(const at::Tensor& logs) {
 at::Tensor joined(std::vector<at::Tensor> maps) {
   for (at::Tensor& map : maps) map = map.permute({0, 2, 3, 1});
   return at::cat(maps, 3).permute({0, 3, 1, 2});
-}
-
-/// Where another frame sees points: u, v in its pixels, z, and where these lie within what it shows. [n,D].
-struct Sight {
-  at::Tensor u, v, z, inside;
-};
-
-/// rays [2,n], depth [n,D].
-Sight see(const at::Tensor& rays, const at::Tensor& depth, const RefinerTransfer& to) {
-  const auto row = [&](size_t i) {
-    const at::Tensor direction = rays[0] * to.turn[3 * i] + rays[1] * to.turn[3 * i + 1] + to.turn[3 * i + 2];
-    return direction.unsqueeze(1) * depth + to.shift[i];
-  };
-  const at::Tensor z = row(2), over = z.clamp_min(kLeastDivisor).reciprocal();
-  at::Tensor x = row(0) * over, y = row(1) * over;
-  at::Tensor inside = z.gt(kLeastZ);
-  if (to.distortion[0] != 0 || to.distortion[1] != 0) {
-    const at::Tensor r2 = x * x + y * y, bound = r2.clamp_max(to.most_r2),
-                     factor = 1 + bound * (to.distortion[0] + bound * to.distortion[1]);
-    x = x * factor;
-    y = y * factor;
-    inside = inside.logical_and_(r2.le(to.most_r2));
-  }
-  Sight sight{x * to.fx + to.cx, y * to.fy + to.cy, z, {}};
-  sight.inside = inside.logical_and_(sight.u.ge(to.begin_x))
-                     .logical_and_(sight.u.le(to.end_x - 1))
-                     .logical_and_(sight.v.ge(to.begin_y))
-                     .logical_and_(sight.v.le(to.end_y - 1));
-  return sight;
 }
 
 }  // namespace
@@ -177,23 +140,19 @@ struct DepthRefiner::Widths {
   }
 };
 
-std::optional<Linear> DepthRefiner::on_cpu(const Conv2d& sharpen) {
-  if (!sharpen.weight.defined() || !sharpen.weight.is_cpu()) return std::nullopt;
+std::optional<Linear> DepthRefiner::by_choice(const Conv2d& sharpen) {
+  if (!sharpen.weight.defined()) return std::nullopt;  // only checked
   const at::Tensor added = at::zeros({kChoices, 1});
   added[kNeighbours] = kForOwn;
   added.narrow(0, kNeighbours + 1, kPixelExtremes).fill_(kAgainstExtremes);
-  const auto by_choice = [](const at::Tensor& x) { return x.view({kPixels, kChoices, -1}).transpose(0, 1); };
-  return Linear(by_choice(sharpen.weight.flatten(1)).flatten(0, 1),
-                (by_choice(sharpen.bias).squeeze(2) + added).flatten(), kind_of(false));
+  const auto turned = [](const at::Tensor& x) { return x.view({kPixels, kChoices, -1}).transpose(0, 1); };
+  return Linear(turned(sharpen.weight.flatten(1)).flatten(0, 1),
+                (turned(sharpen.bias).squeeze(2) + added).flatten(), kFp32);
 }
 
 DepthRefiner::Pair::Pair(Binder& bind, const std::string& name, int64_t in, int64_t out, int64_t stride)
     : first(bind, named((name + ".first").c_str()), in, out, 3, stride, 1),
       second(bind, named((name + ".second").c_str()), out, out, 3, 1, 1) {}
-
-at::Tensor DepthRefiner::Product::operator()(const at::Tensor& x) const {
-  return at::addmm(bias.unsqueeze(1), weight, x);
-}
 
 at::Tensor DepthRefiner::Pair::operator()(const at::Tensor& x) const {
   return second(first(x).relu_()).relu_();
@@ -220,19 +179,18 @@ DepthRefiner::DepthRefiner(Binder& bind, const Widths& w)
       leave_(bind, "leave", w.second + w.first, w.first),
       change_(bind, named("change"), w.first, w.depths + 1 + kBlockExtremes, 1),
       sharpen_in_(bind, named("sharpen_in"), w.first + 4 * kBlock * kBlock, w.sharpened, 3, 1, 1),
-      sharpen_out_(bind, named("sharpen_out"), w.sharpened, kPixels * kChoices, 1),
-      sharpen_on_cpu_(on_cpu(sharpen_out_)) {}
+      sharpen_out_(by_choice({bind, named("sharpen_out"), w.sharpened, kPixels * kChoices, 1})) {}
 
 void DepthRefiner::check(const TensorShapes& shapes) {
-  Binder names(nullptr, kind_of(false), at::kCPU);
+  Binder names(nullptr, kFp32, at::kCPU);
   const DepthRefiner unloaded(names, Widths(shapes));
   check_shapes(names.taken(), shapes);
 }
 
-DepthRefiner DepthRefiner::load(const TensorSource& source, at::Device device, bool tf32) {
+DepthRefiner DepthRefiner::load(const TensorSource& source) {
   const c10::InferenceMode guard;
   check(source.shapes);
-  Binder bind(&source, kind_of(tf32), device);
+  Binder bind(&source, kFp32, at::kCPU);
   return {bind, Widths(source.shapes)};
 }
 
@@ -245,13 +203,10 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
   merged += resized(of_single_pixels(from_eighth_, to_eighth_(frame.context)), merged);
   const at::Tensor raw = matching_(merged.relu_()).contiguous();  // [1,m,h,w]
   const int64_t h = raw.size(2), w = raw.size(3);
-  const at::Tensor grouped = raw.view({1, groups_, -1, h, w});
-  frame.matching = (grouped * grouped.square().mean(2, true).add_(0.05).rsqrt_()).view_as(raw);
-  if (raw.is_cpu()) {
-    const at::Tensor packed = at::zeros({h * w, raw.size(1) / groups_, kMostGroups}, raw.options());
-    packed.narrow(2, 0, groups_).copy_(frame.matching.view({groups_, -1, h * w}).permute({2, 1, 0}));
-    frame.matching = packed;
-  }
+  const at::Tensor grouped = raw.view({groups_, -1, h * w}),
+                   matching = grouped * grouped.square().mean(1, true).add_(0.05).rsqrt_();
+  frame.matching = at::zeros({h * w, raw.size(1) / groups_, kMostGroups}, raw.options());
+  frame.matching.narrow(2, 0, groups_).copy_(matching.permute({2, 1, 0}));
   const at::Tensor usable = depth.gt(0).logical_and(depth.isfinite());
   const at::Tensor logs = at::where(usable, depth, kNearest).clamp_min(kNearest).log();
   frame.log_depth = channels_last(at::pixel_unshuffle(padded(logs), kBlock));
@@ -266,7 +221,6 @@ DepthRefiner::Frame DepthRefiner::look(const at::Tensor& image, const at::Tensor
 
 at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
                                   const std::vector<Source>& sources) const {
-  if (rays.is_cuda()) return evidence_on_gpu(frame, rays, sources);
   const auto maps = [](const Frame& seen, const at::Tensor& log_depth) {
     return RefinerMaps{seen.matching.const_data_ptr<float>(), log_depth.const_data_ptr<float>()};
   };
@@ -292,90 +246,28 @@ at::Tensor DepthRefiner::evidence(const Frame& frame, const at::Tensor& rays,
   return result.view({1, h, w, -1}).permute({0, 3, 1, 2});
 }
 
-at::Tensor DepthRefiner::evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
-                                         const std::vector<Source>& sources) const {
-  const int64_t h = frame.middle.size(2), w = frame.middle.size(3), D = offsets_.size(0),
-                scores = score_out_.weight.size(0), n = h * w;
-  const at::Tensor own = frame.matching.view({groups_, -1, n, 1}),
-                   depth = (frame.middle.view({n, 1}) + offsets_).exp_();  // [n,D]
-  at::Tensor sums = at::zeros({scores - 1, n * D}, depth.options()),
-             weights = at::zeros({1, n * D}, depth.options());
-  for (const Source& source : sources) {
-    Sight sight = see(rays, depth, source.transfer);
-    const at::Tensor grid = at::stack({(sight.u + 0.5) * (2.0 / static_cast<double>(kBlock * w)) - 1,
-                                       (sight.v + 0.5) * (2.0 / static_cast<double>(kBlock * h)) - 1},
-                                      -1)
-                                .clamp_(-2, 2)
-                                .unsqueeze_(0);  // [1,n,D,2]
-    constexpr int64_t kBilinear = 0, kNearestPixel = 1, kZeros = 0;
-    const at::Tensor there =
-        at::grid_sampler_2d(source.frame->shown, grid, kNearestPixel, kZeros, false).view({n, D});
-    sight.inside = sight.inside.logical_and(there.isnan().logical_not());
-    // What is not seen may lie nowhere, where sums are no numbers.
-    const auto if_inside = [&](const at::Tensor& values) { return at::where(sight.inside, values, 0.0); };
-    const at::Tensor seen =
-        at::grid_sampler_2d(source.frame->matching, grid, kBilinear, kZeros, false).view({groups_, -1, n, D});
-    const at::Tensor alike = if_inside((seen * own).mean(1));  // [G,n,D]
-    const at::Tensor nearer = sight.z.clamp_min(kLeastDivisor).log_() - there;
-    const auto agreement = [&](double width) { return if_inside((nearer / width).square_().neg_().exp_()); };
-    const at::Tensor across = sight.u.select(1, D - 1) - sight.u.select(1, 0),
-                     along = sight.v.select(1, D - 1) - sight.v.select(1, 0),
-                     moves = (across.square() + along.square())
-                                 .sqrt_()
-                                 .nan_to_num_(kMostMove)
-                                 .clamp_(kLeastMove, kMostMove)
-                                 .log_()
-                                 .div_(4),
-                     inside = sight.inside.to(at::kFloat);
-    const at::Tensor cues =
-        at::cat({alike, at::stack({agreement(0.02), agreement(0.08), if_inside((nearer / 0.2).clamp_(-1, 1)),
-                                   inside, moves.unsqueeze(1) * inside})})
-            .view({groups_ + kRefinerCues, n * D});
-    const at::Tensor said = score_out_(score_in_(cues).relu_());
-    const at::Tensor weight = said.narrow(0, 0, 1).sigmoid() * inside.view({1, -1});
-    sums.addcmul_(said.narrow(0, 1, scores - 1), weight);
-    weights += weight;
-  }
-  const at::Tensor all = at::cat({sums / (weights + 0.1), weights / static_cast<double>(kMostSources)});
-  return all.view({scores, n, D}).transpose(1, 2).reshape({1, scores * D, h, w});
-}
-
 at::Tensor DepthRefiner::mixed(const at::Tensor& seen, const Frame& frame, const at::Tensor& none,
                                const at::Tensor& change) const {
   const int64_t h = change.size(2), w = change.size(3);
   const at::Tensor changed = frame.middle + change,
                    ends = (changed + extremes(changed, none, kWindow)).contiguous();  // [1,2,h,w]
-  if (seen.is_cpu()) {
-    const auto rows = [](const at::Tensor& map) {
-      return channels_last(map).permute({0, 2, 3, 1}).flatten(0, 2);
-    };
-    const at::Tensor said = (*sharpen_on_cpu_)(rows(seen)), own = rows(frame.log_depth),
-                     result = at::empty({kBlock * h, kBlock * w}, seen.options());
-    const PixelMix mix{h,
-                       w,
-                       said.const_data_ptr<float>(),
-                       own.const_data_ptr<float>(),
-                       change.const_data_ptr<float>(),
-                       changed.const_data_ptr<float>(),
-                       ends.const_data_ptr<float>(),
-                       none.const_data_ptr<bool>()};
-    at::parallel_for(0, h * w, kGrain, [&](int64_t first, int64_t end) {
-      mix_pixels(mix, first, end, result.mutable_data_ptr<float>());
-    });
-    return result;
-  }
-  at::Tensor shares = sharpen_out_(seen).contiguous().view({kPixels, kChoices, h * w});
-  const auto of = [&](int64_t first, int64_t count) { return shares.narrow(1, first, count); };
-  of(0, kNeighbours).masked_fill_(neighbours(none.to(at::kFloat)).gt(0), -kInfinity);
-  of(kNeighbours, 1) += kForOwn;
-  (of(kNeighbours + 1, kPixelExtremes) += kAgainstExtremes)
-      .masked_fill_(none.view({1, 1, h * w}), -kInfinity);
-  shares = shares.softmax(1);
-  const at::Tensor own = (frame.log_depth + change).reshape({kPixels, 1, h * w});
-  const at::Tensor pixels =
-      (of(0, kNeighbours) * neighbours(changed)).sum(1, true) + of(kNeighbours, 1) * own +
-      (of(kNeighbours + 1, kPixelExtremes) * ends.view({1, kPixelExtremes, h * w})).sum(1, true);
-  return at::pixel_shuffle(pixels.view({1, kPixels, h, w}), kBlock)[0][0];
+  const auto rows = [](const at::Tensor& map) {
+    return channels_last(map).permute({0, 2, 3, 1}).flatten(0, 2);
+  };
+  const at::Tensor said = (*sharpen_out_)(rows(seen)), own = rows(frame.log_depth),
+                   result = at::empty({kBlock * h, kBlock * w}, seen.options());
+  const PixelMix mix{h,
+                     w,
+                     said.const_data_ptr<float>(),
+                     own.const_data_ptr<float>(),
+                     change.const_data_ptr<float>(),
+                     changed.const_data_ptr<float>(),
+                     ends.const_data_ptr<float>(),
+                     none.const_data_ptr<bool>()};
+  at::parallel_for(0, h * w, kGrain, [&](int64_t first, int64_t end) {
+    mix_pixels(mix, first, end, result.mutable_data_ptr<float>());
+  });
+  return result;
 }
 
 at::Tensor DepthRefiner::refine(const Frame& frame, const at::Tensor& image, const at::Tensor& depth,

@@ -23,22 +23,21 @@ TensorShapes network_shapes(const TensorShapes& all);
 /// depths around a pixel's own, features of frames are compared there where the others would see it, and so
 /// are their depths. A small network makes of that, of image and depth what the depth's logarithm changes
 /// by, also to the nearest or the farthest depth around, and how sharp edges are. It works at a quarter of
-/// the frames' size; maps are given back at full size.
-/// In fp32, or in TF32 where the process allows that (see ModelOptions).
+/// the frames' size; maps are given back at full size. In fp32, on a CPU: where there are 16 cores beside a
+/// GPU that is the faster of the two, as most of a GPU's time goes into loading kernels.
 class DepthRefiner {
  public:
   /// Throws std::invalid_argument for tensors that are missing, misshapen or left over.
   static void check(const TensorShapes& shapes);
-  /// tf32: whether the process allows TF32. Throws as check().
-  static DepthRefiner load(const TensorSource& source, at::Device device, bool tf32 = false);
+  /// Throws as check().
+  static DepthRefiner load(const TensorSource& source);
   /// Pixels of a frame, a side, that a pixel of its maps stands for.
   static constexpr int64_t kBlock = 4;
 
   /// What is kept of a frame: h and w are a quarter of its sides, rounded up.
   struct Frame {
-    at::Tensor context;  // [1,c,h,w]
-    /// What is compared: [1,m,h,w], on a CPU as RefinerMaps has it.
-    at::Tensor matching;
+    at::Tensor context;    // [1,c,h,w]
+    at::Tensor matching;   // what is compared: RefinerMaps::features
     at::Tensor log_depth;  // [1,16,h,w], channels last: of the pixels of each 4×4 block
     at::Tensor middle;     // [1,1,h,w]: the median of each block
     at::Tensor shown;      // [1,1,h,w]: the same, not a number where the block tells other frames nothing
@@ -70,24 +69,20 @@ class DepthRefiner {
   };
   /// The widths of its layers, read off the tensors.
   struct Widths;
-  /// A linear layer of columns.
   struct Product {
-    at::Tensor weight, bias;                           // [out,in], [out]
-    at::Tensor operator()(const at::Tensor& x) const;  // [in,n] -> [out,n]
+    at::Tensor weight, bias;  // [out,in], [out]
   };
   DepthRefiner(Binder& bind, const Widths& widths);
-  /// What the sources say of each depth, [1,scores·D,h,w]: on a CPU channels last, on a GPU by LibTorch's
-  /// operations.
+  /// What the sources say of each depth, [1,scores·D,h,w], channels last.
   at::Tensor evidence(const Frame& frame, const at::Tensor& rays, const std::vector<Source>& sources) const;
-  at::Tensor evidence_on_gpu(const Frame& frame, const at::Tensor& rays,
-                             const std::vector<Source>& sources) const;
 
   /// The logarithms of the depth of pixels, [4h,4w]: mixed by what the last layer makes of seen [1,s,h,w].
   /// change, none [1,1,h,w]: what blocks change by, and which have no depth.
   at::Tensor mixed(const at::Tensor& seen, const Frame& frame, const at::Tensor& none,
                    const at::Tensor& change) const;
-  /// The last layer with rows by choice and pixel, [12·16,s]; its bias holds what is added to the logarithms.
-  static std::optional<Linear> on_cpu(const Conv2d& sharpen);
+  /// The last layer with rows by choice and pixel, [12·16,s], as mix_pixels() takes it; its bias holds what
+  /// is added to the logarithms. Nothing without tensors.
+  static std::optional<Linear> by_choice(const Conv2d& sharpen);
 
   int64_t groups_;      // of matching features
   at::Tensor offsets_;  // [D], of the depth's logarithm
@@ -96,8 +91,8 @@ class DepthRefiner {
   Product score_in_, score_out_;
   Conv2d gather_;
   Pair enter_, down_, deepest_, up_, leave_;
-  Conv2d change_, sharpen_in_, sharpen_out_;
-  std::optional<Linear> sharpen_on_cpu_;  // the last layer as mix_pixels() takes it
+  Conv2d change_, sharpen_in_;
+  std::optional<Linear> sharpen_out_;
 };
 
 }  // namespace vggt

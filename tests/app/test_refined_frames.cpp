@@ -70,7 +70,7 @@ struct Scene {
 
   void refine(const Pairs& pairs, const std::vector<int>& weak = {}, int64_t room = kAll, bool lean = false) {
     const DepthRefiner refiner = testing::load_refiner(testing::refiner_weights());
-    refine_depth(refiner, at::kCPU, {frames, cameras, pairs, weak, first, space}, depth, room, lean, {});
+    refine_depth(refiner, {frames, cameras, pairs, weak, first, space}, depth, room, lean, {});
   }
 
   at::Tensor map(int frame) const {

@@ -96,6 +96,9 @@ TEST(StageHistory, PredictsByTheRunsOfTheNearestSize) {
 
 TEST(StageHistory, AnAdjustmentIsPredictedByOnesOfHalfToTwiceItsUnits) {
   const std::vector<StageRun> none, runs{{10, 1}, {100, 20}, {104, 26}, {110, 33}, {1000, 9000}};
+  const auto adjustment_seconds = [](const std::vector<StageRun>& of, double units) {
+    return seconds_by_alike(of, units, 2);
+  };
   EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 105), 26.25);
   EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 50), 12.5);
   EXPECT_DOUBLE_EQ(*adjustment_seconds(runs, 220), 55);
@@ -220,6 +223,36 @@ TEST(StageWork, TellsRunsApartThatCannotBeCompared) {
   };
   EXPECT_NE(kind("adjustment", with_lens("", "")), kind("adjustment", with_lens("intrinsics", "")));
   EXPECT_FALSE(changes("weights", [](Options& o) { o.voxel = 0.1; }));
+}
+
+// Where no rates are known, runs of about as many frames of the size tell what the network takes.
+TEST(StageHistory, ANetworkWithoutRatesIsPredictedByRunsOfItsSize) {
+  const fs::path cache = fs::temp_directory_path() / ("vggt_networks_" + std::to_string(::getpid()));
+  fs::remove_all(cache);
+  const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
+  const RunPlan plan = plan_run(valid());
+  MemoryRequest request = plan.memory;
+  const auto works = [&](int64_t frames, int64_t width = 42) {
+    request.frames = frames;
+    request.height = 28;
+    request.width = width;
+    return network_works(plan, request, {"patch_embed", "aggregator"});
+  };
+  const auto seconds = [&](const std::vector<StageWork>& of) {
+    const BesideSeconds beside = predict_beside(plan, of, /*first=*/true);
+    return beside.all ? beside.total() : -1;
+  };
+  EXPECT_EQ(seconds(works(20)), -1);
+  keep_seconds(plan, works(20), {{"patch_embed", 1}, {"aggregator", 3}});
+  EXPECT_NEAR(seconds(works(20)), 4, 1e-9);
+  EXPECT_NEAR(seconds(works(16)), 3.2, 1e-9);
+  EXPECT_NEAR(seconds(works(25)), 5, 1e-9);
+  EXPECT_EQ(seconds(works(15)), -1);
+  EXPECT_EQ(seconds(works(26)), -1);
+  EXPECT_EQ(seconds(works(20, 56)), -1);
+  forget_more_than_rates(rates_key(plan.model.config, plan.model.options));
+  EXPECT_EQ(seconds(works(20)), -1);
+  fs::remove_all(cache);
 }
 
 TEST(StageHistory, MoreThreadsDecodeFaster) {

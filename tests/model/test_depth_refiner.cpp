@@ -1,6 +1,5 @@
 // The refiner of depth beside PyTorch's (tests/weights/test_refiner.py), and what a fixture cannot show.
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,39 +55,31 @@ at::Tensor rays(int64_t frame, int64_t height, int64_t width, double k1 = 0) {
   return found.to(at::kFloat);
 }
 
-at::Tensor refined(const DepthRefiner& refiner, int64_t frame, const std::vector<int64_t>& others,
-                   at::Device device) {
-  const auto take = [&](const char* name, int64_t which) { return of_frame(name, which).to(device); };
+at::Tensor refined(const DepthRefiner& refiner, int64_t frame, const std::vector<int64_t>& others) {
   std::vector<DepthRefiner::Frame> seen;
   for (const int64_t other : others)
-    seen.push_back(refiner.look(take("images", other), take("depth", other)));
+    seen.push_back(refiner.look(of_frame("images", other), of_frame("depth", other)));
   std::vector<DepthRefiner::Source> sources;
   for (std::size_t i = 0; i < others.size(); ++i)
     sources.push_back({&seen[i], transfer(frame, others[i], 28, 36)});
-  const at::Tensor image = take("images", frame), depth = take("depth", frame);
-  return refiner
-      .refine(refiner.look(image, depth), image, depth, take("confidence", frame),
-              rays(frame, 28, 36).to(device), sources)
-      .cpu();
+  const at::Tensor image = of_frame("images", frame), depth = of_frame("depth", frame);
+  return refiner.refine(refiner.look(image, depth), image, depth, of_frame("confidence", frame),
+                        rays(frame, 28, 36), sources);
 }
 
 /// The fixture's first frame, as a refiner is given it.
 struct FirstFrame {
-  at::Device device;
-  DepthRefiner refiner;
-  at::Tensor image = take("images", 0), depth = take("depth", 0), confidence = take("confidence", 0),
-             here = rays(0, 28, 36).to(device);
+  DepthRefiner refiner = load_refiner(refiner_weights());
+  at::Tensor image = of_frame("images", 0), depth = of_frame("depth", 0),
+             confidence = of_frame("confidence", 0), here = rays(0, 28, 36);
   DepthRefiner::Frame seen = refiner.look(image, depth);
 
-  explicit FirstFrame(at::Device where = at::kCPU)
-      : device(where), refiner(load_refiner(refiner_weights(), where)) {}
-  at::Tensor take(const char* name, int64_t frame) const { return of_frame(name, frame).to(device); }
   /// The second frame. used: as look() has it.
   DepthRefiner::Frame second(const at::Tensor& used = {}) const {
-    return refiner.look(take("images", 1), take("depth", 1), used);
+    return refiner.look(of_frame("images", 1), of_frame("depth", 1), used);
   }
   at::Tensor refined(const at::Tensor& by, const std::vector<DepthRefiner::Source>& sources) const {
-    return refiner.refine(seen, image, depth, confidence, by, sources).cpu();
+    return refiner.refine(seen, image, depth, confidence, by, sources);
   }
   at::Tensor refined(const std::vector<DepthRefiner::Source>& sources) const {
     return refined(here, sources);
@@ -99,8 +90,8 @@ double largest_error(const at::Tensor& found, const at::Tensor& expected) {
   return (found / expected).log().abs().max().item<double>();
 }
 
-void expect_golden(at::Device device, double limit) {
-  const DepthRefiner refiner = load_refiner(refiner_weights(), device);
+TEST(DepthRefiner, GivesPyTorchsDepth) {
+  const DepthRefiner refiner = load_refiner(refiner_weights());
   const at::Tensor references = testing::golden_refiner().at("references"),
                    sources = testing::golden_refiner().at("sources");
   for (int64_t i = 0; i < references.size(0); ++i) {
@@ -110,20 +101,10 @@ void expect_golden(at::Device device, double limit) {
       if (other >= 0) others.push_back(other);
     }
     const auto frame = static_cast<int64_t>(references[i].item<float>());
-    EXPECT_LT(
-        largest_error(refined(refiner, frame, others, device), testing::golden_refiner().at("refined")[i]),
-        limit)
+    EXPECT_LT(largest_error(refined(refiner, frame, others), testing::golden_refiner().at("refined")[i]),
+              2e-6)
         << i;
   }
-}
-
-TEST(DepthRefiner, GivesPyTorchsDepth) {
-  expect_golden(at::kCPU, 2e-6);
-}
-
-TEST(DepthRefiner, GivesPyTorchsDepthOnAGpu) {
-  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
-  expect_golden(at::Device(at::kCUDA, 0), 2e-5);
 }
 
 /// The fixture's wide frame by itself, with this depth.
@@ -218,8 +199,8 @@ TEST(DepthRefiner, ConfidenceThatIsNoNumberLeavesDepth) {
 }
 
 /// Where the lens shows no point at a pixel, its ray is no number.
-void expect_no_number_to_spread(at::Device device) {
-  const FirstFrame frame(device);
+TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothing) {
+  const FirstFrame frame;
   const DepthRefiner::Frame other = frame.second();
   const auto found = [&](const at::Tensor& by) {
     return frame.refined(by, {{&other, transfer(0, 1, 28, 36)}});
@@ -230,22 +211,13 @@ void expect_no_number_to_spread(at::Device device) {
   // Neither is seen by the other frame: at the same place the same is said of both.
   const at::Tensor unseen = found(behind);
   EXPECT_TRUE(unseen.isfinite().all().item<bool>());
-  EXPECT_FALSE(at::equal(unseen, frame.depth.cpu()));
+  EXPECT_FALSE(at::equal(unseen, frame.depth));
   EXPECT_LT(largest_error(found(some), unseen), 1e-6);
   EXPECT_GT(largest_error(found(frame.here), unseen), 1e-4);
 }
 
-TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothing) {
-  expect_no_number_to_spread(at::kCPU);
-}
-
-TEST(DepthRefiner, ARayThatIsNoNumberSpoilsNothingOnAGpu) {
-  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
-  expect_no_number_to_spread(at::Device(at::kCUDA, 0));
-}
-
-void expect_nothing_folded_back(at::Device device) {
-  const FirstFrame frame(device);
+TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeen) {
+  const FirstFrame frame;
   // A camera that looks 80° aside, through a lens that shows what is 80° off near its middle.
   RefinerTransfer aside = transfer(0, 0, 28, 36);
   const float sine = 0.985F, cosine = 0.174F;
@@ -257,17 +229,8 @@ void expect_nothing_folded_back(at::Device device) {
   EXPECT_LT(largest_error(frame.refined({{&frame.seen, aside}}), alone), 1e-6);
 }
 
-TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeen) {
-  expect_nothing_folded_back(at::kCPU);
-}
-
-TEST(DepthRefiner, WhatTheDistortionFoldsBackIsNotSeenOnAGpu) {
-  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
-  expect_nothing_folded_back(at::Device(at::kCUDA, 0));
-}
-
-void expect_masks_to_hide(at::Device device) {
-  const FirstFrame frame(device);
+TEST(DepthRefiner, MaskedPixelsTellOtherFramesNothing) {
+  const FirstFrame frame;
   const auto with = [&](const at::Tensor& used) {
     const DepthRefiner::Frame other = frame.second(used);
     return frame.refined({{&other, transfer(0, 1, 28, 36)}});
@@ -276,19 +239,10 @@ void expect_masks_to_hide(at::Device device) {
                    without = frame.refined({});
   at::Tensor left = none.clone();
   left.narrow(1, 0, 18).fill_(1);
-  EXPECT_LT(largest_error(with(none.to(device)), without), 1e-6);
-  EXPECT_TRUE(at::equal(with(all.to(device)), with({})));
-  EXPECT_GT(largest_error(with(left.to(device)), without), 1e-3);
-  EXPECT_GT(largest_error(with(left.to(device)), with({})), 1e-3);
-}
-
-TEST(DepthRefiner, MaskedPixelsTellOtherFramesNothing) {
-  expect_masks_to_hide(at::kCPU);
-}
-
-TEST(DepthRefiner, MaskedPixelsTellOtherFramesNothingOnAGpu) {
-  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
-  expect_masks_to_hide(at::Device(at::kCUDA, 0));
+  EXPECT_LT(largest_error(with(none), without), 1e-6);
+  EXPECT_TRUE(at::equal(with(all), with({})));
+  EXPECT_GT(largest_error(with(left), without), 1e-3);
+  EXPECT_GT(largest_error(with(left), with({})), 1e-3);
 }
 
 TEST(DepthRefiner, TensorsHaveToFit) {

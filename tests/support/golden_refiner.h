@@ -22,13 +22,13 @@ inline Tensors refiner_weights() {
   return weights;
 }
 
-inline DepthRefiner load_refiner(const Tensors& weights, at::Device device = at::kCPU) {
+inline DepthRefiner load_refiner(const Tensors& weights) {
   TensorSource source;
   for (const auto& [name, tensor] : weights) source.shapes[name] = tensor.sizes().vec();
   source.load = [&weights](const std::string& name, at::ScalarType type, at::Device on) {
     return weights.at(name).to(on, type);
   };
-  return DepthRefiner::load(source, device);
+  return DepthRefiner::load(source);
 }
 
 }  // namespace vggt::testing
