@@ -12,6 +12,7 @@
 
 #include "app/adjust/adjustment_passes.h"
 #include "app/adjust/copied_frames.h"
+#include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
 #include "app/adjust/known_poses.h"
 #include "app/adjust/within_memory.h"
@@ -30,6 +31,27 @@ std::string obstacle(const std::vector<Camera>& cameras) {
   if (cameras.size() == 1) return "one frame";
   if (usable_frames(cameras) < 2) return "fewer than two frames have a camera";
   return {};
+}
+
+/// How many observations of tracks, each beside its track's first one, these cameras show clearly farther off
+/// than matches are.
+std::size_t unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
+                        const std::vector<Track>& tracks) {
+  constexpr double kFar = 3;  // pixels of the images compared
+  std::vector<Anchor> firsts;
+  std::vector<Sighting> others;
+  for (const Track& track : tracks) {
+    const Observation& first = track.observations.front();
+    for (std::size_t i = 1; i < track.observations.size(); ++i)
+      others.push_back(
+          {static_cast<int>(firsts.size()), track.observations[i].frame, track.observations[i].pixel});
+    firsts.push_back({first.frame, first.pixel});
+  }
+  const std::vector<double> errors = epipolar_errors(bundle_as_given(cameras), firsts, others);
+  std::size_t far = 0;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    far += errors[i] > kFar * compared_pixel(input.frames[static_cast<std::size_t>(others[i].frame)]);
+  return far;
 }
 
 /// Adjustments of one scene, each within memory.
@@ -51,6 +73,35 @@ class SceneFit {
     within_memory(input_, events_, lean_, [&](bool is_lean) {
       found = adjust_in_passes(input_, depth_, cameras, options, is_lean, events_);
     });
+    return found;
+  }
+
+  /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
+  /// is then adjusted in parts that lie wrong to each other, of which its own matches say nothing. So it is
+  /// also adjusted without them. Where those cameras explain what was found from the given poses, but not the
+  /// other way round, they are taken, if they agree with the given ones.
+  Found find_from_nearly(const std::vector<Camera>& given, const AdjustOptions& options) {
+    const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
+    if (!guessed) return find(given, options);
+    const AdjustOptions without = without_poses(options);
+    std::optional<Found> own = find_if_memory(*guessed, without);
+    if (own)
+      own->depth = nullptr;  // corrected depth is held of one adjustment at once: its files have one name
+    Found found = find(given, options);
+    if (!own || !own->scene.changed) return found;
+    constexpr std::size_t kFewer = 2, kOneOf = 50;  // of its tracks
+    const std::size_t by_own = unexplained(input_, own->scene.cameras, found.scene.tracks),
+                      by_found = unexplained(input_, found.scene.cameras, own->scene.tracks);
+    if (by_found <= kFewer * by_own || kOneOf * by_found <= own->scene.tracks.size()) return found;
+    const std::optional<BesideGiven> beside = beside_given(own->scene.cameras, given);
+    if (!beside) return found;
+    if (!beside->agrees()) {
+      warn_of_poses(apart_text(*own, *beside));
+      return found;
+    }
+    found.depth = nullptr;
+    found = find(*guessed, without);
+    found.scene.summary += "; the given poses are too far off to begin from: this began without them";
     return found;
   }
 
@@ -100,36 +151,47 @@ class SceneFit {
   std::optional<std::vector<Camera>> bring_to(const std::vector<Camera>& given,
                                               const std::vector<Camera>& guessed,
                                               const AdjustOptions& options, std::size_t few) {
-    AdjustOptions without = options;
-    without.poses = Known::no;
-    Found own;
+    const std::optional<Found> own = find_if_memory(guessed, without_poses(options));
+    constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
+    if (!own || own->matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
+    if (are_in_one_place(given)) {
+      warn_of_poses("all lie in one place, from where " + std::to_string(few) +
+                    " matches are found instead of " + std::to_string(own->matches));
+      return std::nullopt;
+    }
+    const std::optional<BesideGiven> beside = beside_given(own->scene.cameras, given);
+    if (!beside) return std::nullopt;
+    if (!beside->agrees()) {
+      warn_of_poses(apart_text(*own, *beside));
+      return std::nullopt;
+    }
+    write_depth(*own);
+    scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
+    return options.intrinsics == Known::no ? with_lenses_of(own->scene.cameras, given) : given;
+  }
+
+  static AdjustOptions without_poses(AdjustOptions options) {
+    options.poses = Known::no;
+    return options;
+  }
+
+  /// Nothing where memory runs out.
+  std::optional<Found> find_if_memory(const std::vector<Camera>& cameras, const AdjustOptions& options) {
     try {
-      own = find(guessed, without);
+      return find(cameras, options);
     } catch (const std::exception& error) {
       if (!means_no_memory(error)) throw;
       return std::nullopt;
     }
-    constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
-    if (own.matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
-    if (are_in_one_place(given)) {
-      warn_of_poses("all lie in one place, from where " + std::to_string(few) +
-                    " matches are found instead of " + std::to_string(own.matches));
-      return std::nullopt;
-    }
-    const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
-    if (!beside) return std::nullopt;
-    if (!beside->agrees()) {
-      std::array<char, 200> text{};
-      std::snprintf(text.data(), text.size(),
-                    "cameras adjusted to %zu matches are %.1f degrees (median) and %.0f %% of their spread "
-                    "away from them",
-                    own.matches, beside->turn_deg, 100 * beside->distance);
-      warn_of_poses(text.data());
-      return std::nullopt;
-    }
-    write_depth(own);
-    scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
-    return options.intrinsics == Known::no ? with_lenses_of(own.scene.cameras, given) : given;
+  }
+
+  static std::string apart_text(const Found& own, const BesideGiven& beside) {
+    std::array<char, 200> text{};
+    std::snprintf(text.data(), text.size(),
+                  "cameras adjusted to %zu matches are %.1f degrees (median) and %.0f %% of their spread "
+                  "away from them",
+                  own.matches, beside.turn_deg, 100 * beside.distance);
+    return text.data();
   }
 
   void warn_of_poses(const std::string& why) {
@@ -182,7 +244,8 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     if (options.poses == Known::no) first = fit.find_copies(cameras, options.intrinsics != Known::no);
     const std::vector<Camera> distinct = without_copies(cameras, first);
     if (!obstacle(distinct).empty()) return stays("all frames with a camera show the same");
-    found = fit.find(distinct, options);
+    found = options.poses == Known::nearly ? fit.find_from_nearly(distinct, options)
+                                           : fit.find(distinct, options);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
     events.warn(
@@ -193,7 +256,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
-  if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
+  if (options.poses != Known::no && !fit.has_warned()) fit.find_from_network(cameras, options, found);
   if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
   give_to_copies(first, cameras, depth, found.scene);

@@ -24,7 +24,7 @@ struct AdjustedScene {
   bool guesses_focal = false;    // that of a lens is held at the network's: the matches do not tell it
   std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
   /// Groups of two and more frames that no matches link, or (groups_are_linked) a handful, which may be
-  /// wrong: how they lie to each other is a guess. Empty where there is one, or where poses were given.
+  /// wrong: how they lie to each other is a guess. Empty where there is one, or where exact poses were given.
   std::vector<std::vector<int>> groups;
   bool groups_are_linked = false;
   std::vector<std::pair<int, int>> pairs;  // of frames that matches link
@@ -37,7 +37,8 @@ struct AdjustedScene {
 /// (image_matcher.h), first at a small size and then at the originals' own, each followed by a bundle
 /// adjustment; a frame most of whose matches are off may get another pose (frame_pose.h), and what pays is
 /// freed (bundle_trials.h). Where few matches are found from given poses, it begins without them
-/// (known_poses.h); a warning says where they do not fit. The values of `depth`, [H,W] a frame, follow
+/// (known_poses.h), as it does where poses that are nearly right tear a scene; a warning says where they do not
+/// fit. The values of `depth`, [H,W] a frame, follow
 /// (depth_correction.h). A tenth of the matches is held out: where the adjusted cameras explain these less
 /// well than the given ones, or there are too few matches, or fewer than two valid cameras, poses and depth
 /// stay. Lenses are those of bundle_setup.h all the same, unless the matches say that these are worse than

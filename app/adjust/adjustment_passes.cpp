@@ -271,7 +271,7 @@ class SceneAdjustment {
   /// Most of the sightings of a frame whose pose is far off are wrong, and the adjustment stays where some
   /// agree by chance. Such frames get a pose with which clearly more agree, if there is one.
   void find_poses_anew(Bundle& found, const BundleSchedule& schedule) {
-    if (options_.poses != Known::no || frames_ < 3) return;
+    if (options_.poses == Known::exactly || frames_ < 3) return;
     const std::vector<double> errors = sighting_errors(found);
     std::vector<int> balance(cameras_.size(), 0);  // of each frame, sightings in it that fit less others
     for (std::size_t i = 0; i < errors.size(); ++i)
@@ -309,7 +309,7 @@ class SceneAdjustment {
     for (const Anchor& anchor : trials_.start().anchors) before.push_back(anchor.log_depth);
     std::vector<double> nearer;
     for (std::size_t i = 0; i < cameras_.size(); ++i) nearer.push_back(trials_.log_nearer(i));
-    if (options_.poses == Known::no) find_groups(links, result);
+    if (options_.poses != Known::exactly) find_groups(links, result);
     result.guesses_focal = trials_.holds_focal(found.lens_free);
     result.tracks = found_tracks(input_, found);
     auto corrected = std::make_unique<const CorrectedDepth>(input_, depth_, found, before, nearer, lean_,

@@ -109,6 +109,27 @@ TEST(AdjustKnown, PosesThatAreNearlyRightKeepTheirWorldAndScale) {
   }
 }
 
+/// Matching from them finds what joins frames whose errors agree, and little else.
+TEST(AdjustKnown, PosesThatWouldTearTheSceneAreNotBegunFrom) {
+  const Scene truth, scene = bent_scene();
+  MatchInput input = scene.input();
+  const std::vector<Camera> network = beside(truth.cameras);
+  for (std::size_t f = 0; f < truth.cameras.size(); ++f)
+    input.frames[f].guessed_pose = network[f].cam_from_world;
+  std::vector<Camera> torn = truth.cameras;
+  for (std::size_t f = torn.size() / 2; f < torn.size(); ++f)
+    torn[f].cam_from_world.prerotate(Eigen::AngleAxisd(0.1, Eigen::Vector3d(1, -1, 0.3).normalized()));
+  AdjustOptions nearly;
+  nearly.poses = Known::nearly;
+  const Adjusted result = adjust(scene, input, torn, nearly);
+  ASSERT_TRUE(result.changed) << result.summary;
+  EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.05) << result.summary;
+  // Where nothing else is known to begin from, the two parts are told of.
+  const Adjusted alone = adjust(scene, torn, nearly);
+  EXPECT_GT(pose_errors(alone.cameras, truth.cameras).turn, 0.5) << alone.summary;
+  EXPECT_EQ(alone.groups.size(), 2U);
+}
+
 /// The scene as a network sees it whose world is an eighth of the given one, and what it says of the poses.
 struct SmallWorld {
   SmallWorld() {
