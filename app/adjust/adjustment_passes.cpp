@@ -19,6 +19,7 @@
 #include "app/adjust/sighting_links.h"
 #include "app/scene/median.h"
 #include "io/files/text.h"
+#include "io/scene/lens_numbers.h"
 
 namespace vggt {
 namespace {
@@ -55,7 +56,10 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
   const auto [least, most] =
       std::ranges::minmax(bundle.lenses, {}, [](const Lens& lens) { return lens.focal.x(); });
   std::array<char, 80> focal{};
-  if (bundle.lenses.size() == 1) {
+  if (bundle.lenses.size() == 1 && !is_one_focal(least.focal.x(), least.focal.y())) {
+    std::snprintf(focal.data(), focal.size(), ", focal lengths %.1f and %.1f pixels", least.focal.x(),
+                  least.focal.y());
+  } else if (bundle.lenses.size() == 1) {
     std::snprintf(focal.data(), focal.size(), ", focal length %.1f pixels", least.focal.x());
   } else {
     std::snprintf(focal.data(), focal.size(), ", %zu of them, focal lengths %.1f to %.1f pixels",

@@ -34,7 +34,8 @@ int64_t left_of(const char* option, int64_t bytes, int64_t program, int64_t nccl
   const auto megabytes = [](int64_t some) { return std::to_string(some / kMegabyte) + " MB"; };
   throw std::invalid_argument(std::string(option) + ": the program itself takes " + megabytes(program) +
                               (nccl > 0 ? ", " + megabytes(nccl) + " of them NCCL" : "") +
-                              "; expected more, got " + std::to_string(bytes) + " bytes");
+                              "; expected more, got " +
+                              (bytes % kMegabyte == 0 ? megabytes(bytes) : std::to_string(bytes) + " bytes"));
 }
 
 int64_t host_program_bytes(const Options& options, at::Device device, int64_t ranks) {

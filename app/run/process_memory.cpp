@@ -24,7 +24,8 @@ namespace {
 // to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 490'000'000;
 constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
-constexpr int64_t kBf16Heads = 330;         // of a frame's pixel, where cuDNN computes in bf16
+constexpr int64_t kBf16Heads = 330;  // of a frame's pixel, where cuDNN computes in bf16
+constexpr int64_t kManyOnGpu = 25, kFewerOnGpu = 8'000'000;  // with fewer frames a GPU's program takes less
 constexpr int64_t kGpuEarly = 775'000'000;  // while images are decoded, before kernels are loaded
 // What the allocator and kernels keep of what they had.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
@@ -38,6 +39,7 @@ constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 constexpr int64_t kLeftWithLimit = 50'000'000;    // kept when the scene is written, with --host-memory
 constexpr int64_t kChunksAtOnce = 4;              // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
+constexpr double kGpuRefining = 0.75;  // of what it takes: the rest fits into what the matches leave
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kMatchingCopiesWithLimit = 20;           // of which nothing is kept
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
@@ -355,7 +357,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;
   const int64_t least = plan.adjust.wanted ? adjustment_bytes(request.frames, gray, /*at_least=*/true) : 0;
   const int64_t copies = plan.limits.host ? kMatchingCopiesWithLimit : kMatchingCopies;
-  const int64_t matching = plan.adjust.wanted ? (threads * copies + kMoreCopies) * kept.one_gray : 0;
+  // On a GPU's machine what threads have is kept; on a CPU the network has left as much.
+  const int64_t matchers = request.gpu ? std::min(threads, request.frames) : threads;
+  const int64_t matching = plan.adjust.wanted ? (matchers * copies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held), export_bytes(plan, request, origin));
   };
@@ -387,16 +391,19 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const int64_t in_bf16 = dense && request.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
+  const int64_t fewer = kFewerOnGpu * std::max<int64_t>(0, kManyOnGpu - request.frames);
   const auto base = [&](int64_t held) {
-    return kGpuProgram + (dense ? kCudnn : 0) + in_bf16 + (request.ranks > 1 ? kHostNcclBytes : 0) + held +
-           kept_images + std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
+    return kGpuProgram - fewer + (dense ? kCudnn : 0) + in_bf16 + (request.ranks > 1 ? kHostNcclBytes : 0) +
+           held + kept_images +
+           std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
   };
   const int64_t held = base(kept.all()) + weights, of_maps = base(kept.all() + chunks) + weights;
   const int64_t adjusting =
       std::max<int64_t>(0, adjusting_bytes(plan, request.frames, gray, of_maps) - kMatchesMeasured);
   const RefinedAtOnce refined = refining(plan, request, held);
+  const auto beside_matches = static_cast<int64_t>(kGpuRefining * static_cast<double>(refined.bytes));
   return {.host = std::max({kGpuEarly + decoding, base(kept.of_frames()) + memory.host_bytes,
-                            of_maps + std::max(adjusting + matching, refined.bytes), held + after(held)}),
+                            of_maps + adjusting + matching + beside_matches, held + after(held)}),
           .held = held,
           .adjusting = least,
           .refining = refined.least};

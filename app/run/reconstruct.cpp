@@ -177,6 +177,10 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const RunForecast&
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
   for (const auto& stage : forecast.beside.stages) report.predicted_seconds.push_back(stage);
   report.predicted_total_seconds = run_seconds(network, forecast.beside);
+  if (forecast.measuring > 0) {
+    report.predicted_seconds.emplace_back("measuring", forecast.measuring);
+    if (report.predicted_total_seconds) *report.predicted_total_seconds += forecast.measuring;
+  }
   report.options = plan.given;
   report.weights = plan.model.weights.path().string();
   report.device = device_name(plan.model.options.device);
@@ -227,25 +231,42 @@ void report_scene(const ScenePlan& plan, const BuiltScene& scene, int64_t points
   report.points = points;
 }
 
-/// No prediction is sure: the pictures of a video may grow midway. before: the process's peak.
-void warn_of_excess(const RunPlan& plan, int64_t before, const Events& events) {
-  const int64_t peak = peak_host_bytes();
-  if (!plan.limits.host || peak <= std::max(before, *plan.limits.host)) return;
-  events.warn("the process took " + std::to_string(peak / 1'000'000) + " MB, more than --host-memory");
-}
+/// Tells once of a run that takes more than --host-memory after all. No prediction is sure: the pictures of a
+/// video may grow midway.
+class ExcessWarning {
+ public:
+  /// is_alone: no other runs share the process's memory.
+  ExcessWarning(const RunPlan& plan, bool is_alone, const Events& events)
+      : limit_(is_alone ? plan.limits.host : std::nullopt), events_(events) {}
+
+  void check() {
+    const int64_t peak = peak_host_bytes();
+    if (told_ || !limit_ || peak <= std::max(before_, *limit_)) return;
+    events_.warn("the process took " + std::to_string(peak / 1'000'000) + " MB, more than --host-memory");
+    told_ = true;
+  }
+
+ private:
+  const std::optional<int64_t> limit_;
+  const Events& events_;
+  const int64_t before_ = peak_host_bytes();
+  bool told_ = false;
+};
 
 /// Writes the report with the seconds up to now, and publishes all files.
 void finish(const RunPlan& plan, bool has_cloud, const PageContent* page, const StageTimes& times,
-            const Events& events, StagedFiles& files, Reconstruction& result) {
+            ExcessWarning& excess, const Events& events, StagedFiles& files, Reconstruction& result) {
   const OutputPaths& paths = plan.outputs.paths;
   const DeviceMemory peak = peak_device_memory(plan.model.options.device);
   result.report.peak_device_bytes = peak.tensors;
   result.report.peak_device_reserved_bytes = peak.reserved;
   result.report.stage_seconds = times.stages();
   result.report.total_seconds = times.total();
+  excess.check();
+  if (page) files.write(*paths.page, [&](const auto& place) { write_page(place, result.report, *page); });
+  excess.check();  // the page takes memory, too
   if (paths.report)
     files.write(*paths.report, [&](const auto& place) { write_report(place, result.report); });
-  if (page) files.write(*paths.page, [&](const auto& place) { write_page(place, result.report, *page); });
   events.check_stop();
   files.commit();
   const auto wrote = [&](const std::optional<std::filesystem::path>& path, Output what) {
@@ -327,7 +348,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   Reconstruction result;
   StageTimes times;
   const Events events = recording(given_events, result.report.warnings);
-  const int64_t peak_before = peak_host_bytes();
+  ExcessWarning excess(plan, parts.is_alone(), events);
   for (const std::string& note : plan.notes) events.info(note);
   if (resume && resume->has_stages())
     events.info("going on from the finished stages in " + resume->folder().string());
@@ -357,6 +378,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   }
   const LoadedModel* const model = own ? &*own : parts.model;
   const RunForecast forecast = forecast_run(plan, loaded, resume, parts, ranks_here, events);
+  if (forecast.measuring > 0) times.add("measuring", forecast.measuring);
   report_plan(plan, frames, forecast, result.report);
   if (parts.group) {
     const MemoryRequest& request = forecast.request;
@@ -404,8 +426,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   result.arrays.height = frames.height;
   if (plan.keep_maps) copy_maps(sink.depth_maps(), result.arrays, frames.frames.size());
   if (plan.keep_points && scene) result.arrays.cloud = scene->cloud.take();
-  if (parts.is_alone()) warn_of_excess(plan, peak_before, events);
-  finish(plan, scene.has_value(), page ? &*page : nullptr, times, events, files, result);
+  finish(plan, scene.has_value(), page ? &*page : nullptr, times, excess, events, files, result);
   learn_from(plan, forecast, own ? &*own : nullptr, sink.is_adjusted(), times);
   return result;
 }

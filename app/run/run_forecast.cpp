@@ -62,9 +62,11 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   const bool rates_are_known = rates.has_value();
   const bool measures =
       !rates && plan.model.autotune && is_worth_rates(request, plan.limits.host.has_value());
+  StageTimes own_times;
   if (measures) rates = rates_for(plan.model, /*measure=*/true, events);
   request.budget = options.budget;
   add_scratch_rates(request, plan.model.autotune, rates);
+  const double measuring = own_times.total();
   const bool runs_alone = parts.is_alone();
   // Measuring the rates loads what a run would load.
   const bool loads = runs_alone && !measures;
@@ -84,6 +86,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
 
   RunForecast forecast{std::move(options), request, std::move(network), process, {}};
   forecast.by_rates = forecast.network.seconds;
+  if (measures) forecast.measuring = measuring;
   if (runs_alone) forecast.works = stage_works(plan, request, source_of(plan.frames, frames));
   if (loads) add_more_than_rates(plan, request, forecast.network.seconds);
   if (loads && !rates && !resume) {

@@ -20,6 +20,7 @@ struct RunForecast {
   ProcessBytes process;
   BesideSeconds beside;
 
+  double measuring = 0;                       // seconds that measuring the machine's rates took, of the run
   std::vector<StageSeconds> by_rates = {};    // the network's seconds by the rates alone
   std::vector<StageWork> works = {};          // beside the network; none where other runs share the time
   std::vector<StageWork> network_works = {};  // of the network, where no rates tell what it takes
