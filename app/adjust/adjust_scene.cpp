@@ -33,10 +33,10 @@ std::string obstacle(const std::vector<Camera>& cameras) {
   return {};
 }
 
-/// How many observations of tracks, each beside its track's first one, these cameras show clearly farther off
-/// than matches are.
-std::size_t unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
-                        const std::vector<Track>& tracks) {
+/// Of the observations of tracks, each beside its track's first one, the share that these cameras show
+/// clearly farther off than matches are.
+double unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
+                   const std::vector<Track>& tracks) {
   constexpr double kFar = 3;  // pixels of the images compared
   std::vector<Anchor> firsts;
   std::vector<Sighting> others;
@@ -48,10 +48,12 @@ std::size_t unexplained(const MatchInput& input, const std::vector<Camera>& came
     firsts.push_back({first.frame, first.pixel});
   }
   const std::vector<double> errors = epipolar_errors(bundle_as_given(cameras), firsts, others);
-  std::size_t far = 0;
-  for (std::size_t i = 0; i < errors.size(); ++i)
-    far += errors[i] > kFar * compared_pixel(input.frames[static_cast<std::size_t>(others[i].frame)]);
-  return far;
+  double far = 0;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    const MatchFrame& frame = input.frames[static_cast<std::size_t>(others[i].frame)];
+    if (errors[i] > kFar * compared_pixel(frame)) far += 1;
+  }
+  return errors.empty() ? 0 : far / static_cast<double>(errors.size());
 }
 
 /// Adjustments of one scene, each within memory.
@@ -79,7 +81,8 @@ class SceneFit {
   /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
   /// is then adjusted in parts that lie wrong to each other, of which its own matches say nothing. So it is
   /// also adjusted without them. Where those cameras explain what was found from the given poses, but not the
-  /// other way round, they are taken, if they agree with the given ones.
+  /// other way round, or matches link all frames there alone, they are taken, if they agree with the given
+  /// ones.
   Found find_from_nearly(const std::vector<Camera>& given, const AdjustOptions& options) {
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
     if (!guessed) return find(given, options);
@@ -89,10 +92,11 @@ class SceneFit {
       own->depth = nullptr;  // corrected depth is held of one adjustment at once: its files have one name
     Found found = find(given, options);
     if (!own || !own->scene.changed) return found;
-    constexpr std::size_t kFewer = 2, kOneOf = 50;  // of its tracks
-    const std::size_t by_own = unexplained(input_, own->scene.cameras, found.scene.tracks),
-                      by_found = unexplained(input_, found.scene.cameras, own->scene.tracks);
-    if (by_found <= kFewer * by_own || kOneOf * by_found <= own->scene.tracks.size()) return found;
+    constexpr double kTimes = 2, kLeast = 0.02;
+    const double by_own = unexplained(input_, own->scene.cameras, found.scene.tracks),
+                 by_found = unexplained(input_, found.scene.cameras, own->scene.tracks);
+    const bool links_more = own->scene.groups.empty() && !found.scene.groups.empty();
+    if (!links_more && !(by_found > kTimes * by_own && by_found > kLeast)) return found;
     const std::optional<BesideGiven> beside = beside_given(own->scene.cameras, given);
     if (!beside) return found;
     if (!beside->agrees()) {
@@ -100,9 +104,11 @@ class SceneFit {
       return found;
     }
     found.depth = nullptr;
-    found = find(*guessed, without);
-    found.scene.summary += "; the given poses are too far off to begin from: this began without them";
-    return found;
+    std::optional<Found> again = find_if_memory(*guessed, without);
+    began_without_ = again.has_value();
+    if (!again) return find(given, options);
+    again->scene.summary += "; the given poses are too far off to begin from: this began without them";
+    return std::move(*again);
   }
 
   void write_depth(const Found& found) {
@@ -117,6 +123,7 @@ class SceneFit {
   /// them, takes the network's place, and `found` becomes what is found from there.
   void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
     constexpr std::size_t kFewOfFrame = 200;  // most scenes have 500 to 2000
+    if (has_warned_ || began_without_) return;
     if (found.matches >= kFewOfFrame * usable_frames(given)) return;
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
     if (!guessed) return;
@@ -141,7 +148,7 @@ class SceneFit {
     found = std::move(again);
   }
 
-  /// Whether find_from_network() has warned that the given poses do not fit the images.
+  /// Whether a warning has said that the given poses do not fit the images.
   bool has_warned() const { return has_warned_; }
 
  private:
@@ -204,7 +211,7 @@ class SceneFit {
   DenseMaps& depth_;
   const Events& events_;
   std::optional<OneThread> lean_;
-  bool has_warned_ = false;
+  bool has_warned_ = false, began_without_ = false;
 };
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact.
@@ -256,7 +263,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     events.warn("out of memory in the adjustment: cameras and depth are not adjusted");
     return stays("out of memory");
   }
-  if (options.poses != Known::no && !fit.has_warned()) fit.find_from_network(cameras, options, found);
+  if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
   fit.write_depth(found);
   give_to_copies(first, cameras, depth, found.scene);

@@ -37,11 +37,10 @@ struct AdjustedScene {
 /// (image_matcher.h), first at a small size and then at the originals' own, each followed by a bundle
 /// adjustment; a frame most of whose matches are off may get another pose (frame_pose.h), and what pays is
 /// freed (bundle_trials.h). Where few matches are found from given poses, it begins without them
-/// (known_poses.h), as it does where poses that are nearly right tear a scene; a warning says where they do not
-/// fit. The values of `depth`, [H,W] a frame, follow
-/// (depth_correction.h). A tenth of the matches is held out: where the adjusted cameras explain these less
-/// well than the given ones, or there are too few matches, or fewer than two valid cameras, poses and depth
-/// stay. Lenses are those of bundle_setup.h all the same, unless the matches say that these are worse than
+/// (known_poses.h), as it does where poses that are nearly right would tear the scene; a warning says where
+/// they do not fit. The values of `depth`, [H,W] a frame, follow (depth_correction.h). A tenth of the matches
+/// is held out: where the adjusted cameras explain these less well than the given ones, or there are too few
+/// matches, or fewer than two valid cameras, poses and depth stay. Lenses are those of bundle_setup.h all the same, unless the matches say that these are worse than
 /// the given ones. Where memory runs out it begins again with one pair of frames at once; where it runs out
 /// once more, poses and depth stay, both with a warning; that is so at once where the equations would take
 /// more than options.most_bytes. Throws std::bad_alloc instead where options.must, and where the depth is

@@ -177,7 +177,7 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const RunForecast&
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
   for (const auto& stage : forecast.beside.stages) report.predicted_seconds.push_back(stage);
   report.predicted_total_seconds = run_seconds(network, forecast.beside);
-  if (forecast.measuring > 0) {
+  if (forecast.measuring > 0) {  // which is over by now
     report.predicted_seconds.emplace_back("measuring", forecast.measuring);
     if (report.predicted_total_seconds) *report.predicted_total_seconds += forecast.measuring;
   }

@@ -60,7 +60,7 @@ class Inputs {
   mutable DenseMaps::Buffer buffer_;
 };
 
-/// Calls work(i) for each i below count, on as many threads as there are, or fewer.
+/// Calls work(i) for each i below count, on at most so many threads.
 template <class Work>
 void each_on_a_thread(std::size_t count, std::size_t threads, Work&& work) {
   at::parallel_for(0, static_cast<int64_t>(count), static_cast<int64_t>((count + threads - 1) / threads),

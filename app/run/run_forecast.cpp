@@ -81,7 +81,13 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   options.merge = request.merge = merging.merge;
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  const ProcessBytes process = predict_process(plan, network, origin_of(plan, frames));
+  ProcessBytes process = predict_process(plan, network, origin_of(plan, frames));
+  if (request.gpu && runs_alone && plan.model.autotune && !has_size(plan, request))
+    process.host += kPlansMeasured.of(plan.model.options.precision);
+  if (rates && !rates_are_known) {
+    if (request.gpu) process.host += kRatesMeasured.of(plan.model.options.precision);
+    process.host = std::max(process.host, peak_host_bytes());  // measuring them may have taken the most
+  }
   warn_of_memory(plan, network, process, ranks_here, events);
 
   RunForecast forecast{std::move(options), request, std::move(network), process, {}};
@@ -97,12 +103,6 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
   forecast.compares_network = loads && rates_are_known && !resume;
   forecast.process.host += parts.left_in_memory;
-  if (request.gpu && plan.model.autotune && !has_size(plan, request))
-    forecast.process.host += kPlansMeasured.of(plan.model.options.precision);
-  if (rates && !rates_are_known) {
-    if (request.gpu) forecast.process.host += kRatesMeasured.of(plan.model.options.precision);
-    forecast.process.host = std::max(forecast.process.host, peak_host_bytes());  // which may be the most
-  }
   return forecast;
 }
 

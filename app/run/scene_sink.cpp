@@ -32,7 +32,7 @@ std::string groups_text(const std::vector<std::vector<int>>& groups, bool are_li
     names.push_back(frames.frames[static_cast<std::size_t>(group.front())].file);
   return std::string(are_linked ? "few" : "no") + " matches link " + std::to_string(groups.size()) +
          " groups of frames, those with " + first_of(names, kNamed) + ": how these lie to each other " +
-         (are_linked ? "may be wrong" : "is the network's guess");
+         (are_linked ? "may be wrong" : "is a guess");
 }
 
 /// The largest coordinate of the cameras' centres.

@@ -183,6 +183,13 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
       .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
+std::string merge_word(const std::optional<MergeOptions>& merge) {
+  if (!merge) return {};
+  return "merged " + number_text(merge->ratio) + " and " + number_text(merge->protect) + " from " +
+         std::to_string(merge->start) + ", " + std::to_string(merge->refresh) + ", " +
+         std::to_string(merge->metric);
+}
+
 Kind network_kind(const RunPlan& plan, const MemoryRequest& request, bool limited) {
   return Kind(rates_key(plan.model.config, plan.model.options))
       .word(request.weights_on_host, "weights on the host")
@@ -251,7 +258,7 @@ std::vector<StageWork> network_works(const RunPlan& plan, const MemoryRequest& r
                                      const std::vector<std::string>& stages) {
   const Kind kind = network_kind(plan, request, /*limited=*/true)
                         .word(true, std::to_string(request.width) + "x" + std::to_string(request.height))
-                        .word(request.merge.has_value(), "merged");
+                        .word(request.merge.has_value(), merge_word(request.merge));
   std::vector<StageWork> works;
   for (const std::string& stage : stages) {
     works.push_back(kind.work(stage, static_cast<double>(request.frames)));

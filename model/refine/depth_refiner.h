@@ -23,8 +23,8 @@ TensorShapes network_shapes(const TensorShapes& all);
 /// depths around a pixel's own, features of frames are compared there where the others would see it, and so
 /// are their depths. A small network makes of that, of image and depth what the depth's logarithm changes
 /// by, also to the nearest or the farthest depth around, and how sharp edges are. It works at a quarter of
-/// the frames' size; maps are given back at full size. In fp32, on a CPU: where there are 16 cores beside a
-/// GPU that is the faster of the two, as most of a GPU's time goes into loading kernels.
+/// the frames' size; maps are given back at full size. In fp32, on a CPU: beside
+/// 16 cores a GPU is slower, and loading its kernels takes 400 MB (tests/BENCHMARKS.md).
 class DepthRefiner {
  public:
   /// Throws std::invalid_argument for tensors that are missing, misshapen or left over.

@@ -11,6 +11,10 @@ namespace vggt {
 namespace {
 
 constexpr int kGroups = kMostGroups;
+// The least z of a point that another frame sees, and what x and y are divided by at least.
+constexpr float kLeastZ = 1e-3F, kLeastDivisor = 1e-4F;
+constexpr float kLeastMove = 0.01F,
+                kMostMove = 100;  // pixels that a point moves at least and at most, as a cue
 static_assert(kMostDepths == kLanes);
 
 /// Numbers of all depths; what is beyond the last depth means nothing.

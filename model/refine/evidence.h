@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-// What other frames say of a frame's depths, on a CPU. Plain arithmetic, without LibTorch.
+// What other frames say of a frame's depths. Plain arithmetic, without LibTorch.
 namespace vggt {
 
 /// From the space of one camera to the pixels of another frame, which shows a part of its pixels.
@@ -21,10 +21,6 @@ struct RefinerTransfer {
 /// The cues of a source at a depth, beside how alike each group of features is: how nearly its own depth
 /// agrees, twice, by how much it differs, whether it sees the point, and how far that moves over all depths.
 inline constexpr int64_t kRefinerCues = 5;
-/// The least z of a point that another frame sees, and what x and y are divided by at least.
-inline constexpr float kLeastZ = 1e-3F, kLeastDivisor = 1e-4F;
-/// Pixels that a point moves at least and at most, as a cue.
-inline constexpr float kLeastMove = 0.01F, kMostMove = 100;
 /// Most depths, groups of features and outputs of each layer.
 inline constexpr int64_t kMostDepths = 16, kMostGroups = 8, kMostScores = 24;
 
