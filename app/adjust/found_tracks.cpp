@@ -12,7 +12,7 @@ namespace vggt {
 namespace {
 
 constexpr std::size_t kFewestFrames = 3;
-constexpr double kMostError = 0.7, kMostMedians = 3;
+constexpr double kMostError = 0.25, kMostMedians = 2.5;
 
 /// The colour of a frame's pixel, which the network's image shows.
 std::array<uint8_t, 3> color_at(const MatchInput& input, std::size_t frame, const std::vector<uint8_t>& rgb,

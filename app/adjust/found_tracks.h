@@ -8,9 +8,9 @@
 namespace vggt {
 
 /// The anchors that two or more other frames show where the bundle puts them, as points with these
-/// observations and the colour of the anchor's pixel. Observations are within 0.7 pixels of the images that
-/// were compared, or three times their median distance, if that is more: programs that weigh all alike then
-/// find the same cameras.
+/// observations and the colour of the anchor's pixel. Observations are within 2.5 times their median
+/// distance, or a quarter of a pixel of the images that were compared, if that is more: programs that weigh
+/// all alike then find nearly the same cameras.
 std::vector<Track> found_tracks(const MatchInput& input, const Bundle& bundle);
 
 }  // namespace vggt
