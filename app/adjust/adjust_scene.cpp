@@ -97,12 +97,7 @@ class SceneFit {
                  by_found = unexplained(input_, found.scene.cameras, own->scene.tracks);
     const bool links_more = own->scene.groups.empty() && !found.scene.groups.empty();
     if (!links_more && !(by_found > kTimes * by_own && by_found > kLeast)) return found;
-    const std::optional<BesideGiven> beside = beside_given(own->scene.cameras, given);
-    if (!beside) return found;
-    if (!beside->agrees()) {
-      warn_of_poses(apart_text(*own, *beside));
-      return found;
-    }
+    if (!beside_agreeing(*own, given)) return found;
     found.depth = nullptr;
     std::optional<Found> again = find_if_memory(*guessed, without);
     began_without_ = again.has_value();
@@ -166,12 +161,8 @@ class SceneFit {
                     " matches are found instead of " + std::to_string(own->matches));
       return std::nullopt;
     }
-    const std::optional<BesideGiven> beside = beside_given(own->scene.cameras, given);
+    const std::optional<BesideGiven> beside = beside_agreeing(*own, given);
     if (!beside) return std::nullopt;
-    if (!beside->agrees()) {
-      warn_of_poses(apart_text(*own, *beside));
-      return std::nullopt;
-    }
     write_depth(*own);
     scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
     return options.intrinsics == Known::no ? with_lenses_of(own->scene.cameras, given) : given;
@@ -192,13 +183,18 @@ class SceneFit {
     }
   }
 
-  static std::string apart_text(const Found& own, const BesideGiven& beside) {
+  /// How cameras that were adjusted without the given poses lie to these. Nothing where no similarity tells
+  /// that, or where they do not agree, which a warning says.
+  std::optional<BesideGiven> beside_agreeing(const Found& own, const std::vector<Camera>& given) {
+    const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
+    if (!beside || beside->agrees()) return beside;
     std::array<char, 200> text{};
     std::snprintf(text.data(), text.size(),
                   "cameras adjusted to %zu matches are %.1f degrees (median) and %.0f %% of their spread "
                   "away from them",
-                  own.matches, beside.turn_deg, 100 * beside.distance);
-    return text.data();
+                  own.matches, beside->turn_deg, 100 * beside->distance);
+    warn_of_poses(text.data());
+    return std::nullopt;
   }
 
   void warn_of_poses(const std::string& why) {

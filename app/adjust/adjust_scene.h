@@ -40,13 +40,13 @@ struct AdjustedScene {
 /// (known_poses.h), as it does where poses that are nearly right would tear the scene; a warning says where
 /// they do not fit. The values of `depth`, [H,W] a frame, follow (depth_correction.h). A tenth of the matches
 /// is held out: where the adjusted cameras explain these less well than the given ones, or there are too few
-/// matches, or fewer than two valid cameras, poses and depth stay. Lenses are those of bundle_setup.h all the same, unless the matches say that these are worse than
-/// the given ones. Where memory runs out it begins again with one pair of frames at once; where it runs out
-/// once more, poses and depth stay, both with a warning; that is so at once where the equations would take
-/// more than options.most_bytes. Throws std::bad_alloc instead where options.must, and where the depth is
-/// being written. Of frames that show the same (copied_frames.h) the first is adjusted, and the others get
-/// its camera and depth, unless poses were given. Reports the progress of the stages "adjustment, pass 1", 2,
-/// ... in pairs, throws Stopped.
+/// matches, or fewer than two valid cameras, poses and depth stay. Lenses are those of bundle_setup.h all the
+/// same, unless the matches say that these are worse than the given ones. Where memory runs out it begins
+/// again with one pair of frames at once; where it runs out once more, poses and depth stay, both with a
+/// warning; that is so at once where the equations would take more than options.most_bytes. Throws
+/// std::bad_alloc instead where options.must, and where the depth is being written. Of frames that show the
+/// same (copied_frames.h) the first is adjusted, and the others get its camera and depth, unless poses were
+/// given. Reports the progress of the stages "adjustment, pass 1", 2, ... in pairs, throws Stopped.
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events);
 

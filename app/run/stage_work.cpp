@@ -183,11 +183,10 @@ StageWork export_work(const RunPlan& plan, double pixels, const FrameSource& sou
       .work("export", pixels + (makes_images ? source.pixels : 0));
 }
 
-std::string merge_word(const std::optional<MergeOptions>& merge) {
-  if (!merge) return {};
-  return "merged " + number_text(merge->ratio) + " and " + number_text(merge->protect) + " from " +
-         std::to_string(merge->start) + ", " + std::to_string(merge->refresh) + ", " +
-         std::to_string(merge->metric);
+std::string merge_word(const MergeOptions& merge) {
+  return "merged " + number_text(merge.ratio) + " and " + number_text(merge.protect) + " from " +
+         std::to_string(merge.start) + ", " + std::to_string(merge.refresh) + ", " +
+         std::to_string(merge.metric);
 }
 
 Kind network_kind(const RunPlan& plan, const MemoryRequest& request, bool limited) {
@@ -256,9 +255,9 @@ std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest&
 
 std::vector<StageWork> network_works(const RunPlan& plan, const MemoryRequest& request,
                                      const std::vector<std::string>& stages) {
-  const Kind kind = network_kind(plan, request, /*limited=*/true)
-                        .word(true, std::to_string(request.width) + "x" + std::to_string(request.height))
-                        .word(request.merge.has_value(), merge_word(request.merge));
+  Kind kind = network_kind(plan, request, /*limited=*/true)
+                  .word(true, std::to_string(request.width) + "x" + std::to_string(request.height));
+  if (request.merge) kind.word(true, merge_word(*request.merge));
   std::vector<StageWork> works;
   for (const std::string& stage : stages) {
     works.push_back(kind.work(stage, static_cast<double>(request.frames)));
