@@ -23,6 +23,7 @@ struct MemoryRequest {
   Precision precision = Precision::fp32;
   std::optional<CudaDevice> gpu;  // none: the CPU
   bool bf16_attention = false;    // of the CPU: takes bf16 as it is, else as copies in fp32
+  bool screened_matches = false;  // of the CPU: can_screen_matches()
   AttentionVariant attention = AttentionVariant::automatic;
   int64_t frames = 1, height = 0, width = 0;  // pixels, multiples of the patch size
   int64_t query_points = 0;

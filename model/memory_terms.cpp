@@ -166,9 +166,14 @@ Terms block_terms(const MemoryRequest& r, const Sequences& x, int64_t operand, b
 }
 
 /// What best_destinations() holds for `sources` sources of a piece.
-int64_t match_bytes(const MemoryRequest& r, const Sizes& z, int64_t sources, int64_t destinations) {
+int64_t match_bytes(const MemoryRequest& r, const Sizes& z, int64_t sources, int64_t destinations,
+                    int64_t width) {
   if (r.gpu && r.gpu->wgmma && z.operand == 2) return 0;
   if (r.gpu && r.gpu->wgmma && z.operand == 4) return kSplitPieceBytes;
+  if (!r.gpu && r.screened_matches && z.state == 4) {
+    // The destinations in 8 bits, with four numbers each; then the scores of sources that are left.
+    return destinations * std::max<int64_t>(width + 4 * 4, 4 * kLeftSources);
+  }
   return std::min(std::min(sources, std::max<int64_t>(1, kMatchScores / destinations)) * destinations,
                   kMatchScores) *
          z.state;
@@ -287,7 +292,7 @@ Terms merged_terms(const MemoryRequest& r, const Sizes& z, const Schedule& s, co
   return largest({{{"destinations' metric", d * width * score_operand},
                    {"sources of a piece", piece * z.C * (2 * z.state + score_operand)},
                    narrow,
-                   {"scores", match_bytes(r, z, std::min(piece, N - d), d)}},
+                   {"scores", match_bytes(r, z, std::min(piece, N - d), d, width)}},
                   {plan, values, merged, norm, sent},
                   {plan,
                    values,

@@ -13,6 +13,7 @@
 #endif
 #include "attention/cpu/cpu.h"
 #include "attention/out_of_memory.h"
+#include "model/layers/screened_match.h"
 #include "model/network.h"
 #include "model/network_run.h"
 #include "model/ranks/group.h"
@@ -141,6 +142,7 @@ MemoryRequest memory_request(const Config& config, const ModelOptions& options) 
   request.tensors = expected_tensors(config, options.heads);
   request.precision = options.precision;
   request.bf16_attention = takes_bf16(best_cpu_isa());
+  request.screened_matches = can_screen_matches();
   request.heads_in_bf16 = options.heads_in_bf16;
   request.attention = options.attention;
   request.frames_per_chunk = options.frames_per_chunk;

@@ -27,6 +27,7 @@ constexpr double kMostDepthStep = 0.3;
 constexpr double kMostProduct = 1e100;  // of which the logarithm is taken
 // Parts of the anchors, of which as many as fit are summed up one beside the other, then added in order.
 constexpr std::size_t kFewestParts = 2, kMostParts = 16, kPartBytes = std::size_t{128} << 20;
+constexpr std::size_t kPartSightings = 8192;  // of fewer the sums take less than adding them up
 
 std::size_t parts_of(std::size_t matrix_bytes) {
   return std::clamp(kPartBytes / matrix_bytes, kFewestParts, kMostParts);
@@ -83,12 +84,14 @@ class Adjustment {
       lens_masks_.emplace_back(free.focal, free.aspect, free.k1, free.k2);
     make_links(most_bytes);
     normal_.emplace(empty_matrix());
-    part_count_ = parts_of(normal_->hessian.bytes());
+    part_count_ = std::clamp(bundle.sightings.size() / kPartSightings, kFewestParts,
+                             parts_of(normal_->hessian.bytes()));
     parts_.assign(std::min(part_count_, fitting_parts(most_bytes)), *normal_);
   }
 
-  void run(const BundleSchedule& schedule) {
+  double run(const BundleSchedule& schedule) {
     double damping = kFirstDamping, before = 0, scale_before = 0;
+    int small_gains = 0;  // in a row
     for (int i = 0; i < schedule.iterations; ++i) {
       const double scale = std::max(kLastScale, schedule.first_scale * std::pow(kScaleFactor, i));
       if (scale != scale_before) before = cost(scale);
@@ -103,10 +106,15 @@ class Adjustment {
         if (!accepted) kept.put_back(bundle_);
         damping = accepted ? std::max(damping / 5, kLeastDamping) : damping * 10;
       }
-      const bool settled = !accepted || before - after < schedule.converged * before;
-      if (settled && scale <= kLastScale) return;
+      const double gain = accepted ? before - after : 0;
+      small_gains = gain < schedule.converged * before ? small_gains + 1 : 0;
+      // In a bent valley one step gains little, and the next one much.
+      const bool settled = !accepted || small_gains >= 2,
+                 is_hopeless = before - gain * (schedule.iterations - i) > schedule.hopeless;
       if (accepted) before = after;
+      if (scale <= kLastScale && (settled || is_hopeless)) break;
     }
+    return before;
   }
 
   std::vector<double> focal_deviations(std::size_t most_lenses) {
@@ -488,9 +496,10 @@ class Adjustment {
 
 }  // namespace
 
-void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
-                   const BundleSchedule& schedule, const Events& events) {
-  if (!bundle.sightings.empty()) Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
+double adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
+                     const BundleSchedule& schedule, const Events& events) {
+  if (bundle.sightings.empty()) return 0;
+  return Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
 }
 
 std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,

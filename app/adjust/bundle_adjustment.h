@@ -72,7 +72,10 @@ struct BundleSchedule {
   /// off count.
   double first_scale = 4;
   int iterations = 15;
-  double converged = 1e-5;  // a smaller relative change of the cost ends it
+  double converged = 1e-5;  // two smaller relative changes of the cost in a row end it
+  /// It also ends, at the last scale, where as much less in each iteration that is left would not lead to
+  /// this cost.
+  double hopeless = std::numeric_limits<double>::infinity();
   std::size_t most_bytes = std::numeric_limits<std::size_t>::max();  // beside the bundle
 };
 
@@ -81,9 +84,9 @@ struct BundleSchedule {
 /// anchors. The method is Levenberg-Marquardt's; Schur's complement eliminates the depths, and what remains,
 /// six unknowns a free frame and four a lens, is a matrix of tiles (tiled_matrix.h). Changes free poses, what
 /// is free of lenses, and log_depth. The result depends neither on the number of threads nor on most_bytes.
-/// Throws Stopped, TooManyEquations.
-void adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
-                   const BundleSchedule& schedule, const Events& events);
+/// Returns the cost that is left. Throws Stopped, TooManyEquations.
+double adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
+                     const BundleSchedule& schedule, const Events& events);
 
 /// How well the sightings alone, without priors, tell each of the first lenses, at most so many, where the
 /// bundle stands: the standard deviation of the logarithm of its focal length, or of its aspect if that is

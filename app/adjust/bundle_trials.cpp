@@ -18,7 +18,7 @@ namespace {
 
 // Of a lens: a longer focal length stands in for most of a distortion, and gives way slowly.
 // While the focal length is held matches may be far off at first.
-constexpr BundleSchedule kTrial{2, 30, 1e-5}, kHeldTrial{4, 30, 1e-5};
+constexpr BundleSchedule kTrial{2, 30, 1e-4}, kHeldTrial{4, 30, 1e-4};
 constexpr double kStillBetter = 0.9;  // of an error that clearly falls
 // Logarithms: how far a focal length may move from the network's before the prior of depth is doubted, how
 // far at all, and how far where the matches clearly say so.
@@ -329,7 +329,9 @@ BundleTrials::TriedFocals BundleTrials::try_focals(Bundle& found, const Adjusted
   // A few matches of a scene tell its focal length from those far off.
   const std::vector<Sighting> all =
       std::exchange(found.sightings, some_tracks(found.sightings, kEnoughToSearch));
+  constexpr double kWorse = 1.05;  // of a cost: where no more iterations can tell
   TriedFocals tried;
+  double least = std::numeric_limits<double>::infinity();
   for (const double factor : kFactors) {
     for (const Adjusted* from : {&before, &network}) {
       put(*from, found);
@@ -346,7 +348,8 @@ BundleTrials::TriedFocals BundleTrials::try_focals(Bundle& found, const Adjusted
       }
       BundleSchedule schedule = from == &before ? kTrial : kHeldTrial;
       schedule.most_bytes = room;
-      adjust_bundle(found, start_, priors_, schedule, events_);
+      schedule.hopeless = kWorse * least;
+      least = std::min(least, adjust_bundle(found, start_, priors_, schedule, events_));
       const CostChange cost = cost_change(errors_of(found), errors);
       if (cost.share >= tried.share) continue;
       tried.share = cost.share;

@@ -15,6 +15,7 @@
 #include "io/files/machine_share.h"
 #include "io/frames/frame_sources.h"
 #include "io/frames/masks.h"
+#include "model/memory_terms.h"
 
 namespace vggt {
 namespace {
@@ -330,12 +331,25 @@ int64_t most_cpu_kept(int64_t pixels) {
   return kMostCpuKept + static_cast<int64_t>(large * static_cast<double>(kMoreOfLarge));
 }
 
+/// What is kept of the rows of merged blocks. The allocator keeps blocks of up to 32 MB, and what lies in
+/// their place next leaves gaps: of smaller rows than these, small ones.
+int64_t kept_of_merged(const MemoryRequest& request) {
+  constexpr int64_t kLeast = 16'000'000, kMost = 32 << 20, kKept = 50'000'000;
+  if (!request.merge) return 0;
+  const Sizes z(request);
+  const MergeCounts counts =
+      merge_counts(z.all, z.rows, z.columns, request.config.special_tokens(), *request.merge);
+  const int64_t bytes = counts.most_rows() * z.C * z.operand;
+  return bytes >= kLeast && bytes <= kMost ? kKept : 0;
+}
+
 /// What is kept of tensors of so many bytes on a CPU. With --host-memory the allocator gives back at once
 /// what is freed.
 int64_t cpu_kept(const RunPlan& plan, const MemoryRequest& request, int64_t tensors) {
   if (plan.limits.host) return 0;
   const auto share = [&](double part) { return static_cast<int64_t>(part * static_cast<double>(tensors)); };
-  const int64_t kept = std::min(most_cpu_kept(request.width * request.height), share(kCpuKept));
+  const int64_t kept =
+      std::min(most_cpu_kept(request.width * request.height), share(kCpuKept)) + kept_of_merged(request);
   const bool tracks = request.heads.tracks && request.query_points > 0;
   return tracks ? std::max(kept, std::min(kMostTracksKept, share(kTracksKept))) : kept;
 }

@@ -5,6 +5,7 @@
 
 #include "model/layers/cpu_product.h"
 #include "model/layers/fused_match.h"
+#include "model/layers/screened_match.h"
 
 namespace vggt {
 namespace {
@@ -49,6 +50,18 @@ void match_by_products(const at::Tensor& sources, const at::Tensor& destinations
   }
 }
 
+/// Sources that the screen leaves come by products.
+void match_by_screen(const at::Tensor& sources, const at::Tensor& destinations, int64_t most_scores,
+                     TokenMatches& matches) {
+  const at::Tensor left = match_screened(sources, destinations, matches.score, matches.best);  // [k]
+  if (left.size(0) == 0) return;
+  TokenMatches rest{matches.score.index_select(0, left), matches.best.index_select(0, left)};
+  match_by_products(sources.index_select(0, left), destinations,
+                    std::min(most_scores, kLeftSources * destinations.size(0)), rest);
+  matches.score.index_copy_(0, left, rest.score);
+  matches.best.index_copy_(0, left, rest.best);
+}
+
 }  // namespace
 
 TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& destinations,
@@ -67,6 +80,8 @@ TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& dest
                        at::zeros({s}, sources.options().dtype(at::kLong))};
   if (can_match_fused(sources, destinations)) {
     match_fused(sources, destinations, matches.score, matches.best);
+  } else if (can_screen_matches() && sources.is_cpu() && type == at::kFloat) {
+    match_by_screen(sources.to(type), destinations.to(type), most_scores, matches);
   } else {
     match_by_products(sources, destinations, most_scores, matches);
   }

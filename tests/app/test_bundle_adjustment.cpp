@@ -147,6 +147,19 @@ TEST(BundleAdjustment, TakesNoMoreThanItMay) {
   EXPECT_THROW(adjust_bundle(within, given, {}, {.most_bytes = sixteen / 17}, {}), TooManyEquations);
 }
 
+TEST(BundleAdjustment, GivesUpWhereACostIsOutOfReach) {
+  const Bundle truth = exact_bundle(), given = beside(truth);
+  const auto cost = [&](int iterations, double hopeless) {
+    Bundle bundle = given;
+    return adjust_bundle(bundle, given, loose(),
+                         {.first_scale = 1, .iterations = iterations, .hopeless = hopeless}, {});
+  };
+  const double one = cost(1, 1e300), all = cost(15, 1e300);
+  ASSERT_LT(all, one / 10);
+  EXPECT_EQ(cost(15, -1e300), one);   // not even with the first gain in each of the fourteen that are left
+  EXPECT_EQ(cost(15, 2 * all), all);  // which is within reach all along
+}
+
 TEST(BundleAdjustment, WhatIsRightStays) {
   const Bundle truth = exact_bundle();
   Bundle bundle = truth;
