@@ -146,24 +146,28 @@ bool TiledMatrix::factorise() {
     }
   }
   std::ranges::fill(is_zero_, false);
+  /// Takes off a tile what a column before both of its own makes of it.
+  const auto subtract = [this](int row, int column, int other) {
+    subtract_product(tile(row, other)->data(), tile(column, other)->data(), tile(row, column)->data());
+  };
   for (int column = 0; column < tiles_; ++column) {
     const std::vector<int>& rows = below[static_cast<std::size_t>(column)];
-    const std::vector<int>& others = before[static_cast<std::size_t>(column)];
-    const auto subtract_others = [&](int row) {
-      double* const here = tile(row, column)->data();
-      for (const int other : others) {
-        if (const Tile* left = tile(row, other))
-          subtract_product(left->data(), tile(column, other)->data(), here);
-      }
-    };
-    subtract_others(column);
+    // The next column's diagonal is made ready meanwhile, but for what this column takes off it.
+    const int next = column + 1 < tiles_ ? column + 1 : -1;
     Tile& diagonal = *tile(column, column);
+    if (column > 0 && tile(column, column - 1)) subtract(column, column, column - 1);
     const Eigen::LLT<Eigen::Ref<Tile>> factor(diagonal);
     if (factor.info() != Eigen::Success) return false;
-    cv::parallel_for_({0, static_cast<int>(rows.size())}, [&](const cv::Range& range) {
+    const int tasks = static_cast<int>(rows.size()) + (next >= 0 ? 1 : 0);
+    cv::parallel_for_({0, tasks}, [&](const cv::Range& range) {
       for (int i = range.start; i < range.end; ++i) {
-        const int row = rows[static_cast<std::size_t>(i)];
-        subtract_others(row);
+        const bool is_diagonal = i == static_cast<int>(rows.size());
+        const int row = is_diagonal ? next : rows[static_cast<std::size_t>(i)],
+                  at = is_diagonal ? next : column;
+        for (const int other : before[static_cast<std::size_t>(at)]) {
+          if (other < column && tile(row, other)) subtract(row, at, other);
+        }
+        if (is_diagonal) continue;
         diagonal.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(
             *tile(row, column));
       }

@@ -72,9 +72,13 @@ void each_on_a_thread(std::size_t count, std::size_t threads, Work&& work) {
 /// What the refiner saw of the frames that were asked for last.
 class Looks {
  public:
-  /// kept: of how many. at_once: how many are looked at on a thread each.
-  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t kept, std::size_t at_once)
-      : refiner_(refiner), inputs_(inputs), kept_(kept), at_once_(at_once) {}
+  /// frames: of the scene. kept: of how many. at_once: how many are looked at on a thread each.
+  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t frames, std::size_t kept,
+        std::size_t at_once)
+      : refiner_(refiner), inputs_(inputs), kept_(kept), at_once_(at_once), known_(frames) {}
+
+  /// Of each frame whether it is known.
+  const std::vector<bool>& known() const { return known_; }
 
   /// Looks at those of the frames, at most as many as are kept, that it does not know.
   void see(const std::vector<int>& frames) {
@@ -87,7 +91,11 @@ class Looks {
         unknown.push_back(frame);
       }
     }
-    while (!last_.empty() && last_.size() + unknown.size() > kept_) last_.pop_back();
+    while (!last_.empty() && last_.size() + unknown.size() > kept_) {
+      known_[static_cast<std::size_t>(last_.back().first)] = false;
+      last_.pop_back();
+    }
+    for (const int frame : unknown) known_[static_cast<std::size_t>(frame)] = true;
     for (std::size_t first = 0; first < unknown.size(); first += at_once_)
       see_at_once(std::span(unknown).subspan(first, std::min(at_once_, unknown.size() - first)));
   }
@@ -118,6 +126,7 @@ class Looks {
   const Inputs& inputs_;
   const std::size_t kept_, at_once_;
   std::list<Look> last_;  // the last one first
+  std::vector<bool> known_;
 };
 
 /// unit: of depth.
@@ -266,7 +275,47 @@ at::Tensor rays_of(const Camera& camera) {
 struct Task {
   int frame;
   std::vector<int> others;
+
+  template <class Take>
+  void for_frames(Take&& take) const {
+    take(static_cast<std::size_t>(frame));
+    for (const int other : others) take(static_cast<std::size_t>(other));
+  }
 };
+
+std::vector<Task> tasks_of(const FramesToRefine& scene, const Partners& partners, const DenseMaps& depth,
+                           const Events& events) {
+  DenseMaps::Buffer buffer;
+  std::vector<Task> tasks;
+  for (int frame = 0; frame < static_cast<int>(scene.cameras.size()); ++frame) {
+    events.check_stop();
+    if (shown_by(scene, frame) != frame || !depth.has(frame)) continue;
+    Task task{frame, partners.of(frame, depth.values(frame, buffer))};
+    if (!task.others.empty()) tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+/// Takes some of the first tasks, those that need the fewest frames beside the known ones: fewer are
+/// forgotten and looked at once more (453 of 768, where 77 of 200 are kept).
+std::vector<Task> take_next(std::vector<Task>& tasks, std::vector<bool> known, std::size_t most) {
+  constexpr std::ptrdiff_t kAhead = 256;
+  std::vector<Task> next;
+  while (!tasks.empty() && next.size() < most) {
+    const auto unknown = [&](const Task& task) {
+      int count = 0;
+      task.for_frames([&](std::size_t frame) { count += known[frame] ? 0 : 1; });
+      return count;
+    };
+    const auto size = static_cast<std::ptrdiff_t>(tasks.size());
+    const auto chosen =
+        std::ranges::min_element(tasks.begin(), tasks.begin() + std::min(size, kAhead), {}, unknown);
+    chosen->for_frames([&](std::size_t frame) { known[frame] = true; });
+    next.push_back(std::move(*chosen));
+    tasks.erase(chosen);
+  }
+  return next;
+}
 
 /// Refines the depth of frames, each on a thread; one frame is worked on by all threads.
 class Refinement {
@@ -280,6 +329,8 @@ class Refinement {
         inputs_(inputs),
         looks_(std::move(looks)),
         unit_(unit) {}
+
+  const std::vector<bool>& known() const { return looks_.known(); }
 
   /// [H,W] each.
   std::vector<at::Tensor> of(const std::vector<Task>& tasks) {
@@ -351,26 +402,22 @@ void refine_depth(const DepthRefiner& refiner, const FramesToRefine& scene, Dens
   const double unit = median_depth(scene, partners.views(), depth);
   const Inputs inputs(scene, depth, unit);
   Refinement refinement(refiner, scene, partners, inputs,
-                        Looks(refiner, inputs, static_cast<std::size_t>(lean ? kSeen : at_once.kept), most),
+                        Looks(refiner, inputs, scene.cameras.size(),
+                              static_cast<std::size_t>(lean ? kSeen : at_once.kept), most),
                         unit);
   PieceStore refined(scene.space, "refined_depth");
-  DenseMaps::Buffer buffer;
-  std::vector<Task> tasks;
-  for (int frame = 0; frame < frames; ++frame) {
+  std::vector<Task> left = tasks_of(scene, partners, depth, events);
+  while (!left.empty()) {
     events.check_stop();
-    events.progress("refinement", "frames", frame, frames);
-    Task task{frame, {}};
-    if (shown_by(scene, frame) == frame && depth.has(frame))
-      task.others = partners.of(frame, depth.values(frame, buffer));
-    if (!task.others.empty()) tasks.push_back(std::move(task));
-    if (tasks.empty() || (tasks.size() < most && frame + 1 < frames)) continue;
+    events.progress("refinement", "frames", frames - static_cast<int>(left.size()), frames);
+    const std::vector<Task> tasks = take_next(left, refinement.known(), most);
     const std::vector<at::Tensor> found = refinement.of(tasks);
     for (std::size_t i = 0; i < tasks.size(); ++i)
       refined.put(static_cast<std::size_t>(tasks[i].frame),
                   std::as_bytes(std::span(found[i].const_data_ptr<float>(),
                                           static_cast<std::size_t>(found[i].numel()))));
-    tasks.clear();
   }
+  DenseMaps::Buffer buffer;
   buffer.reserve(static_cast<std::size_t>(pixels) * sizeof(float));
   for (int frame = 0; frame < frames; ++frame) {
     const auto shown = static_cast<std::size_t>(shown_by(scene, frame));
