@@ -90,11 +90,15 @@ class Adjustment {
   }
 
   double run(const BundleSchedule& schedule) {
-    double damping = kFirstDamping, before = 0, scale_before = 0;
+    double damping = kFirstDamping, before = 0, scale_before = 0, gain_before = 0;
     int small_gains = 0;  // in a row
     for (int i = 0; i < schedule.iterations; ++i) {
       const double scale = std::max(kLastScale, schedule.first_scale * std::pow(kScaleFactor, i));
-      if (scale != scale_before) before = cost(scale);
+      if (scale != scale_before) {
+        before = cost(scale);
+        gain_before = 0;
+        small_gains = 0;
+      }
       scale_before = scale;
       linearise(scale);
       double after = before;
@@ -107,10 +111,10 @@ class Adjustment {
         damping = accepted ? std::max(damping / 5, kLeastDamping) : damping * 10;
       }
       const double gain = accepted ? before - after : 0;
-      small_gains = gain < schedule.converged * before ? small_gains + 1 : 0;
       // In a bent valley one step gains little, and the next one much.
-      const bool settled = !accepted || small_gains >= 2,
-                 is_hopeless = before - gain * (schedule.iterations - i) > schedule.hopeless;
+      small_gains = gain < schedule.converged * before ? small_gains + 1 : 0;
+      const double most = std::max(gain, std::exchange(gain_before, gain)) * (schedule.iterations - 1 - i);
+      const bool settled = !accepted || small_gains >= 2, is_hopeless = before - most > schedule.hopeless;
       if (accepted) before = after;
       if (scale <= kLastScale && (settled || is_hopeless)) break;
     }
@@ -243,8 +247,8 @@ class Adjustment {
     const double square = scale * scale;
     for_all_parts(kMostParts, [&](std::size_t part, std::size_t begin, std::size_t end) {
       for (std::size_t n = begin; n < end; ++n) {
+        if (first_[n] == first_[n + 1]) continue;  // its depth stays
         sums[part] += std::pow(depth_pull(n), 2);
-        if (first_[n] == first_[n + 1]) continue;
         const AnchorRay ray(bundle_, bundle_.anchors[n]);
         double product = 1;  // its logarithm is the sum of the sightings'
         for (std::size_t i = first_[n]; i < first_[n + 1]; ++i) {

@@ -73,8 +73,8 @@ struct BundleSchedule {
   double first_scale = 4;
   int iterations = 15;
   double converged = 1e-5;  // two smaller relative changes of the cost in a row end it
-  /// It also ends, at the last scale, where as much less in each iteration that is left would not lead to
-  /// this cost.
+  /// It also ends, at the last scale, where this cost is out of reach: where in each iteration that is left
+  /// the cost would have to fall by more than in either of the last two.
   double hopeless = std::numeric_limits<double>::infinity();
   std::size_t most_bytes = std::numeric_limits<std::size_t>::max();  // beside the bundle
 };

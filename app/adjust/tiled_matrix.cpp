@@ -146,7 +146,7 @@ bool TiledMatrix::factorise() {
     }
   }
   std::ranges::fill(is_zero_, false);
-  /// Takes off a tile what a column before both of its own makes of it.
+  // tile(row, column) -= tile(row, other) · tile(column, other)ᵀ
   const auto subtract = [this](int row, int column, int other) {
     subtract_product(tile(row, other)->data(), tile(column, other)->data(), tile(row, column)->data());
   };

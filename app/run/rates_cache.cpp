@@ -23,8 +23,9 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr double kMostSeconds = 3600;  // of any unit
-// Of a program whose kernels have become faster since, rates mean nothing: then the second number grows.
-const std::string kProgram = "vggt-recon " VGGT_VERSION " 2;";
+const std::string kProgram = "vggt-recon " VGGT_VERSION ";";
+// Counted up where kernels have become faster: their rates are measured anew.
+const std::string kKernels = "kernels 2;";
 
 /// Throws Json::exception for anything but all rates as numbers that are possible.
 Rates rates_of(const Json& json) {
@@ -68,9 +69,9 @@ std::string rates_key(const Config& config, const ModelOptions& options) {
   widths.input_width = 518;
   widths.bundle_adjust = false;
   const std::string architecture = Json::parse(config_to_json(widths, options.heads)).dump();
-  return kProgram + " " + processor_name(options.device) + "; " + precision_name(options.precision) +
-         (options.heads_in_bf16 ? ", heads bf16" : "") + "; " + variant_name(options.attention) + "; " +
-         heads_text(options.heads) + "; " + architecture;
+  return kProgram + " " + kKernels + " " + processor_name(options.device) + "; " +
+         precision_name(options.precision) + (options.heads_in_bf16 ? ", heads bf16" : "") + "; " +
+         variant_name(options.attention) + "; " + heads_text(options.heads) + "; " + architecture;
 }
 
 std::optional<Rates> rates_in_cache(const std::string& cache, const std::string& key) {

@@ -32,7 +32,10 @@ constexpr int64_t kRows = 6, kVectors = 4, kLanes = 16, kColumns = kVectors * kL
 constexpr int64_t kBlockRows = 8 * kRows;            // of x: a thread's at a time
 constexpr int64_t kCacheBytes = int64_t{256} << 10;  // of y: they stay in a core's cache meanwhile
 constexpr int64_t kFewest = 64, kOneOf = 32;         // so many rows of y may be left, or one of so many
-constexpr float kRounding = 2e-6F;                   // of fp32's products, as a share of the norms'
+// What fp32 rounds (y less the mean, norms, products), as a share of the product of norms; with more columns
+// than these it grows as they do.
+constexpr float kRounding = 2e-6F, kRoundingColumns = 1024;
+constexpr float kLeastSquare = 1e-20F;  // of a row: errors of smaller ones have no squares in fp32
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 int64_t round_up(int64_t count, int64_t of) {
@@ -41,7 +44,7 @@ int64_t round_up(int64_t count, int64_t of) {
 
 /// A row as whole numbers times `scale`.
 struct Rounded {
-  float scale, norm, error;  // norm of the row, of what rounding changes; inf where they are not finite
+  float scale, norm, error;  // norm of the row, of what rounding changes; inf where fp32 cannot tell
 };
 
 /// numbers: one for each of the row's.
@@ -56,7 +59,7 @@ VGGT_VNNI Rounded round_row(const float* row, int64_t size, int8_t* numbers) {
     squares = _mm512_fmadd_ps(x, x, squares);
   }
   const float square = _mm512_reduce_add_ps(squares), scale = _mm512_reduce_max_ps(most) / 127;
-  if (!(square < kInf)) return {0, kInf, kInf};
+  if (!(square < kInf) || (square < kLeastSquare && scale > 0)) return {0, kInf, kInf};
   const __m512 step = _mm512_set1_ps(scale), inverse = _mm512_set1_ps(scale > 0 ? 1 / scale : 0);
   for (int64_t i = 0; i < size; i += kLanes) {
     const __m512 x = _mm512_maskz_loadu_ps(mask_at(i), row + i);
@@ -133,7 +136,7 @@ using TileProducts = std::array<float, kColumns>;
 
 /// Notes which of a tile's products may be the best, as long as these are not too many.
 void note(const TileProducts& products, int64_t first, Searched& row) {
-  constexpr std::size_t kMost = 4096;
+  constexpr std::size_t kMost = 2048;
   row.most = std::max(row.most, *std::ranges::max_element(products));
   row.least = row.most - row.margin;
   for (int64_t i = 0; i < kColumns; ++i) {
@@ -144,8 +147,9 @@ void note(const TileProducts& products, int64_t first, Searched& row) {
   if (row.rows.size() <= kMost) return;
   row.drop_the_rest();
   if (row.rows.size() <= kMost / 2) return;
-  row.is_left = true;
+  row = Searched();  // frees what was noted
   row.least = kInf;
+  row.is_left = true;
 }
 
 /// sums and the products of 16 groups of 4 numbers, without sign and with one. By the intrinsic GCC 12 copies
@@ -219,6 +223,7 @@ class Block {
  public:
   Block(const float* x, int64_t count, int64_t C, const Screen& y)
       : x_(x), count_(count), C_(C), y_(y), searched_(kBlockRows) {
+    const float rounding = kRounding * std::max(1.0F, static_cast<float>(C) / kRoundingColumns);
     std::vector<int8_t> numbers(static_cast<std::size_t>(kBlockRows * y.quads * 4), 0);
     std::vector<int32_t> starts(kBlockRows, 0);
     for (int64_t n = 0; n < count; ++n) {
@@ -226,7 +231,7 @@ class Block {
       const Rounded rounded = round_row(x + n * C, C, own);
       Searched& row = searched_[static_cast<std::size_t>(n)];
       const float bound = rounded.error * y.norm + (rounded.norm + rounded.error) * y.error +
-                          kRounding * rounded.norm * y.whole;
+                          rounding * rounded.norm * y.whole;
       row.margin = 2 * bound / rounded.scale;  // NaN of a row of zeros
       row.is_left = !(row.margin < kInf);
       row.least = row.is_left ? kInf : -kInf;
@@ -283,6 +288,7 @@ bool can_screen_matches() {
 
 at::Tensor match_screened(const at::Tensor& x, const at::Tensor& y, at::Tensor& score, at::Tensor& best) {
   const int64_t s = x.size(0), C = x.size(1);
+  TORCH_CHECK(C > 0 && C <= 65536, "match_screened: expected 1 to 65536 columns, got ", C);
   const Screen screen = screen_of(y);
   const float *const of_x = x.const_data_ptr<float>(), *const of_y = y.const_data_ptr<float>();
   float* const scores = score.data_ptr<float>();

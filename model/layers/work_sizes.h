@@ -50,7 +50,7 @@ constexpr bool split_conv_pays(const ConvLayer& layer) {
 /// Scores of tokens against tokens, where merging looks for the most similar ones.
 inline constexpr int64_t kMatchScores = int64_t{1} << 26;
 
-/// Sources that match_screened() leaves: so many at once get scores.
+/// Of the sources that match_screened() leaves so many at once are compared by their scores.
 inline constexpr int64_t kLeftSources = 128;
 
 }  // namespace vggt

@@ -80,7 +80,7 @@ TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& dest
                        at::zeros({s}, sources.options().dtype(at::kLong))};
   if (can_match_fused(sources, destinations)) {
     match_fused(sources, destinations, matches.score, matches.best);
-  } else if (can_screen_matches() && sources.is_cpu() && type == at::kFloat) {
+  } else if (can_screen_matches() && sources.is_cpu() && type == at::kFloat && sources.size(1) > 0) {
     match_by_screen(sources.to(type), destinations.to(type), most_scores, matches);
   } else {
     match_by_products(sources, destinations, most_scores, matches);

@@ -13,8 +13,9 @@ struct TokenMatches {
 /// The destination of the largest dot product with each source; the first one of equals. A product that is
 /// NaN counts as -inf, the score where all do; the best is then row 0. sources [s,C] and destinations [d >
 /// 0,C]: contiguous, of one type, on one device; sources may be any piece of all. Products of bf16 and fp16
-/// are summed in fp32. Takes what match_fused() does on Hopper's tensor cores (fused_match.h, which names the
-/// memory), else memory for at most so many scores.
+/// are summed in fp32. On Hopper's tensor cores by match_fused() (fused_match.h, which names the memory), on
+/// CPUs with AVX512-VNNI, but for fp64, by match_screened() (screened_match.h; what that leaves, by scores of
+/// kLeftSources rows), else by scores, at most so many at once.
 TokenMatches best_destinations(const at::Tensor& sources, const at::Tensor& destinations,
                                int64_t most_scores = kMatchScores);
 

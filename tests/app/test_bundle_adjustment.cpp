@@ -149,15 +149,16 @@ TEST(BundleAdjustment, TakesNoMoreThanItMay) {
 
 TEST(BundleAdjustment, GivesUpWhereACostIsOutOfReach) {
   const Bundle truth = exact_bundle(), given = beside(truth);
-  const auto cost = [&](int iterations, double hopeless) {
+  const auto cost = [&](int iterations, double hopeless, double first_scale = 1) {
     Bundle bundle = given;
     return adjust_bundle(bundle, given, loose(),
-                         {.first_scale = 1, .iterations = iterations, .hopeless = hopeless}, {});
+                         {.first_scale = first_scale, .iterations = iterations, .hopeless = hopeless}, {});
   };
   const double one = cost(1, 1e300), all = cost(15, 1e300);
   ASSERT_LT(all, one / 10);
-  EXPECT_EQ(cost(15, -1e300), one);   // not even with the first gain in each of the fourteen that are left
   EXPECT_EQ(cost(15, 2 * all), all);  // which is within reach all along
+  EXPECT_EQ(cost(15, -1e300), one);
+  EXPECT_EQ(cost(15, -1e300, 4), cost(4, 1e300, 4));  // the scales 4, 2.4 and 1.44 come first
 }
 
 TEST(BundleAdjustment, WhatIsRightStays) {

@@ -94,6 +94,12 @@ TEST_F(ScreenedMatch, LeavesWhatTheBoundDoesNotTell) {
   with_nan[499][5] = NAN;
   for (const at::Tensor& all : {y.narrow(0, 0, 1).repeat({500, 1}).contiguous(), with_nan, at::zeros_like(y)})
     EXPECT_EQ(screened(x, all).left.size(0), 60);
+  // Numbers whose squares are 0 in fp32.
+  for (const float tiny : {1e-14F, 1e-25F, 1e-38F, 1e-41F}) {
+    const at::Tensor ordinary = unit_rows(60, 32);
+    EXPECT_EQ(screened(ordinary * tiny, y).left.size(0), 60) << tiny;
+    EXPECT_EQ(screened(ordinary, y * tiny).left.size(0), 60) << tiny;
+  }
   // A few equal ones are told: the first.
   const at::Tensor twice = at::cat({y, y}), some = y.narrow(0, 100, 50).contiguous();
   EXPECT_TRUE(at::equal(screened(some, twice).best, at::arange(100, 150, at::kLong)));
