@@ -15,9 +15,9 @@ namespace vggt {
 /// vggt-recon/rates.json in the user's folder for caches; nothing where the environment names none.
 std::optional<std::filesystem::path> rates_cache_path();
 
-/// What rates hold for: the program's version, the device (a GPU's name; a CPU's model and its threads),
-/// precisions (the trunk's and the dense heads'), attention, the architecture's widths, the heads. Numbers of
-/// blocks make no difference.
+/// What rates hold for: the program's version and kernels, the device (a GPU's name; a CPU's model and its
+/// threads), precisions (the trunk's and the dense heads'), attention, the architecture's widths, the heads.
+/// Numbers of blocks make no difference.
 std::string rates_key(const Config& config, const ModelOptions& options);
 
 /// The rates that a cache's text has for this key; nothing where the text is no cache of this form.

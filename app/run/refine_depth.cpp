@@ -72,13 +72,16 @@ void each_on_a_thread(std::size_t count, std::size_t threads, Work&& work) {
 /// What the refiner saw of the frames that were asked for last.
 class Looks {
  public:
-  /// frames: of the scene. kept: of how many. at_once: how many are looked at on a thread each.
-  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t frames, std::size_t kept,
-        std::size_t at_once)
-      : refiner_(refiner), inputs_(inputs), kept_(kept), at_once_(at_once), known_(frames) {}
+  /// kept: of how many. at_once: how many are looked at on a thread each.
+  Looks(const DepthRefiner& refiner, const Inputs& inputs, std::size_t kept, std::size_t at_once)
+      : refiner_(refiner), inputs_(inputs), kept_(kept), at_once_(at_once) {}
 
-  /// Of each frame whether it is known.
-  const std::vector<bool>& known() const { return known_; }
+  /// Of each of the scene's frames whether it is known.
+  std::vector<bool> known(std::size_t frames) const {
+    std::vector<bool> known(frames);
+    for (const Look& look : last_) known[static_cast<std::size_t>(look.first)] = true;
+    return known;
+  }
 
   /// Looks at those of the frames, at most as many as are kept, that it does not know.
   void see(const std::vector<int>& frames) {
@@ -91,11 +94,7 @@ class Looks {
         unknown.push_back(frame);
       }
     }
-    while (!last_.empty() && last_.size() + unknown.size() > kept_) {
-      known_[static_cast<std::size_t>(last_.back().first)] = false;
-      last_.pop_back();
-    }
-    for (const int frame : unknown) known_[static_cast<std::size_t>(frame)] = true;
+    while (!last_.empty() && last_.size() + unknown.size() > kept_) last_.pop_back();
     for (std::size_t first = 0; first < unknown.size(); first += at_once_)
       see_at_once(std::span(unknown).subspan(first, std::min(at_once_, unknown.size() - first)));
   }
@@ -126,7 +125,6 @@ class Looks {
   const Inputs& inputs_;
   const std::size_t kept_, at_once_;
   std::list<Look> last_;  // the last one first
-  std::vector<bool> known_;
 };
 
 /// unit: of depth.
@@ -330,7 +328,8 @@ class Refinement {
         looks_(std::move(looks)),
         unit_(unit) {}
 
-  const std::vector<bool>& known() const { return looks_.known(); }
+  /// Of each frame whether it was looked at and is kept.
+  std::vector<bool> known() const { return looks_.known(scene_.cameras.size()); }
 
   /// [H,W] each.
   std::vector<at::Tensor> of(const std::vector<Task>& tasks) {
@@ -402,8 +401,7 @@ void refine_depth(const DepthRefiner& refiner, const FramesToRefine& scene, Dens
   const double unit = median_depth(scene, partners.views(), depth);
   const Inputs inputs(scene, depth, unit);
   Refinement refinement(refiner, scene, partners, inputs,
-                        Looks(refiner, inputs, scene.cameras.size(),
-                              static_cast<std::size_t>(lean ? kSeen : at_once.kept), most),
+                        Looks(refiner, inputs, static_cast<std::size_t>(lean ? kSeen : at_once.kept), most),
                         unit);
   PieceStore refined(scene.space, "refined_depth");
   events.progress("refinement", "frames", 0, frames);

@@ -42,6 +42,11 @@ int64_t round_up(int64_t count, int64_t of) {
   return (count + of - 1) / of * of;
 }
 
+/// The lanes of a vector that so many numbers fill.
+__mmask16 lanes_of(int64_t numbers) {
+  return static_cast<__mmask16>(numbers < kLanes ? (1U << numbers) - 1 : 0xffffU);
+}
+
 /// A row as whole numbers times `scale`.
 struct Rounded {
   float scale, norm, error;  // norm of the row, of what rounding changes; inf where fp32 cannot tell
@@ -50,11 +55,8 @@ struct Rounded {
 /// numbers: one for each of the row's.
 VGGT_VNNI Rounded round_row(const float* row, int64_t size, int8_t* numbers) {
   __m512 most = _mm512_setzero_ps(), squares = most, errors = most;
-  const auto mask_at = [size](int64_t i) {
-    return static_cast<__mmask16>(size - i < kLanes ? (1U << (size - i)) - 1 : 0xffffU);
-  };
   for (int64_t i = 0; i < size; i += kLanes) {
-    const __m512 x = _mm512_maskz_loadu_ps(mask_at(i), row + i);
+    const __m512 x = _mm512_maskz_loadu_ps(lanes_of(size - i), row + i);
     most = _mm512_max_ps(most, _mm512_abs_ps(x));
     squares = _mm512_fmadd_ps(x, x, squares);
   }
@@ -62,10 +64,10 @@ VGGT_VNNI Rounded round_row(const float* row, int64_t size, int8_t* numbers) {
   if (!(square < kInf) || (square < kLeastSquare && scale > 0)) return {0, kInf, kInf};
   const __m512 step = _mm512_set1_ps(scale), inverse = _mm512_set1_ps(scale > 0 ? 1 / scale : 0);
   for (int64_t i = 0; i < size; i += kLanes) {
-    const __m512 x = _mm512_maskz_loadu_ps(mask_at(i), row + i);
+    const __m512 x = _mm512_maskz_loadu_ps(lanes_of(size - i), row + i);
     // The largest one may come out a little above 127.
     const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse));
-    _mm512_mask_cvtsepi32_storeu_epi8(numbers + i, mask_at(i), whole);
+    _mm512_mask_cvtsepi32_storeu_epi8(numbers + i, lanes_of(size - i), whole);
     const __m512 off = _mm512_fnmadd_ps(step, _mm512_cvtepi32_ps(whole), x);
     errors = _mm512_fmadd_ps(off, off, errors);
   }
@@ -211,7 +213,7 @@ VGGT_VNNI float dot(const float* a, const float* b, int64_t size) {
     sums[1] = _mm512_fmadd_ps(_mm512_loadu_ps(a + i + kLanes), _mm512_loadu_ps(b + i + kLanes), sums[1]);
   }
   for (; i < size; i += kLanes) {
-    const auto mask = static_cast<__mmask16>(size - i < kLanes ? (1U << (size - i)) - 1 : 0xffffU);
+    const __mmask16 mask = lanes_of(size - i);
     sums[0] =
         _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, a + i), _mm512_maskz_loadu_ps(mask, b + i), sums[0]);
   }

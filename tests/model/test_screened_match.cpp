@@ -1,6 +1,7 @@
 // The most similar rows by products of 8 bits and a bound, against float64.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <tuple>
 
