@@ -52,13 +52,6 @@ struct Choice {
   int64_t scale;  // by which pieces are smaller than they like to be
 };
 
-/// Rows of a global block that merges tokens; 0 where none does.
-int64_t merged_rows(const MemoryRequest& r, const Sizes& z) {
-  if (!r.merge || r.merge->start >= r.config.depth) return 0;
-  const MergeCounts counts = merge_counts(z.all, z.rows, z.columns, r.config.special_tokens(), *r.merge);
-  return counts.most_merged > 0 ? counts.most_rows() : 0;
-}
-
 /// Whether any global block attends to all tokens.
 bool is_exact_somewhere(const MemoryRequest& r, const Sizes& z) {
   return merged_rows(r, z) == 0 || r.merge->start > 0;

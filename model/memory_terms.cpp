@@ -66,6 +66,12 @@ int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view pref
   return bytes;
 }
 
+int64_t merged_rows(const MemoryRequest& r, const Sizes& z) {
+  if (!r.merge || r.merge->start >= r.config.depth) return 0;
+  const MergeCounts counts = merge_counts(z.all, z.rows, z.columns, r.config.special_tokens(), *r.merge);
+  return counts.most_merged > 0 ? counts.most_rows() : 0;
+}
+
 int64_t dense_heads(const MemoryRequest& r) {
   return int64_t{r.heads.depth} + int64_t{r.heads.points} + int64_t{r.heads.tracks && r.query_points > 0};
 }

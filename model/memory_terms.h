@@ -26,6 +26,8 @@ struct Sizes {
 int64_t part_bytes(const MemoryRequest& r, const Sizes& z, std::string_view prefix);
 /// Bytes that all dense heads keep of the layers below `layer`.
 int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer);
+/// Rows of a global block that merges tokens; 0 where none does.
+int64_t merged_rows(const MemoryRequest& r, const Sizes& z);
 /// How many heads read more than the last layer's camera tokens.
 int64_t dense_heads(const MemoryRequest& r);
 /// Bytes of the tracker's feature maps of one frame.

@@ -335,12 +335,9 @@ int64_t most_cpu_kept(int64_t pixels) {
 /// their place next leaves gaps: of smaller rows than these, small ones.
 int64_t kept_of_merged(const MemoryRequest& request) {
   constexpr int64_t kLeast = 16'000'000, kMost = 32 << 20, kKept = 50'000'000;
-  if (!request.merge || request.merge->start >= request.config.depth) return 0;
   const Sizes z(request);
-  const MergeCounts counts =
-      merge_counts(z.all, z.rows, z.columns, request.config.special_tokens(), *request.merge);
-  const int64_t bytes = counts.most_rows() * z.C * z.operand;
-  return counts.most_merged > 0 && bytes >= kLeast && bytes <= kMost ? kKept : 0;
+  const int64_t bytes = merged_rows(request, z) * z.C * z.operand;
+  return bytes >= kLeast && bytes <= kMost ? kKept : 0;
 }
 
 /// What is kept of tensors of so many bytes on a CPU. With --host-memory the allocator gives back at once
