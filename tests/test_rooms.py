@@ -32,7 +32,7 @@ ROOMS = {
     "attention/bench": "attention:floor attention/cpu attention/cuda attention/tune attention attention/stream attention/bench/scan",
     "model:floor": "attention:floor",
     "model/state": "model:floor",
-    "model/layers": "model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",
+    "model/layers": "io/files model:floor model/state attention:floor attention/cuda attention/cuda/hopper attention",
     "model/ranks": "",
     "model/trunk": "io/files model:floor model/state model/layers model/ranks attention:floor attention attention/stream",
     "model/heads": "model:floor model/state model/layers attention",

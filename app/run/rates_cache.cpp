@@ -25,7 +25,7 @@ constexpr int kFormat = 1;
 constexpr double kMostSeconds = 3600;  // of any unit
 const std::string kProgram = "vggt-recon " VGGT_VERSION ";";
 // Counted up where kernels have become faster: their rates are measured anew.
-const std::string kKernels = "kernels 2;";
+const std::string kKernels = "kernels 3;";
 
 /// Throws Json::exception for anything but all rates as numbers that are possible.
 Rates rates_of(const Json& json) {

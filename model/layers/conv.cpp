@@ -6,6 +6,7 @@
 
 #include "model/layers/map_passes.h"
 #include "model/layers/split_conv.h"
+#include "model/layers/winograd.h"
 #include "model/layers/work_sizes.h"
 #ifdef VGGT_CUDA
 #include "attention/cuda/cuda.h"
@@ -120,6 +121,7 @@ Conv2d::Unbiased Conv2d::before_bias(const at::Tensor& x) const {
 }
 
 at::Tensor Conv2d::with(const at::Tensor& x, const at::Tensor& bias) const {
+  if (winograd_pays(x, weight, stride, padding)) return convolve_winograd(x, weight, bias);
   // cuDNN without TF32 may choose an FFT with 33 GiB of workspace, six times as slow (an H200, 8 maps of
   // 256×100×148).
   const bool is_exact = x.is_cuda() && x.scalar_type() == at::kFloat && kernel > 1 && !tf32;

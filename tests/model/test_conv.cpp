@@ -1,6 +1,8 @@
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <ostream>
 #include <string>
 #include <tuple>
@@ -8,6 +10,7 @@
 
 #include "model/layers/conv.h"
 #include "model/layers/split_conv.h"
+#include "model/layers/winograd.h"
 #include "model/model_options.h"
 #include "tests/support/refusal.h"
 #ifdef VGGT_CUDA
@@ -49,6 +52,73 @@ TEST_P(ConvolveAsProduct, EqualsConvolutionInPiecesOfAnySize) {
 INSTANTIATE_TEST_SUITE_P(Sizes, ConvolveAsProduct,
                          ::testing::Values(Size{2, 8, 12, 9, 7, 3, 1, 1}, Size{3, 4, 8, 10, 13, 3, 2, 1},
                                            Size{1, 4, 4, 8, 8, 2, 2, 0}, Size{1, 2, 3, 1, 1, 3, 1, 1}));
+
+class Winograd : public ::testing::TestWithParam<Size> {
+ protected:
+  void SetUp() override {
+    const Size s = GetParam();
+    at::manual_seed(5);
+    const auto options = at::TensorOptions(at::kFloat).memory_format(at::MemoryFormat::ChannelsLast);
+    x_ = at::empty({s.frames, s.in, s.rows, s.columns}, options).normal_().relu_();
+    weight_ = at::empty({s.out, s.in, s.kernel, s.kernel}, options).normal_();
+    bias_ = at::randn({s.out});
+    if (!winograd_pays(x_, weight_, s.stride, s.padding)) GTEST_SKIP() << "no AVX-512";
+  }
+
+  at::Tensor x_, weight_, bias_;
+};
+
+TEST_P(Winograd, EqualsWindowsToRounding) {
+  for (const at::Tensor& bias : {bias_, at::Tensor()}) {
+    const at::Tensor exact = at::conv2d(x_.to(at::kDouble), weight_.to(at::kDouble),
+                                        bias.defined() ? bias.to(at::kDouble) : bias, 1, 1);
+    const at::Tensor got = convolve_winograd(x_, weight_, bias);
+    ASSERT_EQ(got.sizes(), exact.sizes());
+    EXPECT_TRUE(got.is_contiguous(at::MemoryFormat::ChannelsLast));
+    const auto size = [](const at::Tensor& x) { return x.square().mean().sqrt().item<double>(); };
+    EXPECT_LE(size(got - exact) / size(exact), 1.2e-6);
+    EXPECT_LE((got - exact).abs().max().item<double>() / size(exact), 2e-5);
+    EXPECT_TRUE(at::equal(got, convolve_winograd(x_.contiguous(), weight_.contiguous(), bias)));
+  }
+}
+
+TEST_P(Winograd, IsTheSameOfEachFrameAloneAndWithOneThread) {
+  const at::Tensor together = convolve_winograd(x_, weight_, bias_);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(threads == 1 ? 3 : 1);
+  for (int64_t frame = 0; frame < x_.size(0); ++frame)
+    EXPECT_TRUE(at::equal(convolve_winograd(x_.narrow(0, frame, 1), weight_, bias_)[0], together[frame]));
+  at::set_num_threads(threads);
+}
+
+TEST_P(Winograd, SpreadsWhatIsNoNumberByFivePixelsAtMost) {
+  const int64_t row = x_.size(2) / 2, column = x_.size(3) / 2;
+  const at::Tensor before = convolve_winograd(x_, weight_, bias_);
+  x_[0][0][row][column] = std::numeric_limits<float>::infinity();
+  const at::Tensor after = convolve_winograd(x_, weight_, bias_);
+  const at::Tensor changed = (before != after).any(1).nonzero();  // [n,3]: frame, row, column
+  EXPECT_GE(changed.size(0), 9);
+  EXPECT_EQ(changed.select(1, 0).max().item<int64_t>(), 0);
+  EXPECT_LE((changed.select(1, 1) - row).abs().max().item<int64_t>(), 5);
+  EXPECT_LE((changed.select(1, 2) - column).abs().max().item<int64_t>(), 5);
+}
+
+// Whole tiles, broken ones, less than a vector of channels, more than a product's four vectors.
+INSTANTIATE_TEST_SUITE_P(Sizes, Winograd,
+                         ::testing::Values(Size{3, 16, 16, 8, 8, 3, 1, 1}, Size{2, 37, 50, 29, 31, 3, 1, 1},
+                                           Size{2, 24, 24, 13, 10, 3, 1, 1}, Size{1, 64, 64, 40, 17, 3, 1, 1},
+                                           Size{1, 17, 130, 9, 66, 3, 1, 1},
+                                           Size{1, 256, 256, 14, 19, 3, 1, 1}));
+
+TEST(Winograd, TakesNoOtherConvolutions) {
+  const at::Tensor x = at::zeros({1, 32, 16, 16}), weight = at::zeros({32, 32, 3, 3});
+  EXPECT_FALSE(winograd_pays(x, weight, 2, 1));
+  EXPECT_FALSE(winograd_pays(x, weight, 1, 0));
+  EXPECT_FALSE(winograd_pays(x, at::zeros({32, 32, 1, 1}), 1, 1));
+  EXPECT_FALSE(winograd_pays(x, at::zeros({8, 32, 3, 3}), 1, 1));
+  EXPECT_FALSE(winograd_pays(at::zeros({1, 32, 4, 4}), weight, 1, 1));
+  EXPECT_FALSE(winograd_pays(x.to(at::kBFloat16), weight.to(at::kBFloat16), 1, 1));
+}
 
 /// Convolutions by split products, in pieces of any size.
 class ConvolveSplit : public ::testing::TestWithParam<Size> {
