@@ -17,7 +17,7 @@
 namespace vggt {
 namespace {
 
-constexpr int64_t kBytes = int64_t{64} << 20;
+constexpr int64_t kBytes = kScratchMeasured;
 
 double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();

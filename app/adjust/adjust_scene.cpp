@@ -58,6 +58,8 @@ double unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
 
 /// Adjustments of one scene, each within memory.
 class SceneFit {
+  static constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
+
  public:
   SceneFit(const MatchInput& input, DenseMaps& depth, const Events& events)
       : input_(input), depth_(depth), events_(events) {}
@@ -81,8 +83,8 @@ class SceneFit {
   /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
   /// is then adjusted in parts that lie wrong to each other, of which its own matches say nothing. So it is
   /// also adjusted without them. Where those cameras explain what was found from the given poses, but not the
-  /// other way round, or matches link all frames there alone, they are taken, if they agree with the given
-  /// ones.
+  /// other way round, they are taken; so are those whose matches alone link all frames where they agree with
+  /// the given ones, and those of clearly more matches where they do not.
   Found find_from_nearly(const std::vector<Camera>& given, const AdjustOptions& options) {
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
     if (!guessed) return find(given, options);
@@ -95,14 +97,20 @@ class SceneFit {
     constexpr double kTimes = 2, kLeast = 0.02;
     const double by_own = unexplained(input_, own->scene.cameras, found.scene.tracks),
                  by_found = unexplained(input_, found.scene.cameras, own->scene.tracks);
-    const bool links_more = own->scene.groups.empty() && !found.scene.groups.empty();
-    if (!links_more && !(by_found > kTimes * by_own && by_found > kLeast)) return found;
-    if (!beside_agreeing(*own, given)) return found;
+    const bool links_more = own->scene.groups.empty() && !found.scene.groups.empty(),
+               explains_more = by_found > kTimes * by_own && by_found > kLeast,
+               finds_more =
+                   own->matches > kTimes * std::max(found.matches, kLeastOfFrame * usable_frames(given));
+    if (!links_more && !explains_more && !finds_more) return found;
+    const bool agrees = beside_agreeing(*own, given, found.matches).has_value();
+    if (agrees ? !links_more && !explains_more : !explains_more && !finds_more) return found;
     found.depth = nullptr;
     std::optional<Found> again = find_if_memory(*guessed, without);
     began_without_ = again.has_value();
     if (!again) return find(given, options);
-    again->scene.summary += "; the given poses are too far off to begin from: this began without them";
+    again->scene.summary += agrees
+                                ? "; the given poses are too far off to begin from: this began without them"
+                                : "; the given poses do not fit the images: this leaves them out";
     return std::move(*again);
   }
 
@@ -154,14 +162,8 @@ class SceneFit {
                                               const std::vector<Camera>& guessed,
                                               const AdjustOptions& options, std::size_t few) {
     const std::optional<Found> own = find_if_memory(guessed, without_poses(options));
-    constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
     if (!own || own->matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
-    if (are_in_one_place(given)) {
-      warn_of_poses("all lie in one place, from where " + std::to_string(few) +
-                    " matches are found instead of " + std::to_string(own->matches));
-      return std::nullopt;
-    }
-    const std::optional<BesideGiven> beside = beside_agreeing(*own, given);
+    const std::optional<BesideGiven> beside = beside_agreeing(*own, given, few);
     if (!beside) return std::nullopt;
     write_depth(*own);
     scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
@@ -183,9 +185,16 @@ class SceneFit {
     }
   }
 
-  /// How cameras that were adjusted without the given poses lie to these. Nothing where no similarity tells
-  /// that, or where they do not agree, which a warning says.
-  std::optional<BesideGiven> beside_agreeing(const Found& own, const std::vector<Camera>& given) {
+  /// How cameras that were adjusted without the given poses lie to these, from which so many matches were
+  /// found. Nothing where no similarity tells that, or where they do not agree or the given ones lie in one
+  /// place, which a warning says.
+  std::optional<BesideGiven> beside_agreeing(const Found& own, const std::vector<Camera>& given,
+                                             std::size_t from_given) {
+    if (are_in_one_place(given)) {
+      warn_of_poses("all lie in one place, from where " + std::to_string(from_given) +
+                    " matches are found instead of " + std::to_string(own.matches));
+      return std::nullopt;
+    }
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside || beside->agrees()) return beside;
     std::array<char, 200> text{};

@@ -118,6 +118,27 @@ std::vector<Camera> without_copies(std::vector<Camera> cameras, const std::vecto
   return cameras;
 }
 
+namespace {
+
+/// What a frame observes, its copies observe too.
+void observe_in_copies(const std::vector<std::size_t>& first, std::vector<Track>& tracks) {
+  std::vector<std::vector<int>> copies(first.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i] != i) copies[first[i]].push_back(static_cast<int>(i));
+  }
+  for (Track& track : tracks) {
+    const std::size_t count = track.observations.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Observation seen = track.observations[i];
+      for (const int copy : copies[static_cast<std::size_t>(seen.frame)])
+        track.observations.push_back({copy, seen.pixel});
+    }
+    std::ranges::sort(track.observations, {}, &Observation::frame);
+  }
+}
+
+}  // namespace
+
 void give_to_copies(const std::vector<std::size_t>& first, const std::vector<Camera>& given, DenseMaps& depth,
                     AdjustedScene& scene) {
   DenseMaps::Buffer buffer;
@@ -143,6 +164,7 @@ void give_to_copies(const std::vector<std::size_t>& first, const std::vector<Cam
     depth.put_values(frame, std::vector<float>(values.begin(), values.end()));
   }
   if (copies == 0) return;
+  observe_in_copies(first, scene.tracks);
   std::ranges::sort(scene.weak_frames);
   for (std::vector<int>& group : scene.groups) std::ranges::sort(group);
   scene.summary += "; " + std::to_string(copies) +

@@ -19,9 +19,11 @@ void catch_stop_signals() {
   struct sigaction action = {};
   action.sa_handler = request_stop;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup ignores SIGHUP
+  }
   action.sa_flags = 0;
   sigaction(kStopByStarter, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // what cannot be written is an error of the write

@@ -7,8 +7,9 @@ namespace vggt {
 /// second one, which would kill.
 inline constexpr int kStopByStarter = SIGUSR1;
 
-/// From here on the first SIGINT, SIGTERM or SIGHUP only asks to stop; the second one kills. A closed pipe is
-/// an error of writing to it. For the program alone: a library has no say in signals.
+/// From here on the first SIGINT, SIGTERM or SIGHUP only asks to stop; the second one kills. One that is
+/// ignored stays ignored, as SIGHUP under nohup. A closed pipe is an error of writing to it. For the program
+/// alone: a library has no say in signals.
 void catch_stop_signals();
 /// Whether one of these signals came. Any thread may ask.
 bool stop_requested();

@@ -14,6 +14,7 @@ constexpr int kFinestStep = 4;  // network pixels of a grid
 constexpr int kPartners = 8;    // frames that are asked about each frame's points
 constexpr std::size_t kFewestFrames = 3;
 constexpr int kEnoughObservations = 1500;  // of a frame: with them COLMAP's bundle adjustment leaves it there
+constexpr double kLeastTurn = 0.0044;      // between the rays of a point, in radians: .25 degrees
 constexpr double kMostDisagreement = 0.2;  // of tracks beside others, in the network's pixels
 constexpr float kTolerance = 0.02F;        // share of an agreeing depth
 
@@ -136,8 +137,10 @@ class DepthTracks {
     for (Candidate& candidate : candidates) {
       const std::size_t seen = candidate.observations.size();
       if (seen < kFewestFrames) continue;
+      const Eigen::Vector3d point = candidate.sum / static_cast<double>(seen);
+      if (!has_parallax(point, frame, candidate.observations)) continue;
       Track& track = tracks.emplace_back();
-      track.point_in_world = candidate.sum / static_cast<double>(seen);
+      track.point_in_world = point;
       const auto at = static_cast<std::size_t>(candidate.pixel.y()) * static_cast<std::size_t>(width_) +
                       static_cast<std::size_t>(candidate.pixel.x());
       track.rgb = {rgb[at], rgb[plane + at], rgb[2 * plane + at]};
@@ -147,6 +150,16 @@ class DepthTracks {
       track.error_px = error_of(track);
     }
     return tracks;
+  }
+
+  /// Whether a point is seen from elsewhere than from where the frame sees it.
+  bool has_parallax(const Eigen::Vector3d& point, std::size_t frame,
+                    const std::vector<Observation>& observations) const {
+    const Eigen::Vector3d ray = (point - cameras_[frame].center()).normalized();
+    return std::ranges::any_of(observations, [&](const Observation& seen) {
+      const Camera& other = cameras_[static_cast<std::size_t>(seen.frame)];
+      return ray.cross((point - other.center()).normalized()).norm() >= kLeastTurn;
+    });
   }
 
   double error_of(const Track& track) const {

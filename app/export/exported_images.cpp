@@ -35,6 +35,15 @@ bool is_jpeg(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg";
 }
 
+/// A file by its own name in a folder that is no link: the link to the images of an export may be the one
+/// that a new export replaces.
+fs::path in_real_folder(const fs::path& file) {
+  const fs::path plain = plain_path(file);
+  std::error_code error;
+  const fs::path folder = fs::canonical(plain.parent_path(), error);
+  return error ? plain : folder / plain.filename();
+}
+
 fs::path common_folder(const fs::path& a, const fs::path& b) {
   fs::path common;
   for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && *i == *j; ++i, ++j) common /= *i;
@@ -167,7 +176,7 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
 void ExportedImages::settle_originals(const ExportPlan& plan) {
   std::vector<fs::path> paths;
   for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
-    paths.push_back(plain_path(images_.file(i)));
+    paths.push_back(in_real_folder(images_.file(i)));
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;

@@ -43,7 +43,15 @@ std::optional<std::vector<double>> numbers_of(const std::string& text) {
   refuse("intrinsics", "expected the four numbers fx,fy,cx,cy or a file, got '" + text + "'");
 }
 
-/// Those of a file that holds four numbers and nothing else, apart by commas, blanks or lines.
+/// fx, fy, cx, cy of a matrix.
+std::vector<double> numbers_of_matrix(const std::vector<double>& k) {
+  const bool good = k[1] == 0 && k[3] == 0 && k[6] == 0 && k[7] == 0 && k[8] == 1;
+  if (!good) refuse("intrinsics", "expected a matrix fx 0 cx, 0 fy cy, 0 0 1");
+  return {k[0], k[4], k[2], k[5]};
+}
+
+/// Those of a file that holds fx, fy, cx, cy or a 3×3 matrix and nothing else, apart by commas, blanks, lines
+/// or JSON's brackets. Nothing of a file that holds other words, or more.
 std::optional<std::vector<double>> numbers_in(const std::string& path) {
   constexpr uintmax_t kMostBytes = 1000;
   std::error_code ignored;  // reading it says what is wrong
@@ -51,8 +59,11 @@ std::optional<std::vector<double>> numbers_in(const std::string& path) {
       std::filesystem::file_size(path, ignored) > kMostBytes)
     return std::nullopt;
   std::string text = read_text_file(path, kMostBytes, "intrinsics");
-  std::ranges::replace(text, ',', ' ');
-  std::ranges::replace(text, '\n', ' ');
+  bool in_comment = false;
+  for (char& c : text) {
+    in_comment = c != '\n' && (in_comment || c == '#');
+    if (in_comment || c == '\n' || c == ',' || c == '[' || c == ']') c = ' ';
+  }
   std::vector<double> numbers;
   std::string_view rest = text;
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
@@ -60,7 +71,11 @@ std::optional<std::vector<double>> numbers_in(const std::string& path) {
     if (!number) return std::nullopt;
     numbers.push_back(*number);
   }
-  return numbers.size() == 4 ? std::optional(numbers) : std::nullopt;
+  if (numbers.size() == 9) return numbers_of_matrix(numbers);
+  if (numbers.size() != 4)
+    refuse("intrinsics", path + ": expected fx,fy,cx,cy, a 3x3 matrix or the cameras of frames, got " +
+                             std::to_string(numbers.size()) + " numbers");
+  return numbers;
 }
 
 /// Four numbers as a camera without a name. Principal points are given as COLMAP's and OpenCV's users do,

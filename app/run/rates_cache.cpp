@@ -1,5 +1,7 @@
 #include "app/run/rates_cache.h"
 
+#include <sys/stat.h>
+
 #include <map>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -113,17 +115,44 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
   }
 }
 
+namespace {
+
+/// Of the file system that a folder is in; nothing where that cannot be told.
+std::optional<std::string> scratch_key(const fs::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
+  return kProgram + " scratch on " + std::to_string(status.st_dev);
+}
+
+/// Measures where the disk has room for more than that, and keeps what it finds.
+std::optional<Rates> scratch_rates(const fs::path& folder, bool measure) {
+  constexpr uintmax_t kLeastRoom = 4 * kScratchMeasured;
+  const std::optional<fs::path> path = rates_cache_path();
+  const std::optional<std::string> key = scratch_key(folder);
+  if (path && key) {
+    if (const std::optional<Rates> known = rates_in_cache(read_cache(*path), *key)) return known;
+  }
+  if (!measure || fs::space(folder).available < kLeastRoom) return std::nullopt;
+  Rates rates;
+  measure_scratch(folder, rates);
+  if (path && key) write_cache(*path, cache_with_rates(read_cache(*path), *key, rates));
+  return rates;
+}
+
+}  // namespace
+
 void add_scratch_rates(const MemoryRequest& request, bool measure, std::optional<Rates>& rates) {
   if (!rates || !request.budget.scratch) return;
   MemoryRequest exact = request;
   exact.merge.reset();
   if (plan_memory(request).scratch_bytes + plan_memory(exact).scratch_bytes == 0) return;
-  if (!measure) {
-    rates.reset();  // without them nothing can be predicted
-    return;
-  }
   try {
-    measure_scratch(*request.budget.scratch, *rates);
+    if (const std::optional<Rates> scratch = scratch_rates(*request.budget.scratch, measure)) {
+      rates->to_scratch = scratch->to_scratch;
+      rates->from_scratch = scratch->from_scratch;
+    } else if (!measure) {
+      rates.reset();  // without them nothing can be predicted
+    }
   } catch (const std::system_error&) {
     // A full disk: the run may need less than the measurement.
   } catch (const std::bad_alloc&) {

@@ -62,7 +62,9 @@ uint32_t sum_of_index(const WeightFile& weights) {
   return crc32(std::as_bytes(std::span(all)));
 }
 
-json frames_in(const fs::path& source, const Events& events) {
+/// Of the frames that the run takes.
+json frames_in(const FrameOptions& options, const Events& events) {
+  const fs::path& source = options.source;
   json frames = json::array();
   const auto add = [&](const std::string& name, const fs::path& path) {
     frames.push_back({name, state_of(path, events)});
@@ -75,7 +77,8 @@ json frames_in(const fs::path& source, const Events& events) {
     return frames;
   }
   const ImageList images = find_images(source, kind);
-  for (std::size_t i = 0; i < images.names.size(); ++i) add(images.names[i], images.path(i));
+  for (const std::size_t i : choose_evenly(images.names.size(), options.max_frames))
+    add(images.names[i], images.path(i));
   return frames;
 }
 
@@ -105,7 +108,7 @@ json parts_of(const RunPlan& plan, const Events& events) {
       {"--attention", variant_name(model.attention)},
       {"--device", model.device.is_cuda() ? "cuda" : "cpu"},
       {"--merge", plan.given.merge},
-      {"--frames", frames_in(frames.source, events)},
+      {"--frames", frames_in(frames, events)},
   };
   if (const auto& merge = model.merge) {
     parts["--merge-start"] = merge->start;

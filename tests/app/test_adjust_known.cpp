@@ -136,6 +136,36 @@ TEST(AdjustKnown, PosesThatWouldTearTheSceneAreNotBegunFrom) {
   EXPECT_EQ(alone.groups.size(), 2U);
 }
 
+TEST(AdjustKnown, PosesToRefineThatDoNotFitAreLeftOut) {
+  const Scene truth, scene = bent_scene();
+  MatchInput input = scene.input();
+  const std::vector<Camera> network = beside(truth.cameras);
+  for (std::size_t f = 0; f < truth.cameras.size(); ++f)
+    input.frames[f].guessed_pose = network[f].cam_from_world;
+  AdjustOptions nearly;
+  nearly.poses = Known::nearly;
+  std::vector<Camera> in_one_place = truth.cameras, of_others = truth.cameras;
+  const std::size_t count = truth.cameras.size();
+  for (std::size_t f = 0; f < count; ++f) {
+    // Turned as they are, but all there where the first one is.
+    in_one_place[f].cam_from_world.translation() =
+        -(in_one_place[f].cam_from_world.linear() * truth.cameras[0].center());
+    of_others[f].cam_from_world = truth.cameras[(f + 2) % count].cam_from_world;
+  }
+  for (const std::vector<Camera>& given : {in_one_place, of_others}) {
+    std::string warnings;
+    Events events;
+    events.on_message = [&](Message kind, const std::string& text) {
+      if (kind == Message::warning) warnings += text;
+    };
+    const Adjusted result = adjust(scene, input, given, nearly, events);
+    ASSERT_TRUE(result.changed) << result.summary;
+    EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.1) << result.summary;
+    EXPECT_NE(warnings.find("the given poses do not fit the images"), std::string::npos) << result.summary;
+    EXPECT_NE(result.summary.find("this leaves them out"), std::string::npos) << result.summary;
+  }
+}
+
 /// The scene as a network sees it whose world is an eighth of the given one, and what it says of the poses.
 struct SmallWorld {
   SmallWorld() {

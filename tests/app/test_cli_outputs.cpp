@@ -77,9 +77,11 @@ TEST_F(CliTest, CtrlCStopsCleanly) {
                                               path("out/x.ply"),
                                               "--save-predictions",
                                               path("out/p.safetensors")};
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const auto& [signal, is_ignored] :
+       {std::pair(SIGINT, false), {SIGTERM, false}, {SIGHUP, false}, {SIGHUP, true}}) {
     const pid_t child = fork();
     if (child == 0) {
+      if (is_ignored) ::signal(SIGHUP, SIG_IGN);  // as nohup does
       std::vector<char*> argv;
       for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
       argv.push_back(nullptr);
@@ -94,6 +96,11 @@ TEST_F(CliTest, CtrlCStopsCleanly) {
     }
     EXPECT_NE(text_of(path("log")).find("12 frames"), std::string::npos);
     ASSERT_EQ(kill(child, signal), 0);
+    if (is_ignored) {  // it goes on, until another one stops it
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      EXPECT_EQ(text_of(path("log")).find("stopped"), std::string::npos);
+      ASSERT_EQ(kill(child, SIGTERM), 0);
+    }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFEXITED(status)) << "killed by " << WTERMSIG(status);

@@ -75,6 +75,24 @@ TEST(DepthTracks, AreWhatThreeFramesAgreeOn) {
   }
 }
 
+TEST(DepthTracks, AreSeenFromTwoPlaces) {
+  constexpr int kSide = 64;
+  const auto count = [&](double apart) {
+    std::vector<FrameCamera> cameras = cameras_before_a_wall(kSide, 60, 0, 1);
+    cameras[3].camera.cam_from_world.translation().x() = -apart;
+    DenseMaps maps(std::make_shared<HostSpace>(), "test");
+    for (int f = 0; f < 4; ++f)
+      maps.put(f, std::vector<float>(kSide * kSide, 5), std::vector<float>(kSide * kSide, 2));
+    const ReadRgb read_rgb = [](std::size_t, std::span<uint8_t> rgb) { std::ranges::fill(rgb, uint8_t{1}); };
+    const std::vector<FrameView> seen(4, FrameView{0, kSide, 0, kSide});
+    const std::vector<Track> none;
+    return depth_tracks({cameras, none, {}, &maps, seen, kSide, {}, FrameWork{}, read_rgb}).size();
+  };
+  EXPECT_EQ(count(0), 0U);
+  EXPECT_EQ(count(0.01), 0U);  // .11 degrees
+  EXPECT_GT(count(0.1), 400U);
+}
+
 TEST(DepthTracks, JoinOthersInFramesThatThoseHoldWeakly) {
   constexpr int kSide = 160;
   std::vector<FrameCamera> cameras = cameras_before_a_wall(kSide, 150, 0.2, 1);

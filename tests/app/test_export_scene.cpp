@@ -88,6 +88,17 @@ TEST_F(ExportTest, OriginalsAreNamedAsTheyAreStored) {
   EXPECT_THAT(map_names(images, 4, MapFormat::exr), ElementsAre("6.exr", "more/1.exr", "8.exr", "1.exr"));
 }
 
+// As `colmap/images` of an export is one, which the next export of these frames may replace.
+TEST_F(ExportTest, OriginalsAreNamedByTheirRealFolder) {
+  const std::filesystem::path link = folder_ / "link";
+  std::filesystem::create_directory_symlink(folder_ / "in", link);
+  const std::filesystem::path linked = folder_ / "linked.txt";
+  test::write_text(linked, (link / "6.jpg").string() + "\n" + (link / "8.jpg").string() + "\n");
+  const ExportedImages images(plan_into(folder_.path()), linked, load(linked));
+  EXPECT_EQ(images.originals(), std::filesystem::canonical(folder_ / "in"));
+  EXPECT_EQ(images.name(1), "8.jpg");
+}
+
 TEST_F(ExportTest, WhatCannotBeReferredToIsCopiedOrRefused) {
   for (const auto& [names, reason] :
        {std::pair("2.jpg\n1.jpg\n", "2.jpg is stored mirrored"), {"1.jpg\n1.jpg\n", "1.jpg is two frames"}}) {

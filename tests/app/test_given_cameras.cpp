@@ -141,9 +141,12 @@ TEST(GivenCameras, AFileMayHoldTheFourNumbers) {
     options.intrinsics = place_of(name).string();
     return options;
   };
-  for (const char* text : {"500,510,320,240\n", "500 510\t320 240", "500\r\n510\r\n320\r\n240\r\n",
-                           "\xEF\xBB\xBF"
-                           "500,510,320,240\r\n"}) {
+  for (const char* text :
+       {"500,510,320,240\n", "500 510\t320 240", "500\r\n510\r\n320\r\n240\r\n",
+        "\xEF\xBB\xBF"
+        "500,510,320,240\r\n",
+        "# fx fy cx cy\n500 510 320 240 # pixels\n", "[500, 510, 320, 240]", "500 0 320\n0 510 240\n0 0 1\n",
+        "500,0,320\n0,510,240\n0,0,1", "[[500.0, 0, 320],\n [0, 510, 240], [0, 0, 1]]"}) {
     const GivenCameras given = plan_given(written("numbers.txt", text));
     ASSERT_EQ(given.intrinsics.size(), 1U) << text;
     const Eigen::Matrix3d& k = given.intrinsics.front().camera.k;
@@ -151,6 +154,13 @@ TEST(GivenCameras, AFileMayHoldTheFourNumbers) {
   }
   for (const char* text : {"500,510,320", "500,510,320,240,0", "500,510,320,x", "-500,510,320,240"})
     EXPECT_NE(refusal([&] { plan_given(written("other.txt", text)); }), "") << text;
+  EXPECT_NE(refusal([&] {
+              plan_given(written("other.txt", "500,510,320"));
+            }).find("expected fx,fy,cx,cy, a 3x3 matrix or the cameras of frames, got 3 numbers"),
+            std::string::npos);
+  for (const char* text : {"500 1 320 0 510 240 0 0 1", "500 0 320 0 510 240 0 0 2"})
+    EXPECT_NE(refusal([&] { plan_given(written("other.txt", text)); }).find("expected a matrix"),
+              std::string::npos);
 }
 
 // transforms.json as of NeRF has a field of view for all sizes; others leave the height out.

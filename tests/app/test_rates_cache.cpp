@@ -1,12 +1,16 @@
 // The file of measured rates: what it holds rates for, and that nothing about it can go wrong for the run.
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "app/run/rates_cache.h"
+#include "model/memory_plan.h"
+#include "model/vggt.h"
+#include "tests/support/variable.h"
 
 namespace vggt {
 namespace {
@@ -89,6 +93,39 @@ TEST(RatesKey, TellsWhatTimesDependOn) {
   more = options;
   more.heads_in_bf16 = true;
   EXPECT_NE(rates_key(config, more), key);
+}
+
+// The measurement writes 64 MiB and waits for the disk: once, not in each run.
+TEST(ScratchRates, AreMeasuredOnceAndKept) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("scratch_rates" + std::to_string(getpid()));
+  fs::create_directories(folder / "cache");
+  fs::create_directories(folder / "scratch");
+  const test::Variable cache("XDG_CACHE_HOME", (folder / "cache").c_str());
+  MemoryRequest request;
+  request.heads = {.camera = true};
+  request.tensors = expected_tensors(request.config, request.heads);
+  request.frames = 400;
+  request.height = request.width = 392;
+  request.budget.scratch = folder / "scratch";
+  std::optional<Rates> rates = Rates();
+  add_scratch_rates(request, /*measure=*/true, rates);  // all fits into memory
+  EXPECT_EQ(rates.value().to_scratch, 0);
+  EXPECT_TRUE(fs::is_empty(folder / "cache"));
+  request.budget.host = plan_memory(request).peak_bytes() / 3;
+  add_scratch_rates(request, /*measure=*/false, rates);  // not known yet
+  EXPECT_FALSE(rates);
+  rates = Rates();
+  add_scratch_rates(request, /*measure=*/true, rates);
+  const double first = rates.value().to_scratch;
+  EXPECT_GT(first, 0);
+  EXPECT_GT(rates->from_scratch, 0);
+  for (const bool measure : {false, true}) {
+    rates = Rates();
+    add_scratch_rates(request, measure, rates);
+    EXPECT_EQ(rates.value().to_scratch, first);
+  }
+  EXPECT_TRUE(fs::is_empty(folder / "scratch"));
+  fs::remove_all(folder);
 }
 
 }  // namespace
