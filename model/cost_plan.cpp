@@ -179,8 +179,24 @@ std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const Me
   return stages;
 }
 
+namespace {
+
+int64_t layers_of(const MemoryRequest& request) {
+  return *kept_layers(request.config, request.heads).rbegin() + 1;
+}
+
+}  // namespace
+
+void leave_out_layers(int64_t finished, const MemoryRequest& request, MemoryPlan& plan) {
+  const bool embedded = finished > 0, all = finished >= layers_of(request);
+  std::erase_if(plan.stages, [&](const StageMemory& stage) {
+    return (embedded && stage.stage == "patch_embed") ||
+           (all && (stage.stage == "frame_block" || stage.stage == "global_block"));
+  });
+}
+
 void leave_out_layers(int64_t finished, const MemoryRequest& request, std::vector<StageSeconds>& stages) {
-  const int64_t layers = *kept_layers(request.config, request.heads).rbegin() + 1;
+  const int64_t layers = layers_of(request);
   finished = std::clamp<int64_t>(finished, 0, layers);
   for (StageSeconds& stage : stages) {
     double left = 1;

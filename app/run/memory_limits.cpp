@@ -1,5 +1,6 @@
 #include "app/run/memory_limits.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -132,6 +133,10 @@ std::optional<std::string> least_host_memory(const MemoryLimits& limits, const M
 int64_t working_threads(int64_t threads) {
   const int64_t cores = usable_cores();
   return threads > 0 ? std::min(threads, cores) : cores;
+}
+
+void give_back_memory(at::Device device) {
+  if (device.is_cpu()) ::malloc_trim(0);
 }
 
 int64_t resident_bytes() {

@@ -37,8 +37,8 @@ constexpr int64_t kMostTracksKept = 290'000'000;
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
-constexpr int64_t kLeftWithLimit = 50'000'000;    // kept when the scene is written, with --host-memory
-constexpr int64_t kChunksAtOnce = 4;              // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kCpuAfter = 35'000'000;  // code and tables that stages after the network on a CPU bring
+constexpr int64_t kChunksAtOnce = 4;       // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
 constexpr double kGpuRefining = 0.75;  // of what it takes: the rest fits into what the matches leave
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
@@ -117,6 +117,13 @@ RefinedAtOnce refining(const RunPlan& plan, const MemoryRequest& request, int64_
   if (!plan.adjust.refines || request.frames < 2) return {};
   return {request.width * request.height, request.frames, working_threads(plan.frames.threads),
           room_beside(plan, beside)};
+}
+
+/// Depth maps while others are still to be refined, as far as they lie in memory.
+int64_t refined_maps(const RunPlan& plan, const MemoryRequest& request, const Stored& kept) {
+  constexpr int64_t kDepth = sizeof(float);
+  return std::min(kDepth * request.frames * request.width * request.height,
+                  std::max<int64_t>(0, plan.limits.storage.bytes - kept.all()));
 }
 
 /// Points while the filters work; few where they stream from the maps into the file.
@@ -370,7 +377,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t copies = plan.limits.host ? kMatchingCopiesWithLimit : kMatchingCopies;
   // Few frames keep few threads busy. On a CPU the network has left as much as the other threads would take.
   const int64_t matchers = request.gpu ? std::min(threads, request.frames) : threads;
-  const int64_t matching = plan.adjust.wanted ? (matchers * copies + kMoreCopies) * kept.one_gray : 0;
+  const int64_t matching = plan.adjust.wanted && request.frames > 1 ? (matchers * copies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held), export_bytes(plan, request, origin));
   };
@@ -386,16 +393,13 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
     const RefinedAtOnce refined = refining(plan, request, held);
-    const int64_t adjusting =
-                      std::max(adjusting_bytes(plan, request.frames, gray, held) + matching, refined.bytes),
-                  writing = after(held);
-    // Half of what was freed does not fit what is asked for next.
-    const int64_t unused = plan.limits.host ? 0 : std::min(adjusting, writing) / 2,
-                  left = plan.limits.host ? kLeftWithLimit : 0,
-                  later = std::max(adjusting, writing + left) + unused;
+    const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
+                  to_refine = refined.bytes > 0 ? refined.bytes + refined_maps(plan, request, kept) : 0,
+                  later = kCpuAfter + std::max({adjusting, to_refine, after(held)});
     return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
-                              base + kept.all() + weights + std::max(with_maps + memory.host_bytes, later)}),
+                              base + kept.all() + weights + with_maps + memory.host_bytes,
+                              program + kept.all() + weights + later}),
             .held = held,
             .adjusting = least,
             .refining = refined.least};

@@ -16,6 +16,7 @@
 #include "app/run/frame_input.h"
 #include "app/run/image_memory.h"
 #include "app/run/loaded_model.h"
+#include "app/run/memory_limits.h"
 #include "app/run/plan_comparison.h"
 #include "app/run/process_memory.h"
 #include "app/run/rank_run.h"
@@ -392,6 +393,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
   report_run(run_network(call, plan.model, forecast.options, frames, sink.sink(), times, events),
              result.report);
+  give_back_memory(plan.model.options.device);
   if (model) {
     model->save_tuning();
     result.report.attention = model->attention_kernels();

@@ -81,7 +81,9 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   options.merge = request.merge = merging.merge;
   NetworkPlan network = plan_network(request, rates);
   check_fits(plan, network);
-  ProcessBytes process = predict_process(plan, network, origin_of(plan, frames));
+  NetworkPlan rest = network;
+  if (resume) leave_out_layers(resume->finished_layers(), request, rest.memory);
+  ProcessBytes process = predict_process(plan, rest, origin_of(plan, frames));
   if (request.gpu && runs_alone && plan.model.autotune && !has_size(plan, request))
     process.host += kPlansMeasured.of(plan.model.options.precision);
   if (rates && !rates_are_known) {

@@ -72,14 +72,14 @@ std::size_t ImageFile::decoded_bytes() const {
          static_cast<std::size_t>(header_.bytes_per_pixel);
 }
 
-std::size_t ImageFile::decoding_bytes() const {
+std::size_t ImageFile::decoding_bytes(std::size_t later) const {
   const std::size_t pixels = decoded_bytes();
   constexpr double kMost = 1e18;  // of sizes that no decoder takes
   const auto decoder =
       static_cast<std::size_t>(std::min(kMost, header_.decoder_bytes * static_cast<double>(header_.width) *
                                                    static_cast<double>(header_.height)));
   const std::size_t transpose = transposed(header_.orientation) ? pixels : 0;
-  return file_.size() + pixels + std::max(decoder, transpose);
+  return pixels + std::max(file_.size() + std::max(decoder, transpose), later);
 }
 
 DecodedImage ImageFile::decode() const {

@@ -28,8 +28,8 @@ class ImageFile {
   /// Bytes of the pixels that decode() returns.
   std::size_t decoded_bytes() const;
   /// The most that decode() holds: the file, the pixels, and what the decoder needs beside them or their
-  /// transpose where the orientation turns the image by 90°.
-  std::size_t decoding_bytes() const;
+  /// transpose where the orientation turns the image by 90°. later: of what comes beside the pixels after it.
+  std::size_t decoding_bytes(std::size_t later = 0) const;
   /// The upright image. Throws as the constructor does.
   DecodedImage decode() const;
 

@@ -63,7 +63,7 @@ ImageSize SourceImages::size(std::size_t i) const {
 ImageSize SourceImages::size_of(const ImageFile& file) const {
   const auto [width, height] = file.upright_size();
   return {width, height, file.header().camera,
-          file.decoding_bytes() + bytes_beside_pixels(options_, width, height),
+          file.decoding_bytes(bytes_beside_pixels(options_, width, height)),
           quarter_turns(file.header().orientation).value_or(0)};
 }
 

@@ -211,6 +211,21 @@ TEST(CostPlan, FinishedLayersTakeNoTime) {
   }
 }
 
+TEST(CostPlan, StagesThatACheckpointHasTakeNoMemory) {
+  const auto stages = [](int64_t finished) {
+    MemoryPlan plan;
+    for (const char* name : {"patch_embed", "frame_block", "global_block", "camera_head"})
+      plan.stages.push_back({name, {}, {}});
+    leave_out_layers(finished, request(), plan);
+    std::string names;
+    for (const StageMemory& stage : plan.stages) names += stage.stage + " ";
+    return names;
+  };
+  EXPECT_EQ(stages(0), "patch_embed frame_block global_block camera_head ");
+  EXPECT_EQ(stages(1), "frame_block global_block camera_head ");
+  EXPECT_EQ(stages(2), "camera_head ");
+}
+
 TEST(CostPlan, NumbersThatPassSixtyThreeBitsStayPositive) {
   MemoryRequest r = request();
   r.frames = int64_t{1} << 40;
