@@ -233,11 +233,12 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
     what += " and intrinsics";
     refine += ",intrinsics";
   }
+  const std::string lens = intrinsics ? "" : ", to which the focal length that was found has been fitted";
   std::array<char, 40> distance{};
   std::snprintf(distance.data(), distance.size(), "%.1f", found.held_out_px);
   events.warn("matches that were held out are " + std::string(distance.data()) +
-              " pixels off with the given " + what + ": where these are not exact, --refine " + refine +
-              " starts from them");
+              " pixels off with the given " + what + lens + ": where these are not exact, --refine " +
+              refine + " starts from them");
 }
 
 AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
