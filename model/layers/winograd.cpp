@@ -89,40 +89,47 @@ struct Filters {
 };
 constexpr int64_t kGroup = 4;  // vectors of output channels that a product takes at once
 
-VGGT_AVX512 void transform_filters(const float* weight, int64_t channel, const Filters& filters,
+/// Of some of the input's channels. weight: [out][3][3][in].
+VGGT_AVX512 void transform_filters(const float* weight, int64_t begin, int64_t end, const Filters& filters,
                                    float* result) {
-  const int64_t padded = filters.vectors * kLanes;
+  const auto in = static_cast<int>(filters.in);
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                outputs = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(9 * in));
   for (int64_t v = 0; v < filters.vectors; ++v) {
-    __m512 half[3][kIn];  // [column][point]
-    for (int64_t column = 0; column < 3; ++column) {
-      __m512 g[3];
-      for (int64_t row = 0; row < 3; ++row)
-        g[row] = _mm512_loadu_ps(weight + ((row * 3 + column) * filters.in + channel) * padded + v * kLanes);
-      transform_filter(g, half[column], 1);
-    }
+    const __mmask16 mask = lanes_of(filters.out - v * kLanes);
     const int64_t first = v / kGroup * kGroup, width = std::min(kGroup, filters.vectors - first) * kLanes;
-    for (int64_t row = 0; row < kIn; ++row) {
-      const __m512 g[3] = {half[0][row], half[1][row], half[2][row]};
-      __m512 points[kIn];
-      transform_filter(g, points, 1);
-      for (int64_t column = 0; column < kIn; ++column)
-        _mm512_storeu_ps(result + ((row * kIn + column) * filters.vectors + first) * kLanes * filters.in +
-                             channel * width + (v - first) * kLanes,
-                         points[column]);
+    for (int64_t channel = begin; channel < end; ++channel) {
+      const float* const from = weight + v * kLanes * 9 * filters.in + channel;
+      __m512 half[3][kIn];  // [column][point]
+      for (int64_t column = 0; column < 3; ++column) {
+        __m512 g[3];
+        for (int64_t row = 0; row < 3; ++row)
+          g[row] = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, outputs,
+                                            from + (row * 3 + column) * filters.in, sizeof(float));
+        transform_filter(g, half[column], 1);
+      }
+      for (int64_t row = 0; row < kIn; ++row) {
+        const __m512 g[3] = {half[0][row], half[1][row], half[2][row]};
+        __m512 points[kIn];
+        transform_filter(g, points, 1);
+        for (int64_t column = 0; column < kIn; ++column)
+          _mm512_storeu_ps(result + ((row * kIn + column) * filters.vectors + first) * kLanes * filters.in +
+                               channel * width + (v - first) * kLanes,
+                           points[column]);
+      }
     }
   }
 }
 
 Filters filters_of(const at::Tensor& weight) {
+  constexpr int64_t kGrain = 8;  // channels
   const int64_t out = weight.size(0), in = weight.size(1), vectors = (out + kLanes - 1) / kLanes;
-  const at::Tensor rows = weight.permute({0, 2, 3, 1}).reshape({out, 9 * in}),
-                   padded = at::constant_pad_nd(rows, {0, 0, 0, vectors * kLanes - out}).t().contiguous();
+  const at::Tensor rows = weight.contiguous(at::MemoryFormat::ChannelsLast);
   Filters filters{in, out, vectors, at::empty({kPlaces * in * vectors * kLanes}, weight.options())};
-  const float* const from = padded.const_data_ptr<float>();
+  const float* const from = rows.const_data_ptr<float>();
   float* const to = filters.memory.mutable_data_ptr<float>();
-  at::parallel_for(0, in, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t channel = begin; channel < end; ++channel) transform_filters(from, channel, filters, to);
-  });
+  at::parallel_for(0, in, kGrain,
+                   [&](int64_t begin, int64_t end) { transform_filters(from, begin, end, filters, to); });
   return filters;
 }
 
