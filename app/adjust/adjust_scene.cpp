@@ -61,8 +61,9 @@ class SceneFit {
   static constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
 
  public:
-  SceneFit(const MatchInput& input, DenseMaps& depth, const Events& events)
-      : input_(input), depth_(depth), events_(events) {}
+  /// in_one_place: whether the given poses are.
+  SceneFit(const MatchInput& input, DenseMaps& depth, bool in_one_place, const Events& events)
+      : input_(input), depth_(depth), events_(events), in_one_place_(in_one_place) {}
 
   /// As first_copies().
   std::vector<std::size_t> find_copies(const std::vector<Camera>& cameras, bool lens_is_known) {
@@ -82,9 +83,9 @@ class SceneFit {
 
   /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
   /// is then adjusted in parts that lie wrong to each other, of which its own matches say nothing. So it is
-  /// also adjusted without them. Where those cameras explain what was found from the given poses, but not the
-  /// other way round, they are taken; so are those whose matches alone link all frames where they agree with
-  /// the given ones, and those of clearly more matches where they do not.
+  /// also adjusted without them. Its own cameras are taken where they explain what was found from the given
+  /// poses, but not the other way round. Where they agree with the given poses, they are also taken if they
+  /// alone link all frames. Where they do not agree, they are also taken if they have clearly more matches.
   Found find_from_nearly(const std::vector<Camera>& given, const AdjustOptions& options) {
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
     if (!guessed) return find(given, options);
@@ -102,15 +103,20 @@ class SceneFit {
                finds_more =
                    own->matches > kTimes * std::max(found.matches, kLeastOfFrame * usable_frames(given));
     if (!links_more && !explains_more && !finds_more) return found;
-    const bool agrees = beside_agreeing(*own, given, found.matches).has_value();
-    if (agrees ? !links_more && !explains_more : !explains_more && !finds_more) return found;
+    const std::optional<BesideGiven> beside = compare_with(given, *own);
+    const bool agrees = beside && beside->agrees(),
+               does_not_fit = in_one_place_ ? finds_more : beside && !agrees && (explains_more || finds_more);
+    if (agrees ? !links_more && !explains_more : !does_not_fit) return found;
+    if (in_one_place_) warn_of_one_place(*own, found.matches);
     found.depth = nullptr;
     std::optional<Found> again = find_if_memory(*guessed, without);
     began_without_ = again.has_value();
     if (!again) return find(given, options);
-    again->scene.summary += agrees
-                                ? "; the given poses are too far off to begin from: this began without them"
-                                : "; the given poses do not fit the images: this leaves them out";
+    again->scene.leaves_poses_out = does_not_fit;
+    again->scene.summary +=
+        agrees
+            ? "; the given poses are too far off to begin from: this began without them"
+            : "; the given poses do not fit the images: this leaves them out, and is in the network's world";
     return std::move(*again);
   }
 
@@ -163,8 +169,12 @@ class SceneFit {
                                               const AdjustOptions& options, std::size_t few) {
     const std::optional<Found> own = find_if_memory(guessed, without_poses(options));
     if (!own || own->matches < std::max(kLeastOfFrame * usable_frames(given), 2 * few)) return std::nullopt;
-    const std::optional<BesideGiven> beside = beside_agreeing(*own, given, few);
-    if (!beside) return std::nullopt;
+    if (in_one_place_) {
+      warn_of_one_place(*own, few);
+      return std::nullopt;
+    }
+    const std::optional<BesideGiven> beside = compare_with(given, *own);
+    if (!beside || !beside->agrees()) return std::nullopt;
     write_depth(*own);
     scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
     return options.intrinsics == Known::no ? with_lenses_of(own->scene.cameras, given) : given;
@@ -185,16 +195,10 @@ class SceneFit {
     }
   }
 
-  /// How cameras that were adjusted without the given poses lie to these, from which so many matches were
-  /// found. Nothing where no similarity tells that, or where they do not agree or the given ones lie in one
-  /// place, which a warning says.
-  std::optional<BesideGiven> beside_agreeing(const Found& own, const std::vector<Camera>& given,
-                                             std::size_t from_given) {
-    if (are_in_one_place(given)) {
-      warn_of_poses("all lie in one place, from where " + std::to_string(from_given) +
-                    " matches are found instead of " + std::to_string(own.matches));
-      return std::nullopt;
-    }
+  /// How cameras that were adjusted without the given poses lie to these. Where they do not agree, a warning
+  /// says so. Nothing where no similarity tells that.
+  std::optional<BesideGiven> compare_with(const std::vector<Camera>& given, const Found& own) {
+    if (in_one_place_) return std::nullopt;
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside || beside->agrees()) return beside;
     std::array<char, 200> text{};
@@ -203,7 +207,12 @@ class SceneFit {
                   "away from them",
                   own.matches, beside->turn_deg, 100 * beside->distance);
     warn_of_poses(text.data());
-    return std::nullopt;
+    return beside;
+  }
+
+  void warn_of_one_place(const Found& own, std::size_t from_given) {
+    warn_of_poses("all lie in one place, from where " + std::to_string(from_given) +
+                  " matches are found instead of " + std::to_string(own.matches));
   }
 
   void warn_of_poses(const std::string& why) {
@@ -215,6 +224,7 @@ class SceneFit {
   const MatchInput& input_;
   DenseMaps& depth_;
   const Events& events_;
+  const bool in_one_place_;
   std::optional<OneThread> lean_;
   bool has_warned_ = false, began_without_ = false;
 };
@@ -233,7 +243,7 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
     what += " and intrinsics";
     refine += ",intrinsics";
   }
-  const std::string lens = intrinsics ? "" : ", to which the focal length that was found has been fitted";
+  const std::string lens = intrinsics ? "" : ", to which the focal length is fitted";
   std::array<char, 40> distance{};
   std::snprintf(distance.data(), distance.size(), "%.1f", found.held_out_px);
   events.warn("matches that were held out are " + std::string(distance.data()) +
@@ -242,13 +252,13 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
 }
 
 AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
-                          const AdjustOptions& options, const Events& events) {
+                          bool in_one_place, const AdjustOptions& options, const Events& events) {
   const auto stays = [&](const std::string& why) {
     return not_adjusted(why, cameras_of(bundle_of(input, cameras, options), cameras, model_of(options)))
         .scene;
   };
   if (const std::string why = obstacle(cameras); !why.empty()) return stays(why);
-  SceneFit fit(input, depth, events);
+  SceneFit fit(input, depth, in_one_place, events);
   Found found;
   // Between copies nothing is to be seen, and as partners of each other they would take the place of frames
   // that tell where they are. Poses that are given may differ all the same.
@@ -282,19 +292,23 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
 AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
                            const AdjustOptions& options, const Events& events) {
   const auto first = std::ranges::find(cameras, true, &Camera::valid);
+  const bool in_one_place = are_in_one_place(cameras);
   if (options.poses != Known::nearly || first == cameras.end())
-    return adjust_here(input, depth, cameras, options, events);
+    return adjust_here(input, depth, cameras, in_one_place, options, events);
   // Far from the origin a small turn moves what lies there by much, and poses would hardly turn.
   const Eigen::Vector3d origin = first->center();
   std::vector<Camera> near = cameras;
   move_cameras(Eigen::Affine3d(Eigen::Translation3d(-origin)), near);
-  AdjustedScene scene = adjust_here(input, depth, near, options, events);
+  AdjustedScene scene = adjust_here(input, depth, near, in_one_place, options, events);
   if (!scene.changed) {
     for (std::size_t i = 0; i < cameras.size(); ++i)
       scene.cameras[i].cam_from_world = cameras[i].cam_from_world;
     return scene;
   }
-  const Eigen::Affine3d back = back_to_given(scene.cameras, near),
+  if (scene.leaves_poses_out) return scene;
+  // Poses in one place tell no scale, but their rounding would.
+  const Eigen::Affine3d back =
+                            in_one_place ? Eigen::Affine3d::Identity() : back_to_given(scene.cameras, near),
                         moved_back = Eigen::Translation3d(origin) * back;
   move_cameras(moved_back, scene.cameras);
   move_tracks(moved_back, scene.tracks);

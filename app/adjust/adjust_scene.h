@@ -21,8 +21,9 @@ constexpr int kMatchingSide = 1600;
 struct AdjustedScene {
   bool changed = false;  // false: poses and depth are as they were, and there are no tracks
   std::vector<Camera> cameras;
-  bool guesses_focal = false;    // that of a lens is held at the network's: the matches do not tell it
-  std::vector<int> weak_frames;  // whose cameras few matches hold, or few of those that there are
+  bool leaves_poses_out = false;  // given ones, as they do not fit: poses are in the network's world
+  bool guesses_focal = false;     // that of a lens is held at the network's: the matches do not tell it
+  std::vector<int> weak_frames;   // whose cameras few matches hold, or few of those that there are
   /// Groups of two and more frames that no matches link, or (groups_are_linked) a handful, which may be
   /// wrong: how they lie to each other is a guess. Empty where there is one, or where exact poses were given.
   std::vector<std::vector<int>> groups;

@@ -20,9 +20,9 @@ std::vector<std::size_t> first_copies(const MatchInput& input, const std::vector
 /// The cameras with those of copies not valid.
 std::vector<Camera> without_copies(std::vector<Camera> cameras, const std::vector<std::size_t>& first);
 
-/// Gives copies the lens of the frame that they show, and where the scene has changed its pose, its depth and
-/// its places in tracks. They are weak, and in a group, as that is, and have no matches; the summary tells
-/// their number. given: their cameras as they were.
+/// Gives copies the lens of the frame that they show, and where the scene has changed its pose and depth;
+/// they join its tracks at its pixels. They are weak, and in a group, as that is, and no pair of frames has
+/// them; the summary tells their number. given: their cameras as they were.
 void give_to_copies(const std::vector<std::size_t>& first, const std::vector<Camera>& given, DenseMaps& depth,
                     AdjustedScene& scene);
 

@@ -138,7 +138,7 @@ class DepthTracks {
       const std::size_t seen = candidate.observations.size();
       if (seen < kFewestFrames) continue;
       const Eigen::Vector3d point = candidate.sum / static_cast<double>(seen);
-      if (!has_parallax(point, frame, candidate.observations)) continue;
+      if (!has_parallax(point, candidate.observations)) continue;
       Track& track = tracks.emplace_back();
       track.point_in_world = point;
       const auto at = static_cast<std::size_t>(candidate.pixel.y()) * static_cast<std::size_t>(width_) +
@@ -152,14 +152,19 @@ class DepthTracks {
     return tracks;
   }
 
-  /// Whether a point is seen from elsewhere than from where the frame sees it.
-  bool has_parallax(const Eigen::Vector3d& point, std::size_t frame,
-                    const std::vector<Observation>& observations) const {
-    const Eigen::Vector3d ray = (point - cameras_[frame].center()).normalized();
-    return std::ranges::any_of(observations, [&](const Observation& seen) {
-      const Camera& other = cameras_[static_cast<std::size_t>(seen.frame)];
-      return ray.cross((point - other.center()).normalized()).norm() >= kLeastTurn;
-    });
+  /// Whether two of a point's rays are far enough apart.
+  bool has_parallax(const Eigen::Vector3d& point, const std::vector<Observation>& observations) const {
+    std::vector<Eigen::Vector3d> rays;
+    for (const Observation& seen : observations) {
+      const Camera& camera = cameras_[static_cast<std::size_t>(seen.frame)];
+      const Eigen::Vector3d ray = (point - camera.center()).normalized();
+      const auto is_apart = [&](const Eigen::Vector3d& other) {
+        return ray.cross(other).norm() >= kLeastTurn;
+      };
+      if (std::ranges::any_of(rays, is_apart)) return true;
+      rays.push_back(ray);
+    }
+    return false;
   }
 
   double error_of(const Track& track) const {

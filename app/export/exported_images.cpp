@@ -35,13 +35,19 @@ bool is_jpeg(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg";
 }
 
-/// A file by its own name in a folder that is no link: the link to the images of an export may be the one
-/// that a new export replaces.
-fs::path in_real_folder(const fs::path& file) {
+bool is_within(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+/// A file whose path goes through a folder that this run replaces, by its real folder: `colmap/images` there
+/// is a link, which would come to link to itself.
+fs::path outside(const std::vector<fs::path>& replaced, const fs::path& file) {
   const fs::path plain = plain_path(file);
+  const auto holds_it = [&](const fs::path& folder) { return is_within(plain, plain_path(folder)); };
+  if (std::ranges::none_of(replaced, holds_it)) return plain;
   std::error_code error;
-  const fs::path folder = fs::canonical(plain.parent_path(), error);
-  return error ? plain : folder / plain.filename();
+  const fs::path real = fs::canonical(plain.parent_path(), error);
+  return error ? plain : real / plain.filename();
 }
 
 fs::path common_folder(const fs::path& a, const fs::path& b) {
@@ -176,7 +182,7 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
 void ExportedImages::settle_originals(const ExportPlan& plan) {
   std::vector<fs::path> paths;
   for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
-    paths.push_back(in_real_folder(images_.file(i)));
+    paths.push_back(outside(plan.folders(), images_.file(i)));
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;

@@ -43,15 +43,15 @@ std::optional<std::vector<double>> numbers_of(const std::string& text) {
   refuse("intrinsics", "expected the four numbers fx,fy,cx,cy or a file, got '" + text + "'");
 }
 
-/// fx, fy, cx, cy of a matrix.
-std::vector<double> numbers_of_matrix(const std::vector<double>& k) {
+/// fx, fy, cx, cy of a file's matrix.
+std::vector<double> numbers_of_matrix(const std::string& path, const std::vector<double>& k) {
   const bool good = k[1] == 0 && k[3] == 0 && k[6] == 0 && k[7] == 0 && k[8] == 1;
-  if (!good) refuse("intrinsics", "expected a matrix fx 0 cx, 0 fy cy, 0 0 1");
+  if (!good) refuse("intrinsics", path + ": expected a matrix fx 0 cx, 0 fy cy, 0 0 1");
   return {k[0], k[4], k[2], k[5]};
 }
 
-/// Those of a file that holds fx, fy, cx, cy or a 3×3 matrix and nothing else, apart by commas, blanks, lines
-/// or JSON's brackets. Nothing of a file that holds other words, or more.
+/// Those of a file that holds fx, fy, cx, cy or a 3×3 matrix, apart by commas, blanks, lines or JSON's
+/// brackets; # begins a comment. Nothing of a file that holds other words or none, or more than 1000 bytes.
 std::optional<std::vector<double>> numbers_in(const std::string& path) {
   constexpr uintmax_t kMostBytes = 1000;
   std::error_code ignored;  // reading it says what is wrong
@@ -71,7 +71,8 @@ std::optional<std::vector<double>> numbers_in(const std::string& path) {
     if (!number) return std::nullopt;
     numbers.push_back(*number);
   }
-  if (numbers.size() == 9) return numbers_of_matrix(numbers);
+  if (numbers.empty()) return std::nullopt;
+  if (numbers.size() == 9) return numbers_of_matrix(path, numbers);
   if (numbers.size() != 4)
     refuse("intrinsics", path + ": expected fx,fy,cx,cy, a 3x3 matrix or the cameras of frames, got " +
                              std::to_string(numbers.size()) + " numbers");

@@ -375,9 +375,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;
   const int64_t least = plan.adjust.wanted ? adjustment_bytes(request.frames, gray, /*at_least=*/true) : 0;
   const int64_t copies = plan.limits.host ? kMatchingCopiesWithLimit : kMatchingCopies;
-  // Few frames keep few threads busy. On a CPU the network has left as much as the other threads would take.
-  const int64_t matchers = request.gpu ? std::min(threads, request.frames) : threads;
-  const int64_t matching = plan.adjust.wanted && request.frames > 1 ? (matchers * copies + kMoreCopies) * kept.one_gray : 0;
+  const int64_t matchers = std::min(threads, request.frames);  // few frames keep few threads busy
+  const int64_t matching =
+      plan.adjust.wanted && request.frames > 1 ? (matchers * copies + kMoreCopies) * kept.one_gray : 0;
   const auto after = [&](int64_t held) {
     return std::max(point_bytes(plan, request, held), export_bytes(plan, request, origin));
   };

@@ -1,7 +1,10 @@
 #include "app/run/rates_cache.h"
 
-#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstring>
 #include <map>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -117,14 +120,20 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
 
 namespace {
 
-/// Of the file system that a folder is in; nothing where that cannot be told.
+/// Of the file system that a folder is in, on this machine; nothing where that cannot be told.
 std::optional<std::string> scratch_key(const fs::path& folder) {
-  struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
-  return kProgram + " scratch on " + std::to_string(status.st_dev);
+  struct statfs system {};
+  std::array<char, 256> machine{};
+  if (::statfs(folder.c_str(), &system) != 0 || ::gethostname(machine.data(), machine.size() - 1) != 0)
+    return std::nullopt;
+  std::array<unsigned, 2> id{};
+  static_assert(sizeof id == sizeof system.f_fsid);
+  std::memcpy(id.data(), &system.f_fsid, sizeof id);
+  return kProgram + " scratch of " + machine.data() + ", " + std::to_string(system.f_type) + ":" +
+         std::to_string(id[0]) + ":" + std::to_string(id[1]);
 }
 
-/// Measures where the disk has room for more than that, and keeps what it finds.
+/// Measures where the disk has room for four times what that writes, and keeps what it finds.
 std::optional<Rates> scratch_rates(const fs::path& folder, bool measure) {
   constexpr uintmax_t kLeastRoom = 4 * kScratchMeasured;
   const std::optional<fs::path> path = rates_cache_path();

@@ -29,10 +29,10 @@ std::string cache_with_rates(const std::string& cache, const std::string& key, c
 /// cannot be read or written costs time alone. Nothing without `measure`, and where a GPU is too full.
 std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events);
 
-/// Adds the rates of the scratch folder's files where the request's plan, merged or exact, needs any: those of
-/// the user's cache for its file system, else, if `measure`, as measured by a file that goes at once, and kept.
-/// A disk that is nearly full and files that cannot be written or read leave them unknown; without `measure`
-/// all rates become so.
+/// Adds the rates of the scratch folder's files where the request's plan, merged or exact, needs any: those
+/// of the user's cache for this machine's file system, else, if `measure`, those of a file that goes at once,
+/// which are kept. A disk that is nearly full and files that cannot be written or read leave them unknown;
+/// without `measure` all rates become so.
 void add_scratch_rates(const MemoryRequest& request, bool measure, std::optional<Rates>& rates);
 
 }  // namespace vggt

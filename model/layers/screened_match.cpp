@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "model/layers/lanes.h"
+
 #define VGGT_VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
 
 // Note [Screening by 8 bits]
@@ -40,11 +42,6 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 int64_t round_up(int64_t count, int64_t of) {
   return (count + of - 1) / of * of;
-}
-
-/// The lanes of a vector that so many numbers fill.
-__mmask16 lanes_of(int64_t numbers) {
-  return static_cast<__mmask16>(numbers < kLanes ? (1U << numbers) - 1 : 0xffffU);
 }
 
 /// A row as whole numbers times `scale`.

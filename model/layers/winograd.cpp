@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/files/clones.h"
+#include "model/layers/lanes.h"
 
 // Note [Winograd's points]
 //
@@ -28,13 +29,10 @@ namespace {
 constexpr int64_t kOut = 4, kIn = 6, kPlaces = kIn * kIn, kLanes = 16;
 constexpr int64_t kTiles = 12;  // a thread's at a time
 constexpr int64_t kFewestChannels = 16, kFewestPixels = 64;
-constexpr int64_t kMostFilters = 256 * 256;  // of channels: making their points takes longer than it spares
+// Pairs of an input's and an output's channel. With more of a pixel, bringing the filters to the points takes
+// longer than it spares; more would take 10 MB.
+constexpr int64_t kMostPairsOfPixel = 128, kMostPairs = 256 * 256;
 constexpr float kA = 0.75F, kB = 1.25F, kA2 = kA * kA, kB2 = kB * kB;
-
-/// The lanes of a vector that so many numbers fill.
-__mmask16 lanes_of(int64_t numbers) {
-  return static_cast<__mmask16>(numbers < kLanes ? (1U << numbers) - 1 : 0xffffU);
-}
 
 VGGT_AVX512 inline __m512 all(float value) {
   return _mm512_set1_ps(value);
@@ -288,10 +286,12 @@ class Tiles {
 
 bool winograd_pays(const at::Tensor& x, const at::Tensor& weight, int64_t stride, int64_t padding) {
   static const bool runs = runs_avx512();
-  return runs && x.is_cpu() && x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
-         weight.size(2) == 3 && weight.size(3) == 3 && stride == 1 && padding == 1 &&
-         std::min(weight.size(0), weight.size(1)) >= kFewestChannels &&
-         weight.size(0) * weight.size(1) <= kMostFilters && x.size(2) * x.size(3) >= kFewestPixels;
+  const bool takes = runs && x.is_cpu() && x.scalar_type() == at::kFloat &&
+                     weight.scalar_type() == at::kFloat && weight.size(2) == 3 && weight.size(3) == 3 &&
+                     stride == 1 && padding == 1;
+  if (!takes || std::min(weight.size(0), weight.size(1)) < kFewestChannels) return false;
+  const int64_t pairs = weight.size(0) * weight.size(1), pixels = x.size(2) * x.size(3);
+  return pairs <= kMostPairs && pixels >= std::max(kFewestPixels, pairs / kMostPairsOfPixel);
 }
 
 at::Tensor convolve_winograd(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {

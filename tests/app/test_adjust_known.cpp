@@ -109,13 +109,18 @@ TEST(AdjustKnown, PosesThatAreNearlyRightKeepTheirWorldAndScale) {
   }
 }
 
+/// The scene with the poses that the network saw.
+MatchInput with_network_poses(const Scene& scene, const Scene& truth) {
+  MatchInput input = scene.input();
+  const std::vector<Camera> network = beside(truth.cameras);
+  for (std::size_t f = 0; f < network.size(); ++f) input.frames[f].guessed_pose = network[f].cam_from_world;
+  return input;
+}
+
 /// Matching from them finds what joins frames whose errors agree, and little else.
 TEST(AdjustKnown, PosesThatWouldTearTheSceneAreNotBegunFrom) {
   const Scene truth, scene = bent_scene();
-  MatchInput input = scene.input();
-  const std::vector<Camera> network = beside(truth.cameras);
-  for (std::size_t f = 0; f < truth.cameras.size(); ++f)
-    input.frames[f].guessed_pose = network[f].cam_from_world;
+  MatchInput input = with_network_poses(scene, truth);
   std::vector<Camera> torn = truth.cameras;
   for (std::size_t f = torn.size() / 2; f < torn.size(); ++f)
     torn[f].cam_from_world.prerotate(Eigen::AngleAxisd(0.1, Eigen::Vector3d(1, -1, 0.3).normalized()));
@@ -138,31 +143,38 @@ TEST(AdjustKnown, PosesThatWouldTearTheSceneAreNotBegunFrom) {
 
 TEST(AdjustKnown, PosesToRefineThatDoNotFitAreLeftOut) {
   const Scene truth, scene = bent_scene();
-  MatchInput input = scene.input();
-  const std::vector<Camera> network = beside(truth.cameras);
-  for (std::size_t f = 0; f < truth.cameras.size(); ++f)
-    input.frames[f].guessed_pose = network[f].cam_from_world;
+  const MatchInput input = with_network_poses(scene, truth);
   AdjustOptions nearly;
   nearly.poses = Known::nearly;
-  std::vector<Camera> in_one_place = truth.cameras, of_others = truth.cameras;
   const std::size_t count = truth.cameras.size();
-  for (std::size_t f = 0; f < count; ++f) {
-    // Turned as they are, but all there where the first one is.
-    in_one_place[f].cam_from_world.translation() =
-        -(in_one_place[f].cam_from_world.linear() * truth.cameras[0].center());
-    of_others[f].cam_from_world = truth.cameras[(f + 2) % count].cam_from_world;
-  }
-  for (const std::vector<Camera>& given : {in_one_place, of_others}) {
-    std::string warnings;
-    Events events;
-    events.on_message = [&](Message kind, const std::string& text) {
-      if (kind == Message::warning) warnings += text;
-    };
-    const Adjusted result = adjust(scene, input, given, nearly, events);
-    ASSERT_TRUE(result.changed) << result.summary;
-    EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.1) << result.summary;
-    EXPECT_NE(warnings.find("the given poses do not fit the images"), std::string::npos) << result.summary;
-    EXPECT_NE(result.summary.find("this leaves them out"), std::string::npos) << result.summary;
+  const auto given = [&](const Eigen::Vector3d& place, bool in_one_place) {
+    std::vector<Camera> cameras = truth.cameras;
+    for (std::size_t f = 0; f < count; ++f) {
+      Eigen::Isometry3d& pose = cameras[f].cam_from_world;
+      if (in_one_place) {  // turned as they are
+        pose.translation() = -(pose.linear() * place);
+      } else {
+        pose = truth.cameras[(f + 2) % count].cam_from_world * Eigen::Translation3d(-place);
+      }
+    }
+    return cameras;
+  };
+  for (const Eigen::Vector3d& place : {Eigen::Vector3d(0, 0, 0), Eigen::Vector3d(100, -60, 3)}) {
+    for (const bool in_one_place : {false, true}) {
+      std::string warnings;
+      Events events;
+      events.on_message = [&](Message kind, const std::string& text) {
+        if (kind == Message::warning) warnings += text;
+      };
+      const Adjusted result = adjust(scene, input, given(place, in_one_place), nearly, events);
+      ASSERT_TRUE(result.changed) << result.summary;
+      EXPECT_TRUE(result.leaves_poses_out);
+      EXPECT_LT(pose_errors(result.cameras, truth.cameras).turn, 0.1) << result.summary;
+      EXPECT_LT(result.cameras[2].center().norm(), 20) << "in the network's world";
+      EXPECT_NE(warnings.find("the given poses do not fit the images: "), std::string::npos) << warnings;
+      EXPECT_EQ(warnings.find("all lie in one place") != std::string::npos, in_one_place) << warnings;
+      EXPECT_NE(result.summary.find("this leaves them out"), std::string::npos) << result.summary;
+    }
   }
 }
 

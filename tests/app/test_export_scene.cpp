@@ -88,15 +88,22 @@ TEST_F(ExportTest, OriginalsAreNamedAsTheyAreStored) {
   EXPECT_THAT(map_names(images, 4, MapFormat::exr), ElementsAre("6.exr", "more/1.exr", "8.exr", "1.exr"));
 }
 
-// As `colmap/images` of an export is one, which the next export of these frames may replace.
-TEST_F(ExportTest, OriginalsAreNamedByTheirRealFolder) {
-  const std::filesystem::path link = folder_ / "link";
-  std::filesystem::create_directory_symlink(folder_ / "in", link);
-  const std::filesystem::path linked = folder_ / "linked.txt";
-  test::write_text(linked, (link / "6.jpg").string() + "\n" + (link / "8.jpg").string() + "\n");
-  const ExportedImages images(plan_into(folder_.path()), linked, load(linked));
-  EXPECT_EQ(images.originals(), std::filesystem::canonical(folder_ / "in"));
-  EXPECT_EQ(images.name(1), "8.jpg");
+// A new export of the images that an export links to would otherwise link to itself.
+TEST_F(ExportTest, OriginalsAreNotNamedThroughAFolderThatIsReplaced) {
+  const ExportPlan plan = plan_into(folder_.path());
+  const std::filesystem::path elsewhere = folder_ / "elsewhere", exported = folder_ / "colmap/images";
+  ASSERT_EQ(std::ranges::count(plan.folders(), folder_ / "colmap"), 1);
+  std::filesystem::create_directory(folder_ / "colmap");
+  for (const auto& link : {elsewhere, exported})
+    std::filesystem::create_directory_symlink(folder_ / "in", link);
+  const std::filesystem::path list = folder_ / "linked.txt";
+  for (const auto& [folder, expected] :
+       {std::pair(exported, std::filesystem::canonical(folder_ / "in")), {elsewhere, elsewhere}}) {
+    test::write_text(list, (folder / "6.jpg").string() + "\n" + (folder / "8.jpg").string() + "\n");
+    const ExportedImages images(plan, list, load(list));
+    EXPECT_EQ(images.originals(), expected);
+    EXPECT_EQ(images.name(1), "8.jpg");
+  }
 }
 
 TEST_F(ExportTest, WhatCannotBeReferredToIsCopiedOrRefused) {

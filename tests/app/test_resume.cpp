@@ -38,6 +38,7 @@ class Resumed : public CliTest {
     options.weights = path("weights.ts");
     options.frames = path("frames");
     options.width = 196;
+    options.max_frames = max_frames_;
     options.no_autotune = true;
     options.out = path("out/");
     options.save_predictions = path("out/p.safetensors");
@@ -119,6 +120,8 @@ class Resumed : public CliTest {
     return file >= 0;
   }
   fs::path folder() const { return dir_ / "scratch" / names_in("scratch").at(0); }
+
+  std::optional<int64_t> max_frames_;
 };
 
 TEST_F(Resumed, AFolderOfSomebodyElseIsLeftAlone) {
@@ -199,6 +202,15 @@ TEST_F(Resumed, AnotherRunIsRefused) {
 
   // What does not concern the network may change.
   const Outcome outcome = resume("--conf-percentile 20 --threads 1 --report --picture picture.png");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("going on from"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Resumed, FramesThatAreNotChosenMayChange) {
+  max_frames_ = 3;  // the first, the third, the fifth
+  kill_at("aggregator", 3);
+  write(dir_ / "frames/01.jpg", "another picture");
+  const Outcome outcome = resume("--max-frames 3");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("going on from"), std::string::npos) << outcome.err;
 }
