@@ -13,7 +13,7 @@ namespace {
 constexpr int kFinestStep = 4;  // network pixels of a grid
 constexpr int kPartners = 8;    // frames that are asked about each frame's points
 constexpr std::size_t kFewestFrames = 3;
-constexpr int kEnoughObservations = 1500;  // of a frame: with them COLMAP's bundle adjustment leaves it there
+constexpr int kEnoughObservations = 3000;  // of a frame: with them COLMAP's bundle adjustment leaves it there
 constexpr double kLeastTurn = 0.0044;      // between the rays of a point, in radians: .25 degrees
 constexpr double kMostDisagreement = 0.2;  // of tracks beside others, in the network's pixels
 constexpr float kTolerance = 0.02F;        // share of an agreeing depth

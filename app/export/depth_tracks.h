@@ -21,7 +21,7 @@ std::vector<Track> depth_tracks(const ExportInput& input);
 
 /// The tracks by depth that are to be exported beside input.tracks. Where these are none: all of
 /// depth_tracks(), or none without input.depth or read_rgb. Else the best of them, within 0.2 network pixels,
-/// in frames that fewer than 1500 observations hold, until those have 1500: a bundle adjustment that knows
+/// in frames that fewer than 3000 observations hold, until those have 3000: a bundle adjustment that knows
 /// the tracks alone would move them.
 std::vector<Track> tracks_beside(const ExportInput& input);
 

@@ -40,10 +40,10 @@ bool is_within(const fs::path& path, const fs::path& folder) {
 }
 
 /// A file whose path goes through a folder that this run replaces, by its real folder: `colmap/images` there
-/// is a link, which would come to link to itself.
+/// is a link, which would come to link to itself. replaced: plain paths.
 fs::path outside(const std::vector<fs::path>& replaced, const fs::path& file) {
   const fs::path plain = plain_path(file);
-  const auto holds_it = [&](const fs::path& folder) { return is_within(plain, plain_path(folder)); };
+  const auto holds_it = [&](const fs::path& folder) { return is_within(plain, folder); };
   if (std::ranges::none_of(replaced, holds_it)) return plain;
   std::error_code error;
   const fs::path real = fs::canonical(plain.parent_path(), error);
@@ -180,9 +180,10 @@ ExportedImages::ExportedImages(const ExportPlan& plan, const fs::path& source, c
 }
 
 void ExportedImages::settle_originals(const ExportPlan& plan) {
-  std::vector<fs::path> paths;
+  std::vector<fs::path> paths, replaced;
+  for (const fs::path& folder : plan.folders()) replaced.push_back(plain_path(folder));
   for (std::size_t i = 0; i < frames_.frames.size(); ++i) {
-    paths.push_back(outside(plan.folders(), images_.file(i)));
+    paths.push_back(outside(replaced, images_.file(i)));
     const fs::path folder = paths.back().parent_path();
     originals_ = i == 0 ? folder : common_folder(originals_, folder);
     if (!plan.needs_images()) continue;

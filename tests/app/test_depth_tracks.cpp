@@ -107,8 +107,8 @@ TEST(DepthTracks, JoinOthersInFramesThatThoseHoldWeakly) {
                   Track{{0, 0, 5}, {}, 0, {{0, {0, 0}}, {1, {0, 0}}, {2, {0, 0}}, {3, {0, 0}}}});
     return tracks_beside({cameras, tracks, {}, &maps, seen, kSide, {}, FrameWork{}, read_rgb});
   };
-  EXPECT_TRUE(beside(10, 1500).empty());
-  const std::vector<Track> found = beside(1600, 1100);
+  EXPECT_TRUE(beside(10, 3000).empty());
+  const std::vector<Track> found = beside(3100, 2600);
   const auto in_frame = [](int frame) {
     return [frame](const Track& track) {
       return std::ranges::count(track.observations, frame, &Observation::frame) == 1;
@@ -122,8 +122,8 @@ TEST(DepthTracks, JoinOthersInFramesThatThoseHoldWeakly) {
   cameras[3].camera.cam_from_world.translation().x() = -3.5;
   const auto agrees = [](const Track& track) { return track.error_px <= 0.2; };
   EXPECT_FALSE(std::ranges::all_of(beside(0, 0), agrees));
-  EXPECT_TRUE(std::ranges::all_of(beside(1600, 1100), agrees));
-  EXPECT_FALSE(beside(1600, 1100).empty());
+  EXPECT_TRUE(std::ranges::all_of(beside(3100, 2600), agrees));
+  EXPECT_FALSE(beside(3100, 2600).empty());
 }
 
 }  // namespace
