@@ -307,9 +307,9 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   }
   if (scene.leaves_poses_out) return scene;
   // Poses in one place tell no scale, but their rounding would.
-  const Eigen::Affine3d back =
-                            in_one_place ? Eigen::Affine3d::Identity() : back_to_given(scene.cameras, near),
-                        moved_back = Eigen::Translation3d(origin) * back;
+  Eigen::Affine3d back = Eigen::Affine3d::Identity();
+  if (!in_one_place) back = back_to_given(scene.cameras, near);
+  const Eigen::Affine3d moved_back = Eigen::Translation3d(origin) * back;
   move_cameras(moved_back, scene.cameras);
   move_tracks(moved_back, scene.tracks);
   if (const double scale = scale_of(back); scale != 1)

@@ -35,10 +35,6 @@ bool is_jpeg(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg";
 }
 
-bool is_within(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
 /// A file whose path goes through a folder that this run replaces, by its real folder: `colmap/images` there
 /// is a link, which would come to link to itself. replaced: plain paths.
 fs::path outside(const std::vector<fs::path>& replaced, const fs::path& file) {

@@ -95,12 +95,24 @@ std::string cache_with_rates(const std::string& cache, const std::string& key, c
   return Json{{"format", kFormat}, {"rates", all}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events) {
+namespace {
+
+/// Of the user's cache.
+std::optional<Rates> kept_rates(const std::string& key) {
   const std::optional<fs::path> path = rates_cache_path();
+  return path ? rates_in_cache(read_cache(*path), key) : std::nullopt;
+}
+
+void keep_rates(const std::string& key, const Rates& rates) {
+  if (const std::optional<fs::path> path = rates_cache_path())
+    write_cache(*path, cache_with_rates(read_cache(*path), key, rates));
+}
+
+}  // namespace
+
+std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events& events) {
   const std::string key = rates_key(plan.config, plan.options);
-  if (path) {
-    if (const std::optional<Rates> known = rates_in_cache(read_cache(*path), key)) return known;
-  }
+  if (const std::optional<Rates> known = kept_rates(key)) return known;
   if (!measure) return std::nullopt;
   events.detail("measuring how long the network's parts take here");
   TunedAttention tuned(plan.options.device, true);
@@ -109,7 +121,7 @@ std::optional<Rates> rates_for(const ModelPlan& plan, bool measure, const Events
   try {
     const Rates rates = measure_rates(plan.config, options, kMeasureBytes, [&] { events.check_stop(); });
     tuned.save();
-    if (path) write_cache(*path, cache_with_rates(read_cache(*path), key, rates));
+    keep_rates(key, rates);
     forget_more_than_rates(key);
     return rates;
   } catch (const std::exception& error) {
@@ -136,15 +148,12 @@ std::optional<std::string> scratch_key(const fs::path& folder) {
 /// Measures where the disk has room for four times what that writes, and keeps what it finds.
 std::optional<Rates> scratch_rates(const fs::path& folder, bool measure) {
   constexpr uintmax_t kLeastRoom = 4 * kScratchMeasured;
-  const std::optional<fs::path> path = rates_cache_path();
   const std::optional<std::string> key = scratch_key(folder);
-  if (path && key) {
-    if (const std::optional<Rates> known = rates_in_cache(read_cache(*path), *key)) return known;
-  }
+  if (const std::optional<Rates> known = key ? kept_rates(*key) : std::nullopt) return known;
   if (!measure || fs::space(folder).available < kLeastRoom) return std::nullopt;
   Rates rates;
   measure_scratch(folder, rates);
-  if (path && key) write_cache(*path, cache_with_rates(read_cache(*path), *key, rates));
+  if (key) keep_rates(*key, rates);
   return rates;
 }
 

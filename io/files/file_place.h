@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -28,6 +29,11 @@ inline std::filesystem::path plain_path(const std::filesystem::path& path) {
     plain = (error ? plain : real).parent_path();
   }
   return plain;
+}
+
+/// Whether a path is a folder, or something in it, by their names alone.
+inline bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
 /// Where a path will lead once the folders that it goes through are made: until then "made/../a" is none.

@@ -95,7 +95,7 @@ void check_folders(const std::vector<fs::path>& files, const std::vector<fs::pat
     const fs::path place = place_of(folder);
     for (const fs::path& file : files) {
       const fs::path inner = place_of(file);
-      if (std::ranges::mismatch(place, inner).in1 == place.end())
+      if (is_within(inner, place))
         throw std::invalid_argument(file.string() + ": lies in " + folder.string() +
                                     ", which is made anew as a whole: choose another place");
     }
@@ -309,7 +309,7 @@ void check_apart(const std::vector<fs::path>& outputs, const std::vector<fs::pat
     if (replaced.empty() || input.empty()) continue;
     const fs::path real = fs::weakly_canonical(input, ignored);
     for (const auto& [path, folder] : replaced) {
-      if (!path.empty() && std::ranges::mismatch(path, real).in1 == path.end()) refuse(folder);
+      if (!path.empty() && is_within(real, path)) refuse(folder);
     }
   }
 }

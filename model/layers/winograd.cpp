@@ -29,8 +29,8 @@ namespace {
 constexpr int64_t kOut = 4, kIn = 6, kPlaces = kIn * kIn, kLanes = 16;
 constexpr int64_t kTiles = 12;  // a thread's at a time
 constexpr int64_t kFewestChannels = 16, kFewestPixels = 64;
-// Pairs of an input's and an output's channel. With more of a pixel, bringing the filters to the points takes
-// longer than it spares; more would take 10 MB.
+// Pairs of an input's and an output's channel, whose filters are brought to the points in each call: at most
+// so many for a pixel of a map, as that takes time, and at most so many in all, as each takes 144 bytes.
 constexpr int64_t kMostPairsOfPixel = 128, kMostPairs = 256 * 256;
 constexpr float kA = 0.75F, kB = 1.25F, kA2 = kA * kA, kB2 = kB * kB;
 
@@ -208,8 +208,8 @@ class Tiles {
  private:
   void multiply_group(int64_t place, int64_t v) {
     const int64_t stride = filters_.vectors * kLanes;
-    const float *const rows = points_.data() + place * kTiles * filters_.in, *const filter =
-                                                                                 filters_.at(place, v);
+    const float* const rows = points_.data() + place * kTiles * filters_.in;
+    const float* const filter = filters_.at(place, v);
     float* const result = products_.data() + place * kTiles * stride + v * kLanes;
     switch (std::min(kGroup, filters_.vectors - v)) {
       case 1:
