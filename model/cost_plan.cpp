@@ -193,6 +193,7 @@ void leave_out_layers(int64_t finished, const MemoryRequest& request, MemoryPlan
     return (embedded && stage.stage == "patch_embed") ||
            (all && (stage.stage == "frame_block" || stage.stage == "global_block"));
   });
+  if (all) plan.scratch_bytes = plan.kept_bytes + plan.map_file_bytes;
 }
 
 void leave_out_layers(int64_t finished, const MemoryRequest& request, std::vector<StageSeconds>& stages) {

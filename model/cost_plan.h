@@ -26,7 +26,7 @@ std::vector<StageSeconds> predict_seconds(const MemoryRequest& request, const Me
 
 /// Leaves out what the first layers of the trunk take, so many that a checkpoint has of them.
 void leave_out_layers(int64_t finished, const MemoryRequest& request, std::vector<StageSeconds>& stages);
-/// And the memory of the stages that are finished with them.
+/// And the memory and files of the stages that are finished with them.
 void leave_out_layers(int64_t finished, const MemoryRequest& request, MemoryPlan& plan);
 
 double total_seconds(const std::vector<StageSeconds>& stages);

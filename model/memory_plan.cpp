@@ -152,10 +152,23 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   return bytes;
 }
 
-/// Bytes of a checkpoint's files, at most: the residual stream, and the heads' maps.
-int64_t checkpoint_bytes(const MemoryRequest& r, const Sizes& z) {
-  if (!r.checkpoints) return 0;
-  return r.trunk_states * z.S * z.P * z.C * z.state + map_bytes(r, z, r.config.depth);
+/// Bytes of a checkpoint after the trunk: the heads' maps.
+int64_t kept_bytes(const MemoryRequest& r, const Sizes& z) {
+  return r.checkpoints ? map_bytes(r, z, r.config.depth) : 0;
+}
+
+/// Bytes of files at most: in the last layer's attention, which the maps of earlier layers lie beside, when a
+/// state of the trunk is written after q, k and v are gone, or when all maps are kept.
+int64_t scratch_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
+  Schedule rest = s;
+  rest.qkv = Place::device;
+  const int64_t maps = map_bytes(r, z, r.config.depth),
+                not_yet = s.maps == Place::file ? maps - map_bytes(r, z, r.config.depth - 1) : 0,
+                attended = s.qkv == Place::file ? z.S * z.P * z.C * z.operand : 0,
+                beside = bytes_in(Place::file, r, z, rest) + attended, state = z.S * z.P * z.C * z.state,
+                states = r.checkpoints ? r.trunk_states : 0, kept = states > 0 ? maps : 0;
+  return std::max({bytes_in(Place::file, r, z, s) - not_yet + std::min<int64_t>(1, states) * state + kept,
+                   beside - not_yet + states * state + kept, beside + kept_bytes(r, z)});
 }
 
 /// Whether a dense head takes more than the trunk.
@@ -205,7 +218,9 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
   plan.stages = stage_memory(r, z, plan);
   if (r.gpu && r.frames_per_chunk == 0) shrink_dense_chunks(r, z, plan);
   plan.host_bytes = bytes_in(Place::host, r, z, s) + plan.pinned_bytes;
-  plan.scratch_bytes = bytes_in(Place::file, r, z, s) + checkpoint_bytes(r, z);
+  plan.scratch_bytes = scratch_bytes(r, z, s);
+  plan.kept_bytes = kept_bytes(r, z);
+  plan.map_file_bytes = s.maps == Place::file ? map_bytes(r, z, r.config.depth) : 0;
   plan_traffic(r, z, plan);
   return plan;
 }

@@ -63,10 +63,12 @@ struct MemoryPlan {
   TrackSizes track;
   StreamChoice stream = {};  // where q, k and v lie outside the device
 
-  int64_t weight_bytes = 0;   // on the device during the whole run
-  int64_t host_bytes = 0;     // of the network's own tensors and weights, at most, those pinned included
-  int64_t pinned_bytes = 0;   // of them what the tracker pins
-  int64_t scratch_bytes = 0;  // of files, at most
+  int64_t weight_bytes = 0;    // on the device during the whole run
+  int64_t host_bytes = 0;      // of the network's own tensors and weights, at most, those pinned included
+  int64_t pinned_bytes = 0;    // of them what the tracker pins
+  int64_t scratch_bytes = 0;   // of files, at most
+  int64_t kept_bytes = 0;      // of them what a checkpoint keeps until the run ends
+  int64_t map_file_bytes = 0;  // and the maps of heads that have not run
   std::vector<StageMemory> stages;  // those that run, in their order
   bool fits = true;                 // in the budget; else it is the smallest plan
 

@@ -221,9 +221,10 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
 
 constexpr double kLevels = 1.4;  // bytes of the levels of a gray image that frames are matched by
 
-/// Frames, gray copies, masks and maps at once, wherever they lie: before the maps come, and in all.
+/// Frames, gray copies, masks and maps, wherever they lie: what is there before the maps, the maps, and all at
+/// once.
 struct StoredPeak {
-  int64_t early = 0, all = 0;
+  int64_t early = 0, maps = 0, all = 0;
 };
 
 StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
@@ -239,15 +240,27 @@ StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, const 
     const auto matched = static_cast<double>(all.gray > 0 ? all.gray : pixels);
     later = std::max(later, 4 * pixels + static_cast<int64_t>(kLevels * matched));
   }
-  return {early, early + all.maps + later};
+  return {early, all.maps, early + all.maps + later};
 }
 
+/// In the trunk, while a head's maps become what it says of the frames, or after the network.
 int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   if (!plan.limits.storage.scratch) return 0;
   const StoredPeak stored = stored_peak(plan, network.request, origin);
-  const int64_t limit = plan.limits.storage.bytes;
-  return std::max(network.memory.scratch_bytes + std::max<int64_t>(0, stored.early - limit),
-                  std::max<int64_t>(0, stored.all - limit));
+  const MemoryPlan& memory = network.memory;
+  const auto in_files = [&](int64_t bytes) {
+    return std::max<int64_t>(0, bytes - plan.limits.storage.bytes);
+  };
+  int64_t peak =
+      std::max(memory.scratch_bytes + in_files(stored.early), memory.kept_bytes + in_files(stored.all));
+  const Heads& heads = network.request.heads;
+  const int64_t all = dense_heads(network.request), with_maps = int64_t{heads.depth} + int64_t{heads.points};
+  for (int64_t done = 0; done < with_maps; ++done) {
+    const int64_t waiting = memory.map_file_bytes / all * (all - done),
+                  said = stored.maps / with_maps * (done + 1);
+    peak = std::max(peak, memory.kept_bytes + waiting + in_files(stored.early + said));
+  }
+  return peak;
 }
 
 /// Without what masks take.
