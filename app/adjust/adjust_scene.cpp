@@ -59,6 +59,7 @@ double unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
 /// Adjustments of one scene, each within memory.
 class SceneFit {
   static constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
+  static constexpr std::size_t kFewOfFrame = 200;   // most scenes have 500 to 2000
 
  public:
   /// in_one_place: whether the given poses are.
@@ -79,6 +80,26 @@ class SceneFit {
       found = adjust_in_passes(input_, depth_, cameras, options, is_lean, events_);
     });
     return found;
+  }
+
+  /// Passes that know of no distortion yet find few matches through a lens that has much, and may leave
+  /// frames apart whose lens they find later, or link but a few. So where the lens is open and frames are
+  /// apart, the scene is adjusted with k1 and k2 free from the first pass on, too; that is taken where it
+  /// finds clearly more matches.
+  Found find_through_any_lens(const std::vector<Camera>& cameras, const AdjustOptions& options) {
+    constexpr double kTimes = 1.5;
+    const auto frames = usable_frames(cameras);
+    Found found = find(cameras, options);
+    if (!lenses_are_open(options) || frames < 3 || !may_miss_lens(found, frames)) return found;
+    const std::size_t fewest = std::max(found.matches, kLeastOfFrame * frames);
+    found.depth = nullptr;  // corrected depth is held of one adjustment at once: its files have one name
+    AdjustOptions bent = options;
+    bent.model = CameraModel::radial;
+    std::optional<Found> own = find_if_memory(cameras, bent);
+    if (own && own->scene.changed && static_cast<double>(own->matches) > kTimes * static_cast<double>(fewest))
+      return std::move(*own);
+    own.reset();
+    return find(cameras, options);
   }
 
   /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
@@ -131,7 +152,6 @@ class SceneFit {
   /// as its own poses were wrong. Then the scene is adjusted without them; what comes out, if it agrees with
   /// them, takes the network's place, and `found` becomes what is found from there.
   void find_from_network(const std::vector<Camera>& given, const AdjustOptions& options, Found& found) {
-    constexpr std::size_t kFewOfFrame = 200;  // most scenes have 500 to 2000
     if (has_warned_ || began_without_) return;
     if (found.matches >= kFewOfFrame * usable_frames(given)) return;
     const std::optional<std::vector<Camera>> guessed = with_guessed_poses(input_, given);
@@ -178,6 +198,13 @@ class SceneFit {
     write_depth(*own);
     scale_depth(depth_, static_cast<int>(given.size()), beside->scale);
     return options.intrinsics == Known::no ? with_lenses_of(own->scene.cameras, given) : given;
+  }
+
+  /// Whether there are few matches, or frames of a distorted lens are apart or hang on few.
+  static bool may_miss_lens(const Found& found, std::size_t frames) {
+    if (!found.scene.changed || found.matches < kFewOfFrame * frames) return true;
+    const bool are_apart = !found.scene.groups.empty() || !found.scene.weak_frames.empty();
+    return are_apart && std::ranges::any_of(found.scene.cameras, &Camera::is_distorted);
   }
 
   static AdjustOptions without_poses(AdjustOptions options) {
@@ -268,7 +295,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     const std::vector<Camera> distinct = without_copies(cameras, first);
     if (!obstacle(distinct).empty()) return stays("all frames with a camera show the same");
     found = options.poses == Known::nearly ? fit.find_from_nearly(distinct, options)
-                                           : fit.find(distinct, options);
+                                           : fit.find_through_any_lens(distinct, options);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
     events.warn(

@@ -355,7 +355,7 @@ class SceneAdjustment {
     for (std::size_t i = 0; i < kept.size(); ++i) {
       if (cameras_[i].valid) counts.push_back(static_cast<double>(kept[i]));
     }
-    const double few = median(std::span(counts)) / kFew;
+    const double few = std::max(1.0, median(std::span(counts)) / kFew);  // none are few where most have none
     const bool is_known = options_.poses == Known::exactly;  // few matches make no pose doubtful that is
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const bool are_few = static_cast<double>(kept[i]) < few, most_were_off = 2 * kept[i] < before[i];

@@ -121,14 +121,15 @@ class Adjustment {
     return before;
   }
 
-  std::vector<double> focal_deviations(std::size_t most_lenses) {
+  /// numbers: of a lens's unknowns, of which the least well told counts.
+  std::vector<double> deviations(std::size_t most_lenses, std::initializer_list<int> numbers) {
     linearise(kLastScale);
     std::vector<double> deviations(std::min(bundle_.lenses.size(), most_lenses),
                                    std::numeric_limits<double>::quiet_NaN());
     if (!reduce(0)) return deviations;
     for (std::size_t i = 0; i < deviations.size(); ++i) {
       deviations[i] = 0;
-      for (const int number : {0, 1}) {  // focal length, aspect
+      for (const int number : numbers) {
         if (lens_masks_[i][number] == 0) continue;
         const int place = TiledMatrix::kBlock * (first_lens_ + static_cast<int>(i)) + number;
         const Eigen::VectorXd column =
@@ -506,8 +507,10 @@ double adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& pr
   return Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
 }
 
-std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
-                                     const Events& events) {
+namespace {
+
+std::vector<double> lens_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
+                                    const Events& events, std::initializer_list<int> numbers) {
   // Priors that tell nothing, of what they hold: the world's place where all poses are free, its scale,
   // depths of few sightings. Much weaker ones of the first two would leave equations that rounding makes
   // indefinite.
@@ -517,7 +520,19 @@ std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, st
        {&priors.rotation, &priors.translation, &priors.log_focal, &priors.log_aspect, &priors.k1, &priors.k2})
     *prior *= kWeak;
   priors.log_depth *= kWeakDepth;
-  return Adjustment(bundle, bundle, priors, most_bytes, events).focal_deviations(most_lenses);
+  return Adjustment(bundle, bundle, priors, most_bytes, events).deviations(most_lenses, numbers);
+}
+
+}  // namespace
+
+std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
+                                     const Events& events) {
+  return lens_deviations(bundle, most_lenses, most_bytes, events, {0, 1});  // focal length, aspect
+}
+
+std::vector<double> k1_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
+                                  const Events& events) {
+  return lens_deviations(bundle, most_lenses, most_bytes, events, {2});
 }
 
 int64_t equation_bytes(int64_t frames, bool at_least) {

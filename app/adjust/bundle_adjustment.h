@@ -94,6 +94,9 @@ double adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& pr
 /// nothing. Throws as adjust_bundle().
 std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
                                      const Events& events);
+/// The same of k1: its standard deviation, 0 where it is not free.
+std::vector<double> k1_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
+                                  const Events& events);
 
 /// What the equations of so many frames take that all see the same; at_least: where memory is short.
 int64_t equation_bytes(int64_t frames, bool at_least = false);

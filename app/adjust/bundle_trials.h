@@ -5,6 +5,7 @@
 
 #include "app/adjust/bundle_adjustment.h"
 #include "app/adjust/bundle_setup.h"
+#include "app/adjust/held_out.h"
 #include "app/events/events.h"
 #include "io/scene/camera.h"
 
@@ -61,7 +62,7 @@ class BundleTrials {
   void free_k2_if_it_pays(Bundle& found);
 
   /// Whether free_what_pays() tried a k1 that brings the held-out matches nearer, but not clearly: of matches
-  /// that were looked for without it those that show it most are missing.
+  /// that were looked for without it those that show it most are missing. Or the matches tell a large one.
   bool suspects_lens() const { return suspected_ && model_ == model_of(options_); }
   void take_suspected_lens(Bundle& found);
 
@@ -73,7 +74,7 @@ class BundleTrials {
   };
   /// Whether the distortion explains the held-out matches, which were looked for with it, clearly better than
   /// the bundle before, which has none, and than none would from here on, with the prior of depth that there
-  /// is and with the one before. Throws as adjust().
+  /// is and with the one before; or as well, where the matches tell it. Throws as adjust().
   bool k1_pays(Bundle& found, const Bundle& before, const Decisions& decided_before);
   Decisions decisions() const { return {priors_, model_, held_out_}; }
   void go_back_to(Decisions decisions);
@@ -104,6 +105,8 @@ class BundleTrials {
 
   void try_free_depth(Bundle& found);
   void try_lenses(Bundle& found);
+  /// Whether k1 shows corners far away, and the sightings tell it, at a cost that is hardly greater.
+  bool is_told_k1(Bundle& found, const CostChange& change) const;
   /// The best of several focal lengths, the best with the given one, and the share of the cost that is left.
   struct TriedFocals {
     Adjusted best, given;

@@ -1,6 +1,7 @@
 #include "io/frames/image_header.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -66,11 +67,13 @@ class TiffDirectory {
     return result;
   }
 
-  // The values of a tag as they are stored, such as a text or a fraction; empty if there is none, or much.
+  // The values of a tag as they are stored, such as a text, a fraction or, outside EXIF's standard, a float;
+  // empty if there is none, or much.
   std::string raw(unsigned tag, uint64_t most) const {
     for (uint64_t at = first(); at < first() + count_ * stride(); at += stride()) {
       if (fields_.u16(at) != tag) continue;
-      const uint64_t type = fields_.u16(at + 2), size = type == 2 ? 1 : type == 3 ? 2 : type == 5 ? 8 : 0;
+      constexpr std::array<uint8_t, 13> kSizes{0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8};  // by TIFF's types
+      const uint64_t type = fields_.u16(at + 2), size = type < kSizes.size() ? kSizes[type] : 0;
       const uint64_t bytes = size * fields_.number(at + 4, inline_bytes());
       if (bytes > most) return {};
       const uint64_t value = at + 4 + static_cast<uint64_t>(inline_bytes());

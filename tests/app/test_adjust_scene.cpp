@@ -115,6 +115,27 @@ TEST(AdjustScene, FindsADistortionThatTheImagesShow) {
             0.7 * pose_errors(plain.cameras, truth.cameras).turn);
 }
 
+/// A pan of which the network sees too little, so that passes without distortion find matches in few pairs.
+TEST(AdjustScene, FindsADistortionThatHidesMostMatches) {
+  constexpr int kMany = 15;
+  const Scene truth(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, -0.4, 1, Eigen::Vector3d::Zero(), kMany, 0.15,
+                    0.02);
+  Scene scene = truth;
+  for (std::size_t f = 0; f < scene.depth.size(); ++f) bend(scene.depth[f], static_cast<double>(f));
+  for (Camera& camera : scene.cameras) {
+    camera.distortion.setZero();
+    Eigen::AngleAxisd turn(camera.cam_from_world.linear());
+    turn.angle() *= 0.8;
+    camera.cam_from_world.linear() = turn.toRotationMatrix();
+  }
+  const Adjusted found = adjust(scene, scene.cameras);
+  ASSERT_TRUE(found.changed) << found.summary;
+  EXPECT_GT(found.pairs.size(), kMany * (kMany - 1) / 2 - kMany) << found.summary;
+  EXPECT_NEAR(found.cameras[0].k(0, 0), 200, 2);
+  EXPECT_NEAR(found.cameras[0].distortion[0], -0.4, 0.02);
+  EXPECT_LT(pose_errors(found.cameras, truth.cameras).turn, 0.3);
+}
+
 TEST(AdjustScene, FindsAnAspectThatTheImagesShow) {
   const Scene truth(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, 0, 1.03);
   const Adjusted found = adjust(truth, beside(truth.cameras));

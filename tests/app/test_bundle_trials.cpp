@@ -269,6 +269,47 @@ TEST(BundleTrials, WithoutASuspicionNoLensIsTaken) {
   EXPECT_EQ(trials.model(), CameraModel::simple_pinhole);
 }
 
+// Focal length, poses and depths make up for k1, so that the matches that are held out are hardly nearer.
+TEST(BundleTrials, ADistortionThatTheMatchesTellIsTakenThoughItDoesNotPay) {
+  for (const double k1 : {-0.12, 0.0}) {
+    Bundle found = given_bundle({.k1 = k1, .turn = 0.03, .move = 0.1, .noise = 2});
+    std::vector<Sighting> held_out = hold_out(found.sightings);
+    BundleTrials trials(found, {}, {}, kFrames, kSilent);
+    trials.hold_out(std::move(held_out));
+    trials.adjust(found, {});
+    const Bundle plain = found;
+    const BundleTrials::Decisions decisions = trials.decisions();
+    trials.free_what_pays(found);
+    EXPECT_FALSE(trials.has_freed_k1()) << k1;
+    ASSERT_EQ(trials.suspects_lens(), k1 != 0);
+    if (k1 == 0) continue;
+    EXPECT_GT(std::abs(found.lenses[0].focal.x() - kFocal), 0.1 * kFocal);
+    trials.take_suspected_lens(found);
+    EXPECT_TRUE(trials.k1_pays(found, plain, decisions));
+    EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5);
+    EXPECT_NEAR(found.lenses[0].distortion[0], k1, 0.005);
+  }
+}
+
+TEST(BundleTrials, ADeviationTellsHowFarK1Is) {
+  double before = 0;
+  for (const double noise : {0.25, 0.5, 1.0}) {
+    Bundle found = given_bundle({.k1 = -0.12, .turn = 0.03, .move = 0.1, .noise = noise, .depth_error = 0});
+    AdjustOptions options;
+    options.model = CameraModel::simple_radial;
+    found.lens_free[0].k1 = true;
+    BundleTrials(found, {}, options, kFrames, kSilent).solve(found, kFully);
+    const double deviation = k1_deviations(found, 1, std::numeric_limits<std::size_t>::max(), kSilent).at(0);
+    EXPECT_LT(std::abs(found.lenses[0].distortion[0] + 0.12), 3 * deviation) << noise;
+    if (before > 0) {
+      EXPECT_NEAR(deviation / before, 2, 0.2) << noise;
+    }
+    before = deviation;
+    found.lens_free[0].k1 = false;
+    EXPECT_EQ(k1_deviations(found, 1, std::numeric_limits<std::size_t>::max(), kSilent).at(0), 0);
+  }
+}
+
 TEST(BundleTrials, FreesNothingOfALensWithoutDistortion) {
   for (const double longer : {0.8, 1.0, 1.35}) {
     for (const double depth_error : {0.0, 0.15}) {

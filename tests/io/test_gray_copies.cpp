@@ -66,15 +66,16 @@ TEST(GrayCopies, HaveAtMostTheirSideAndTheirShareOfTheMemory) {
 }
 
 /// A JPEG whose EXIF names a maker, and a focal length of so many tenths or what another tag is to name.
-std::vector<uint8_t> jpeg_of_camera(uint8_t maker, uint8_t tenths, unsigned tag = 0x920A) {
+/// type: TIFF's, of eight bytes.
+std::vector<uint8_t> jpeg_of_camera(uint8_t maker, uint8_t tenths, unsigned tag = 0x920A, uint8_t type = 5) {
   const auto low = static_cast<uint8_t>(tag & 0xFF), high = static_cast<uint8_t>(tag >> 8);
   const std::vector<uint8_t> block{
-      'I',    'I',  42, 0, 8,  0, 0, 0, 2,     0,                        // two entries
-      0x0F,   0x01, 2,  0, 4,  0, 0, 0, maker, 'b', 'c', 0,              // Make, in place
-      0x69,   0x87, 4,  0, 1,  0, 0, 0, 38,    0,   0,   0,              // EXIF's own directory at 38
-      0,      0,    0,  0, 1,  0,                                        // one entry
-      low,    high, 5,  0, 1,  0, 0, 0, 56,    0,   0,   0, 0, 0, 0, 0,  // FocalLength at 56
-      tenths, 0,    0,  0, 10, 0, 0, 0};
+      'I',    'I',  42,   0, 8,  0, 0, 0, 2,     0,                        // two entries
+      0x0F,   0x01, 2,    0, 4,  0, 0, 0, maker, 'b', 'c', 0,              // Make, in place
+      0x69,   0x87, 4,    0, 1,  0, 0, 0, 38,    0,   0,   0,              // EXIF's own directory at 38
+      0,      0,    0,    0, 1,  0,                                        // one entry
+      low,    high, type, 0, 1,  0, 0, 0, 56,    0,   0,   0, 0, 0, 0, 0,  // FocalLength at 56
+      tenths, 0,    0,    0, 10, 0, 0, 0};
   std::vector<uint8_t> jpeg = encoded(".jpg", cv::Mat(32, 32, CV_8UC3, cv::Scalar(1, 2, 3)));
   std::vector<uint8_t> segment{0xFF, 0xE1, 0, static_cast<uint8_t>(block.size() + 8), 'E', 'x', 'i',
                                'f',  0,    0};
@@ -96,6 +97,9 @@ TEST(ExifCamera, TellsMakersAndFocalLengthsApart) {
   // Phones zoom by cropping: DigitalZoomRatio, FocalLengthIn35mmFilm.
   for (const unsigned tag : {0xA404U, 0xA405U})
     EXPECT_NE(camera_in(jpeg_of_camera('a', 10, tag)), camera_in(jpeg_of_camera('a', 20, tag)));
+  constexpr uint8_t kDouble = 12;  // as Pillow writes a number of Python
+  EXPECT_NE(camera_in(jpeg_of_camera('a', 10, 0x920A, kDouble)),
+            camera_in(jpeg_of_camera('a', 20, 0x920A, kDouble)));
   EXPECT_EQ(camera_in(with_exif(encoded(".jpg", cv::Mat(32, 32, CV_8UC3, cv::Scalar(1, 2, 3))), 1, false)),
             "");
   const auto folder = folder_of("exif_camera");

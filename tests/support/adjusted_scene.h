@@ -40,13 +40,13 @@ struct Scene {
   explicit Scene(double contrast = 180, double gain = 0.06,
                  const Eigen::Vector2d& center = {kWidth / 2.0, kHeight / 2.0}, double k1 = 0,
                  double aspect = 1, const Eigen::Vector3d& place = Eigen::Vector3d::Zero(),
-                 int frames = kFrames) {
+                 int frames = kFrames, double turn = 0.08, double move = 0.2) {
     for (int f = 0; f < frames; ++f) {
       Camera camera;
-      const double way = f * (kFrames - 1.0) / (frames - 1), angle = 0.08 * way;
+      const double way = f * (kFrames - 1.0) / (frames - 1), angle = turn * way;
       camera.cam_from_world.linear() =
           Eigen::AngleAxisd(angle, Eigen::Vector3d(0.1, 1, 0).normalized()).toRotationMatrix();
-      camera.cam_from_world.translation() << -0.2 * way, 0.04 * way * (f % 2), 0.03 * way;
+      camera.cam_from_world.translation() << -move * way, 0.2 * move * way * (f % 2), 0.15 * move * way;
       // Upright cameras leave open whether the pixels or the scene are stretched.
       if (aspect != 1)
         camera.cam_from_world.prerotate(Eigen::AngleAxisd(0.4 * way, Eigen::Vector3d::UnitZ()));
