@@ -108,6 +108,10 @@ MatchedCameras load_cameras(const Inputs& inputs, EvalReport& report, const Even
                                   true_fov = true_ones[i].fov_x_rad(undistorted);
       if (fov && true_fov) all.fields_of_view.push_back({*fov, *true_fov});
     }
+    if (truth_stands_still(all.scenes[scene]))
+      events.warn(theirs[scene].path +
+                  ": all poses are in one place, so that directions, and distances after Sim(3), are right "
+                  "whatever the result is");
     count_frames(match, scene, scenes, report.pose_frames);
   }
   return all;

@@ -100,6 +100,12 @@ PairErrors pair_errors(const std::vector<CameraPair>& cameras, const Events& eve
   return errors;
 }
 
+bool truth_stands_still(const std::vector<CameraPair>& cameras) {
+  return std::ranges::all_of(cameras, [&](const CameraPair& camera) {
+    return relative(cameras.front().truth, camera.truth).translation().norm() == 0;
+  });
+}
+
 TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events) {
   TrajectoryError error;
   error.scale = 0;

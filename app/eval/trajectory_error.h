@@ -31,6 +31,8 @@ struct PairErrors {
 /// A pair of frames that truly did not move has no direction error; one that did not move in the result only
 /// is 90 degrees off. Throws Stopped.
 PairErrors pair_errors(const std::vector<CameraPair>& cameras, const Events& events);
+/// Whether all true cameras stand in one place, so that no direction is wrong.
+bool truth_stands_still(const std::vector<CameraPair>& cameras);
 
 /// Over all scenes, each of at least 2 frames in their order. Throws as align(), and Stopped.
 TrajectoryError trajectory_error(const std::vector<std::vector<CameraPair>>& scenes, const Events& events);

@@ -20,6 +20,11 @@ TEST_F(CliTest, PosesAreCompared) {
   const json errors = parse_strictly(path("e.json"));
   EXPECT_NEAR(errors["scale"], 0.5, 1e-9);
   EXPECT_NEAR(errors["ate_rmse"], 0, 1e-9);
+  EXPECT_EQ(outcome.err.find("in one place"), std::string::npos) << outcome.err;
+  write(dir_ / "still.tum", "0 1 2 3 0 0 0 1\n1 1 2 3 0 0 1 0\n2 1 2 3 0 1 0 0\n");
+  const Outcome still = run("eval --poses a.tum --truth still.tum");
+  EXPECT_EQ(still.code, 0) << still.err;
+  EXPECT_NE(still.err.find("still.tum: all poses are in one place"), std::string::npos) << still.err;
   write(dir_ / "bad.tum", "0 1 2\n");
   expect_refusal(run("eval --poses bad.tum --truth b.tum"), "bad.tum");
   expect_refusal(run("eval --poses nowhere.tum --truth b.tum"), "nowhere.tum");
