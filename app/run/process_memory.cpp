@@ -33,13 +33,15 @@ constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 // The tracker's tensors are many and of blocks that are kept.
 constexpr double kTracksKept = 0.42;
+constexpr int64_t kTracker = 60'000'000;  // beside them, of the tracker on a CPU
 constexpr int64_t kMostTracksKept = 290'000'000;
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 constexpr int64_t kCpuAfter = 35'000'000;  // code and tables that stages after the network on a CPU bring
 constexpr int64_t kChunksAtOnce = 4;       // of a dense head's maps: copied, waiting twice, at work
-constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
+constexpr int64_t kMatchesMeasured = 60'000'000;                 // among the figures of a GPU's machine
+constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
 constexpr double kGpuRefining = 0.75;  // of what it takes: the rest fits into what the matches leave
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kMatchingCopiesWithLimit = 20;           // of which nothing is kept
@@ -221,8 +223,8 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
 
 constexpr double kLevels = 1.4;  // bytes of the levels of a gray image that frames are matched by
 
-/// Frames, gray copies, masks and maps, wherever they lie: what is there before the maps, the maps, and all at
-/// once.
+/// Frames, gray copies, masks and maps, wherever they lie: what is there before the maps, the maps, and all
+/// at once.
 struct StoredPeak {
   int64_t early = 0, maps = 0, all = 0;
 };
@@ -320,10 +322,13 @@ bool holds_depth_apart(const RunPlan& plan) {
 int64_t room_beside(const RunPlan& plan, int64_t held) {
   constexpr double kUsed = .9;  // `held` may be a few percent more
   if (!plan.limits.host) return std::numeric_limits<int64_t>::max();
-  // In a batch other scenes hold what is not this one's part.
-  const auto all =
-      plan.limits.parts > 1 ? 0 : static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host));
-  return std::max({all - held, plan.limits.images, int64_t{0}});
+  const auto all = static_cast<int64_t>(kUsed * static_cast<double>(*plan.limits.host));
+  // In a batch other scenes hold what is not this one's part of what the program and its weights leave.
+  const bool on_gpu = plan.model.options.device.is_cuda();
+  const int64_t weights = plan.limits.network.host - plan.limits.images,
+                once = std::min(all, weights + (on_gpu ? kGpuProgram : kUsualCpuProgram)),
+                part = once + (all - once) / plan.limits.parts;
+  return std::max({part - held, plan.limits.images, int64_t{0}});
 }
 
 CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points, int64_t held) {
@@ -402,12 +407,15 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
     const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
-                            (threads_of(plan) - threads) * kIdleThreadBytes;
+                            (threads_of(plan) - threads) * kIdleThreadBytes +
+                            (request.heads.tracks && request.query_points > 0 ? kTracker : 0);
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
     const RefinedAtOnce refined = refining(plan, request, held);
     const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
-                  to_refine = refined.bytes > 0 ? refined.bytes + refined_maps(plan, request, kept) : 0,
+                  fewer = kFewerRefined * std::max<int64_t>(0, kManyRefined - request.frames),
+                  to_refine =
+                      refined.bytes > 0 ? refined.bytes + refined_maps(plan, request, kept) - fewer : 0,
                   later = kCpuAfter + std::max({adjusting, to_refine, after(held)});
     return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,

@@ -63,12 +63,21 @@ std::string extension_of(const fs::path& path) {
   return is_word ? word : "other";
 }
 
+/// Whether a JPEG's image comes in several passes, all of whose coefficients are held meanwhile: it takes
+/// twice as long. Beside them there are pixels, a gray copy and rows of the network's width.
+bool is_in_passes(const Frame& frame, int width) {
+  const double pixels = static_cast<double>(frame.original_width) * frame.original_height,
+               beside = 4 * pixels + 3.0 * width * frame.original_height;
+  return static_cast<double>(frame.source_bytes) > beside + 1.5 * pixels;
+}
+
 /// Of several kinds of files the one of most pixels.
 std::string main_kind(const FrameSet& frames) {
   std::map<std::string, double> pixels;
   std::string most;
   for (const Frame& frame : frames.frames) {
-    const std::string kind = extension_of(frame.file);
+    std::string kind = extension_of(frame.file);
+    if (kind == "jpg" && is_in_passes(frame, frames.width)) kind += " in passes";
     pixels[kind] += static_cast<double>(frame.original_width) * frame.original_height;
     if (most.empty() || pixels[kind] > pixels[most]) most = kind;
   }
@@ -246,10 +255,13 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
-  const Kind kind = network_kind(plan, request, limited);
   std::vector<StageWork> works;
-  for (const StageSeconds& stage : stages)
+  for (const StageSeconds& stage : stages) {
+    const Kind kind =
+        network_kind(plan, request, limited)
+            .word(stage.stage == "track_head", std::to_string(request.query_points) + " points");
     works.push_back(kind.work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
+  }
   return works;
 }
 

@@ -83,7 +83,14 @@ TEST_F(BatchPlans, ScenesTakeTheDevicesPartOfMemory) {
   EXPECT_EQ(plan.devices[0].limits.network.host, whole.devices[0].limits.network.host * 2 / 3);
   EXPECT_EQ(plan.devices[0].limits.images,
             plan.devices[0].limits.network.host - weight_bytes(plan.devices[0].memory));
-  EXPECT_EQ(room_beside(plan.devices[0], /*held=*/0), plan.devices[0].limits.images);  // others hold the rest
+  // Three scenes at once, each beside the program and its weights, are within the limit; one has more room.
+  const int64_t held = 490'000'000 + weight_bytes(plan.devices[0].memory),
+                room = room_beside(plan.devices[0], held);
+  EXPECT_GT(room, plan.devices[0].limits.images);
+  EXPECT_LE(held + 3 * room, 4'000'000'000 * 9 / 10 + 3);
+  EXPECT_GT(room_beside(whole.devices[0], held), room);
+  EXPECT_EQ(room_beside(plan.devices[0], held + room),
+            plan.devices[0].limits.images);  // others hold the rest
   const LoadedModel model(plan.devices[0].model);
   const RunPlan scene = plan_scene(scene_options(plan.options, plan.scenes[1]), plan.devices[0], model);
   EXPECT_EQ(scene.limits.network.host, plan.devices[0].limits.network.host);
