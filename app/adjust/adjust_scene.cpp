@@ -59,7 +59,7 @@ double unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
 /// Adjustments of one scene, each within memory.
 class SceneFit {
   static constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
-  static constexpr std::size_t kFewOfFrame = 200;   // most scenes have 500 to 2000
+  static constexpr std::size_t kFewOfFrame = 200, kVeryFewOfFrame = 100;  // most scenes have 500 to 2000
 
  public:
   /// in_one_place: whether the given poses are.
@@ -83,23 +83,23 @@ class SceneFit {
   }
 
   /// Passes that know of no distortion yet find few matches through a lens that has much, and may leave
-  /// frames apart whose lens they find later, or link but a few. So where the lens is open and frames are
-  /// apart, the scene is adjusted with k1 and k2 free from the first pass on, too; that is taken where it
-  /// finds clearly more matches.
+  /// frames apart whose lens they find later. So where that may be so, the scene is adjusted with k1 and k2
+  /// free from the first pass on, too, which is taken where it finds clearly more matches.
   Found find_through_any_lens(const std::vector<Camera>& cameras, const AdjustOptions& options) {
     constexpr double kTimes = 1.5;
     const auto frames = usable_frames(cameras);
     Found found = find(cameras, options);
     if (!lenses_are_open(options) || frames < 3 || !may_miss_lens(found, frames)) return found;
     const std::size_t fewest = std::max(found.matches, kLeastOfFrame * frames);
-    found.depth = nullptr;  // corrected depth is held of one adjustment at once: its files have one name
+    // Corrected depth is held of one adjustment at once: its files have one name.
+    const bool has_depth = std::exchange(found.depth, nullptr) != nullptr;
     AdjustOptions bent = options;
     bent.model = CameraModel::radial;
     std::optional<Found> own = find_if_memory(cameras, bent);
     if (own && own->scene.changed && static_cast<double>(own->matches) > kTimes * static_cast<double>(fewest))
       return std::move(*own);
     own.reset();
-    return find(cameras, options);
+    return has_depth ? find(cameras, options) : std::move(found);
   }
 
   /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
@@ -200,9 +200,9 @@ class SceneFit {
     return options.intrinsics == Known::no ? with_lenses_of(own->scene.cameras, given) : given;
   }
 
-  /// Whether there are few matches, or frames of a distorted lens are apart or hang on few.
+  /// Whether there are very few matches, or frames of a distorted lens are apart or hang on few.
   static bool may_miss_lens(const Found& found, std::size_t frames) {
-    if (!found.scene.changed || found.matches < kFewOfFrame * frames) return true;
+    if (!found.scene.changed || found.matches < kVeryFewOfFrame * frames) return true;
     const bool are_apart = !found.scene.groups.empty() || !found.scene.weak_frames.empty();
     return are_apart && std::ranges::any_of(found.scene.cameras, &Camera::is_distorted);
   }
