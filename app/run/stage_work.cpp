@@ -198,10 +198,11 @@ std::string merge_word(const MergeOptions& merge) {
          std::to_string(merge.metric);
 }
 
-Kind network_kind(const RunPlan& plan, const MemoryRequest& request, bool limited) {
+Kind network_kind(const RunPlan& plan, const MemoryRequest& request, const std::string& stage, bool limited) {
   return Kind(rates_key(plan.model.config, plan.model.options))
       .word(request.weights_on_host, "weights on the host")
-      .word(limited && plan.limits.gpu_allocator, "limited GPU");
+      .word(limited && plan.limits.gpu_allocator, "limited GPU")
+      .word(stage == "track_head", std::to_string(request.query_points) + " points");
 }
 
 /// Of the file's size and of some of its bytes all along it. Empty where it cannot be read.
@@ -256,22 +257,19 @@ std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest&
                                        const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
   std::vector<StageWork> works;
-  for (const StageSeconds& stage : stages) {
-    const Kind kind =
-        network_kind(plan, request, limited)
-            .word(stage.stage == "track_head", std::to_string(request.query_points) + " points");
-    works.push_back(kind.work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
-  }
+  for (const StageSeconds& stage : stages)
+    works.push_back(network_kind(plan, request, stage.stage, limited)
+                        .work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
   return works;
 }
 
 std::vector<StageWork> network_works(const RunPlan& plan, const MemoryRequest& request,
                                      const std::vector<std::string>& stages) {
-  Kind kind = network_kind(plan, request, /*limited=*/true)
-                  .word(true, std::to_string(request.width) + "x" + std::to_string(request.height));
-  if (request.merge) kind.word(true, merge_word(*request.merge));
+  const std::string size = std::to_string(request.width) + "x" + std::to_string(request.height);
   std::vector<StageWork> works;
   for (const std::string& stage : stages) {
+    Kind kind = network_kind(plan, request, stage, /*limited=*/true).word(true, size);
+    if (request.merge) kind.word(true, merge_word(*request.merge));
     works.push_back(kind.work(stage, static_cast<double>(request.frames)));
     works.back().alike = kNetworkAlike;
   }
