@@ -157,18 +157,21 @@ int64_t kept_bytes(const MemoryRequest& r, const Sizes& z) {
   return r.checkpoints ? map_bytes(r, z, r.config.depth) : 0;
 }
 
-/// Bytes of files at most: in the last layer's attention, which the maps of earlier layers lie beside, when a
-/// state of the trunk is written after q, k and v are gone, or when all maps are kept.
+/// Bytes of files at most: in the last layer's attention, beside the maps of earlier layers; when a state of
+/// the trunk is written, as q, k and v are gone; or when all maps are kept.
 int64_t scratch_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s) {
-  Schedule rest = s;
-  rest.qkv = Place::device;
-  const int64_t maps = map_bytes(r, z, r.config.depth),
-                not_yet = s.maps == Place::file ? maps - map_bytes(r, z, r.config.depth - 1) : 0,
-                attended = s.qkv == Place::file ? z.S * z.P * z.C * z.operand : 0,
-                beside = bytes_in(Place::file, r, z, rest) + attended, state = z.S * z.P * z.C * z.state,
-                states = r.checkpoints ? r.trunk_states : 0, kept = states > 0 ? maps : 0;
-  return std::max({bytes_in(Place::file, r, z, s) - not_yet + std::min<int64_t>(1, states) * state + kept,
-                   beside - not_yet + states * state + kept, beside + kept_bytes(r, z)});
+  const int64_t maps = map_bytes(r, z, r.config.depth), state = z.S * z.P * z.C * z.state,
+                states = r.checkpoints ? r.trunk_states : 0, maps_kept = states > 0 ? maps : 0,
+                last_maps = s.maps == Place::file ? maps - map_bytes(r, z, r.config.depth - 1) : 0;
+  Schedule without_qkv = s;
+  without_qkv.qkv = Place::device;
+  const int64_t attended = s.qkv == Place::file ? z.S * z.P * z.C * z.operand : 0,
+                after_attention = bytes_in(Place::file, r, z, without_qkv) + attended;
+  const int64_t in_attention = bytes_in(Place::file, r, z, s) - last_maps +
+                               std::min<int64_t>(1, states) * state + maps_kept,
+                while_written = after_attention - last_maps + states * state + maps_kept,
+                at_the_end = after_attention + kept_bytes(r, z);
+  return std::max({in_attention, while_written, at_the_end});
 }
 
 /// Whether a dense head takes more than the trunk.

@@ -355,7 +355,8 @@ class SceneAdjustment {
     for (std::size_t i = 0; i < kept.size(); ++i) {
       if (cameras_[i].valid) counts.push_back(static_cast<double>(kept[i]));
     }
-    const double few = std::max(1.0, median(std::span(counts)) / kFew);  // none are few where most have none
+    // A frame without any has few, even where most have none.
+    const double few = std::max(1.0, median(std::span(counts)) / kFew);
     const bool is_known = options_.poses == Known::exactly;  // few matches make no pose doubtful that is
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const bool are_few = static_cast<double>(kept[i]) < few, most_were_off = 2 * kept[i] < before[i];

@@ -33,8 +33,8 @@ constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 // The tracker's tensors are many and of blocks that are kept.
 constexpr double kTracksKept = 0.42;
-constexpr int64_t kTracker = 60'000'000;  // beside them, of the tracker on a CPU
 constexpr int64_t kMostTracksKept = 290'000'000;
+constexpr int64_t kTracker = 60'000'000;  // what else it takes on a CPU
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;

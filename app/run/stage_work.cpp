@@ -64,20 +64,21 @@ std::string extension_of(const fs::path& path) {
 }
 
 /// Whether a JPEG's image comes in several passes, all of whose coefficients are held meanwhile: it takes
-/// twice as long. Beside them there are pixels, a gray copy and rows of the network's width.
-bool is_in_passes(const Frame& frame, int width) {
-  const double pixels = static_cast<double>(frame.original_width) * frame.original_height,
-               beside = 4 * pixels + 3.0 * width * frame.original_height;
-  return static_cast<double>(frame.source_bytes) > beside + 1.5 * pixels;
+/// twice as long.
+bool is_in_passes(const FrameOptions& options, const Frame& frame) {
+  const double pixels = static_cast<double>(frame.original_width) * frame.original_height;
+  const auto beside =
+      static_cast<double>(bytes_beside_pixels(options, frame.original_width, frame.original_height));
+  return static_cast<double>(frame.source_bytes) > beside + 4.5 * pixels;  // of which the pixels take 3
 }
 
 /// Of several kinds of files the one of most pixels.
-std::string main_kind(const FrameSet& frames) {
+std::string main_kind(const FrameOptions& options, const FrameSet& frames) {
   std::map<std::string, double> pixels;
   std::string most;
   for (const Frame& frame : frames.frames) {
     std::string kind = extension_of(frame.file);
-    if (kind == "jpg" && is_in_passes(frame, frames.width)) kind += " in passes";
+    if (kind == "jpg" && is_in_passes(options, frame)) kind += " in passes";
     pixels[kind] += static_cast<double>(frame.original_width) * frame.original_height;
     if (most.empty() || pixels[kind] > pixels[most]) most = kind;
   }
@@ -198,11 +199,16 @@ std::string merge_word(const MergeOptions& merge) {
          std::to_string(merge.metric);
 }
 
-Kind network_kind(const RunPlan& plan, const MemoryRequest& request, const std::string& stage, bool limited) {
+Kind network_kind(const RunPlan& plan, const MemoryRequest& request, bool limited) {
   return Kind(rates_key(plan.model.config, plan.model.options))
       .word(request.weights_on_host, "weights on the host")
-      .word(limited && plan.limits.gpu_allocator, "limited GPU")
-      .word(stage == "track_head", std::to_string(request.query_points) + " points");
+      .word(limited && plan.limits.gpu_allocator, "limited GPU");
+}
+
+/// A tracker's time depends on the number of points as well.
+StageWork network_work(Kind kind, const MemoryRequest& request, const std::string& stage, double units) {
+  return kind.word(stage == "track_head", std::to_string(request.query_points) + " points")
+      .work(stage, units);
 }
 
 /// Of the file's size and of some of its bytes all along it. Empty where it cannot be read.
@@ -245,7 +251,7 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
       source.pixels = passed * (options.max_frames ? 2 : 1) * last.original_width *
                       static_cast<double>(last.original_height);
   } else {
-    source.kind = main_kind(frames);
+    source.kind = main_kind(options, frames);
     std::error_code none;
     if (fs::is_directory(options.source, none)) first = options.source / file;
   }
@@ -256,21 +262,21 @@ FrameSource source_of(const FrameOptions& options, const FrameSet& frames) {
 std::vector<StageWork> more_than_rates(const RunPlan& plan, const MemoryRequest& request,
                                        const std::vector<StageSeconds>& stages, bool limited) {
   const ModelOptions& options = plan.model.options;
+  const Kind kind = network_kind(plan, request, limited);
   std::vector<StageWork> works;
   for (const StageSeconds& stage : stages)
-    works.push_back(network_kind(plan, request, stage.stage, limited)
-                        .work(stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
+    works.push_back(network_work(kind, request, stage.stage, options.device.is_cuda() ? 1 : stage.seconds));
   return works;
 }
 
 std::vector<StageWork> network_works(const RunPlan& plan, const MemoryRequest& request,
                                      const std::vector<std::string>& stages) {
-  const std::string size = std::to_string(request.width) + "x" + std::to_string(request.height);
+  Kind kind = network_kind(plan, request, /*limited=*/true)
+                  .word(true, std::to_string(request.width) + "x" + std::to_string(request.height));
+  if (request.merge) kind.word(true, merge_word(*request.merge));
   std::vector<StageWork> works;
   for (const std::string& stage : stages) {
-    Kind kind = network_kind(plan, request, stage, /*limited=*/true).word(true, size);
-    if (request.merge) kind.word(true, merge_word(*request.merge));
-    works.push_back(kind.work(stage, static_cast<double>(request.frames)));
+    works.push_back(network_work(kind, request, stage, static_cast<double>(request.frames)));
     works.back().alike = kNetworkAlike;
   }
   return works;

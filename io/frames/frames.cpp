@@ -338,6 +338,11 @@ FrameSet load_frames(const FrameOptions& options, const Progress& progress) {
   return set;
 }
 
+std::size_t bytes_beside_pixels(const FrameOptions& options, int64_t width, int64_t height) {
+  const auto columns = static_cast<std::size_t>(width), rows = static_cast<std::size_t>(height);
+  return 3 * static_cast<std::size_t>(options.width) * rows + (options.gray_side > 0 ? columns * rows : 0);
+}
+
 std::optional<HeaderFrames> frames_of_header(const FrameOptions& options) try {
   const SourceKind kind = kind_of_source(options);
   if (kind != SourceKind::video) return std::nullopt;

@@ -73,6 +73,10 @@ using ReadRgb = std::function<void(std::size_t frame, std::span<uint8_t> rgb)>;
 /// padded. As ReadRgb.
 using ReadMask = std::function<void(std::size_t frame, std::span<uint8_t> used)>;
 
+/// What an image of this size takes beside its pixels while it becomes a frame, in bytes: its rows at the
+/// network's width, and its gray copy.
+std::size_t bytes_beside_pixels(const FrameOptions& options, int64_t width, int64_t height);
+
 /// Frames of one size. Their pixels lie in memory, in a scratch folder, or in their .safetensors file.
 struct FrameSet {
   int width = 0, height = 0;           // network pixels, multiples of patch_size

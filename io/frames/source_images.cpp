@@ -73,11 +73,6 @@ ImageSize SourceImages::size_of(const ImageInMemory& image) const {
       image.width, image.height, {}, 3 * pixels + bytes_beside_pixels(options_, image.width, image.height)};
 }
 
-std::size_t bytes_beside_pixels(const FrameOptions& options, int64_t width, int64_t height) {
-  const auto columns = static_cast<std::size_t>(width), rows = static_cast<std::size_t>(height);
-  return 3 * static_cast<std::size_t>(options.width) * rows + (options.gray_side > 0 ? columns * rows : 0);
-}
-
 void check_images(const std::vector<ImageInMemory>& images) {
   constexpr int64_t kMostPixels = int64_t{1} << 30;  // as OpenCV's readers
   for (std::size_t i = 0; i < images.size(); ++i) {

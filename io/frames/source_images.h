@@ -22,10 +22,6 @@ struct ImageSize {
   int quarter_turns = 0;  // as Frame::quarter_turns
 };
 
-/// What an image of this size takes beside its pixels while it becomes a frame, in bytes: its rows at the
-/// network's width, and its gray copy.
-std::size_t bytes_beside_pixels(const FrameOptions& options, int64_t width, int64_t height);
-
 /// The images that make frames, but videos and .safetensors files: those of a folder, a list, paths or the
 /// caller's memory.
 class SourceImages {
