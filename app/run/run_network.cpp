@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "app/run/device.h"
 #include "app/run/frame_input.h"
+#include "app/run/memory_limits.h"
 
 namespace vggt {
 namespace {
@@ -39,10 +41,15 @@ RunReport run_network(const NetworkCall& network, const ModelPlan& plan, const R
   const at::Device device = plan.options.device;
   const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional(device) : std::nullopt);
   times.restart();
+  std::string stage;
   const auto observe = [&](const StageReport& report) {
     events.check_stop();
     if (!report.warning.empty()) events.warn(report.warning);
     if (report.total == 0) return;
+    if (report.stage != stage) {
+      stage = report.stage;
+      give_back_memory(device);
+    }
     wait_for(device);  // a GPU runs behind: times, progress and stopping would be those of the launches
     if (report.done > 0) times.count(report.stage);
     events.progress(report.stage, unit_of(report.stage), report.done, report.total);
