@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -32,6 +34,10 @@ struct BatchPlan {
   bool retry_failed = false;
   std::vector<std::string> notes;  // what a person should be told beforehand, one line each
 
+  /// Scenes at once, on all devices.
+  int64_t at_once() const {
+    return std::min<int64_t>(jobs * static_cast<int64_t>(devices.size()), static_cast<int64_t>(share.size()));
+  }
   std::filesystem::path manifest() const { return results / "manifest.jsonl"; }
   std::filesystem::path claims() const { return results / ".claims"; }
 };

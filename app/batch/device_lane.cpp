@@ -175,6 +175,7 @@ void DeviceLane::run_scene(PreparedScene& scene) {
   const Events events = scene_events(scene);
   RunParts parts{&*model_, scene.frames ? &*scene.frames : nullptr};
   parts.left_in_memory = scene.left_in_memory;
+  parts.at_once = run_.plan.at_once();
   const Reconstruction result = reconstruct(*scene.plan, events, parts);
   const fs::path folder = scene_folder(run_.plan.options, claimed.scene.name);
   SceneRecord record;

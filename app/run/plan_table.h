@@ -30,6 +30,8 @@ struct ProcessBytes {
   int64_t held = 0;       // of the host's, beside what matches, points or exports take for a while
   int64_t adjusting = 0;  // at least, for matches and equations of frames that all see the same
   int64_t refining = 0;   // at least
+  int64_t loaded = 0;     // of the host's: code and tables that a process's first run loads
+  int64_t common = 0;     // of the host's: what runs of a process have together, such as weights
 };
 
 /// Warns where a run without --host-memory takes more of the host's memory than is free, with what the

@@ -423,7 +423,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
                               program + kept.all() + weights + later}),
             .held = held,
             .adjusting = least,
-            .refining = refined.least};
+            .refining = refined.least,
+            .loaded = kCpuKernels + kCpuAfter,
+            .common = program + weights + kCpuAfter};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const int64_t in_bf16 = dense && request.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
@@ -442,7 +444,9 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
                             of_maps + adjusting + matching + beside_matches, held + after(held)}),
           .held = held,
           .adjusting = least,
-          .refining = refined.least};
+          .refining = refined.least,
+          .loaded = kGpuProgram - kGpuEarly + (dense ? kCudnn : 0),
+          .common = base(0) + weights};
 }
 
 }  // namespace

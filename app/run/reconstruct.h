@@ -60,7 +60,9 @@ struct RunParts {
   LoadedFrames* frames = nullptr;        // of load_run_frames() with the same plan; used up
   const NetworkCall* network = nullptr;  // runs in the model's place, which then is not loaded
   Group* group = nullptr;      // the ranks that make the run together, of a plan after share_among()
-  int64_t left_in_memory = 0;  // bytes of earlier runs of the process, which count in the predicted peak
+  // Which count in the predicted peak: bytes in memory that earlier runs of the process have left there, and
+  // how many runs like this one the process makes at once.
+  int64_t left_in_memory = 0, at_once = 1;
   /// Whether the run makes all itself: others have a part of the process's time and memory, beside other
   /// runs.
   bool is_alone() const { return !model && !network && !frames; }

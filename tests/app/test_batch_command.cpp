@@ -58,6 +58,28 @@ TEST_F(BatchTest, PredictedPeaksHoldForEachScene) {
   EXPECT_GT(predicted[2], predicted[0]);  // the same frames
 }
 
+// The peak is the process's, in which others count that run at once, but not their program and weights again.
+TEST_F(BatchTest, PredictedPeaksHoldForScenesAtOnce) {
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(dir_ / "scenes" / name);
+    for (int i = 0; i < 6; ++i)
+      make_image("scenes/" + std::string(name) + "/" + std::to_string(i) + ".jpg", 3000, 2000, i);
+  }
+  const auto predicted = [&](const std::string& jobs) {
+    const Outcome outcome = batch("--threads 2 --jobs " + jobs);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const json report = parse_strictly(path("results/a/scene.report.json"));
+    const double measured = report["peak_host_bytes"], bytes = report["predicted_peak_host_bytes"];
+    EXPECT_NEAR(bytes, measured, .25 * measured) << jobs;
+    fs::remove_all(dir_ / "results");
+    return bytes;
+  };
+  const double alone = predicted("1"), with_another = predicted("2"), with_no_third = predicted("3");
+  EXPECT_GT(with_another, alone);
+  EXPECT_LT(with_another, 2 * alone);
+  EXPECT_NEAR(with_no_third, with_another, .02 * with_another);
+}
+
 TEST_F(BatchTest, ABadSceneDoesNotStopTheRest) {
   make_scene("a", 2);
   make_scene("bad", 1);
