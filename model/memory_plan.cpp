@@ -137,6 +137,10 @@ int64_t staging_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s)
   return std::max<int64_t>(0, kPieces * bytes - kAnyway);
 }
 
+int64_t bytes_of_waiting_weights(const MemoryRequest& r, const Sizes& z) {
+  return r.weights_on_host ? part_bytes(r, z, "") : 0;
+}
+
 /// Bytes in one of the places outside the device.
 int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Schedule& s) {
   int64_t bytes = 0;
@@ -147,9 +151,13 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   if (s.qkv != Place::device && place == Place::host)
     attention = std::max(attention, merged_rows(r, z) * 3 * z.own * z.operand);
   bytes += attention;
-  if (place == Place::host && r.weights_on_host) bytes += part_bytes(r, z, "");
+  if (place == Place::host) bytes += bytes_of_waiting_weights(r, z);
   if (place == Place::host) bytes += other_ranks_bytes(r, z, s) + staging_bytes(r, z, s);
   return bytes;
+}
+
+int64_t host_in_trunk(const MemoryRequest& r) {
+  return r.budget.host + r.budget.more_in_trunk;
 }
 
 /// Bytes of a checkpoint after the trunk: the heads' maps.
@@ -172,6 +180,10 @@ int64_t scratch_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s)
                 while_written = after_attention - last_maps + states * state + maps_kept,
                 at_the_end = after_attention + kept_bytes(r, z);
   return std::max({in_attention, while_written, at_the_end});
+}
+
+bool is_after_trunk(const StageMemory& stage) {
+  return stage.stage.ends_with("_head") && stage.stage != "camera_head";
 }
 
 /// Whether a dense head takes more than the trunk.
@@ -207,7 +219,7 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
     // Attention takes what the others leave it, within what serves it.
     const int64_t held = plan.weight_bytes + held_bytes(r, z, s);
     const int64_t most = z.all * z.P * 5 * z.own * z.operand;
-    s.attention_bytes = std::clamp<int64_t>((r.gpu ? r.budget.device : r.budget.host) - held, 0, most);
+    s.attention_bytes = std::clamp<int64_t>((r.gpu ? r.budget.device : host_in_trunk(r)) - held, 0, most);
     try {
       s.attention_bytes = plan_blocked(stream_shape(r, z), s.attention_bytes).device_bytes;
     } catch (const std::invalid_argument&) {
@@ -255,10 +267,25 @@ std::vector<Choice> choices(const MemoryRequest& r) {
 Choice within_host(const MemoryRequest& r, const Sizes& z, Choice choice) {
   const auto host = [&] { return bytes_in(Place::host, r, z, schedule_of(r, z, choice)); };
   for (Place Choice::*place : {&Choice::maps, &Choice::residual, &Choice::qkv}) {
-    if (r.budget.scratch && (!r.gpu || host() > r.budget.host) && choice.*place == Place::host)
+    if (r.budget.scratch && (!r.gpu || host() > host_in_trunk(r)) && choice.*place == Place::host)
       choice.*place = Place::file;
   }
   return choice;
+}
+
+bool fits(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan) {
+  const MemoryBudget& budget = r.budget;
+  if (r.gpu && plan.peak_bytes() > budget.device) return false;
+  Schedule after_trunk = plan.schedule;
+  after_trunk.residual = after_trunk.qkv = Place::device;
+  const int64_t in_heads = bytes_in(Place::host, r, z, after_trunk) + plan.pinned_bytes;
+  for (const StageMemory& stage : plan.stages) {
+    const int64_t tensors = r.gpu ? 0 : plan.weight_bytes + stage.bytes();
+    const bool fits = is_after_trunk(stage) ? tensors + in_heads <= budget.host + budget.more_in_heads
+                                            : tensors + plan.host_bytes <= host_in_trunk(r);
+    if (!fits) return false;
+  }
+  return (r.gpu ? bytes_of_waiting_weights(r, z) : plan.weight_bytes) <= budget.host;
 }
 
 void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
@@ -289,7 +316,7 @@ void plan_traffic(const MemoryRequest& r, const Sizes& z, MemoryPlan& plan) {
             layers * residual);
       count(t, s.maps, 0, maps);
       count(t, s.qkv, layers * attention_bytes(r, z), layers * attention_bytes(r, z));
-    } else if (stage.stage.ends_with("_head") && stage.stage != "camera_head") {
+    } else if (is_after_trunk(stage)) {
       count(t, s.maps, maps / std::max<int64_t>(1, dense_heads(r)), 0);
     }
     if (s.stream_weights && stage.stage == "patch_embed")
@@ -343,7 +370,7 @@ std::string budget_refusal(const MemoryRequest& request, const MemoryPlan& small
            " of the GPU for tensors, and " + gigabytes(std::max<int64_t>(0, budget.device)) +
            " are free for them";
   return "memory: " + std::to_string(request.frames) + " frames need at least " + gigabytes(host) +
-         " of the host's memory, and the budget leaves " + gigabytes(std::max<int64_t>(0, budget.host)) +
+         " of the host's memory, and the budget leaves " + gigabytes(std::max<int64_t>(0, host_in_trunk(request))) +
          (budget.scratch ? "" : "; --scratch lets files take a part");
 }
 
@@ -353,14 +380,12 @@ int64_t weight_bytes(const MemoryRequest& request) {
 
 MemoryPlan plan_memory(const MemoryRequest& request, int at_least) {
   const Sizes z(request);
-  const MemoryBudget& budget = request.budget;
   std::optional<MemoryPlan> smallest;
   int passed_over = 0;
   for (const Choice& choice : choices(request)) {
     if (!request.gpu && choice.stream_weights) continue;
     MemoryPlan plan = plan_with(request, z, within_host(request, z, choice));
-    plan.fits = request.gpu ? plan.peak_bytes() <= budget.device && plan.host_bytes <= budget.host
-                            : plan.peak_bytes() + plan.host_bytes <= budget.host;
+    plan.fits = fits(request, z, plan);
     if (plan.fits && passed_over++ >= at_least) {
       if (plan.schedule.qkv != Place::device)
         plan.stream = choose_stream(stream_shape(request, z), plan.schedule.attention_bytes);

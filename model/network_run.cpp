@@ -122,24 +122,33 @@ bool Vggt::Run::take_less_after(int passed, const std::string& stage) {
   }
 }
 
+/// In trunk and heads alike.
+void Vggt::Run::limit_host(const MemoryBudget& before, int64_t bytes) {
+  request_.budget.host = std::min(before.host + std::max(before.more_in_trunk, before.more_in_heads), bytes);
+  request_.budget.more_in_trunk = request_.budget.more_in_heads = 0;
+}
+
 bool Vggt::Run::take_less(const std::string& stage) {
   if (take_less_after(plans_passed_ + 1, stage)) return true;
   if (plan_.schedule.qkv == Place::device) return false;
   // Attention outside the device takes what the budget leaves it, in more blocks where that is less.
-  int64_t& budget = request_.gpu ? request_.budget.device : request_.budget.host;
-  const int64_t before = budget, now = plan_.peak_bytes() + (request_.gpu ? 0 : plan_.host_bytes);
+  const MemoryBudget before = request_.budget;
+  const int64_t now = plan_.peak_bytes() + (request_.gpu ? 0 : plan_.host_bytes);
   for (const int64_t tenths : {7, 9}) {
-    budget = std::min(before, now * tenths / 10);
+    if (request_.gpu)
+      request_.budget.device = std::min(before.device, now * tenths / 10);
+    else
+      limit_host(before, now * tenths / 10);
     if (take_less_after(0, stage)) return true;
   }
-  budget = before;
+  request_.budget = before;
   return false;
 }
 
 /// Beside a GPU, of which the plan needs no more.
 bool Vggt::Run::take_less_of_host(const std::string& stage) {
-  const int64_t before = request_.budget.host;
-  request_.budget.host = std::min(before, plan_.host_bytes - 1);
+  const MemoryBudget before = request_.budget;
+  limit_host(before, plan_.host_bytes - 1);
   for (int next = 0;; ++next) {
     MemoryPlan plan = plan_memory(request_, next);
     if (!plan.fits) break;
@@ -147,7 +156,7 @@ bool Vggt::Run::take_less_of_host(const std::string& stage) {
     plans_passed_ = next;
     return true;
   }
-  request_.budget.host = before;
+  request_.budget = before;
   return false;
 }
 

@@ -49,6 +49,7 @@ class Vggt::Run {
     sink_failed_ = false;
   }
   bool take_less_after(int passed, const std::string& stage);
+  void limit_host(const MemoryBudget& before, int64_t bytes);
   std::vector<int64_t> more_than_now(const MemoryPlan& plan, const std::string& stage) const;
   bool adopt(MemoryPlan plan);
   void keep(int64_t layer, int64_t first, const at::Tensor& tokens);

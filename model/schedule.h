@@ -14,10 +14,12 @@ enum class Place {
 };
 
 /// What a run may take, bytes: of the device, of tensors alone; of the host, what the network keeps there. On
-/// the CPU all is the host's.
+/// the CPU all is the host's. What comes of the network may take of the host later what it does not yet take
+/// while the trunk or the dense heads run: these have so much more.
 struct MemoryBudget {
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
   int64_t device = kUnlimited, host = kUnlimited;
+  int64_t more_in_trunk = 0, more_in_heads = 0;
   std::optional<std::filesystem::path> scratch = {};  // folder of files for what the host cannot hold
 };
 

@@ -118,9 +118,10 @@ void hold_in_memory(RunPlan& plan, const FrameSet& frames) {
   hold_in_memory(plan, stored_bytes(plan, frames));
 }
 
-void hold_in_memory(RunPlan& plan, int64_t bytes) {
+void hold_in_memory(RunPlan& plan, const StoredBytes& bytes) {
   MemoryLimits limits = plan.limits;
-  limits.hold_in_memory(bytes);
+  // Ranks agree on one budget, and only one of them holds frames and maps.
+  limits.hold_in_memory(plan.memory.ranks > 1 ? StoredBytes(bytes.all) : bytes);
   plan.keep_limits(limits);
 }
 

@@ -18,7 +18,7 @@ std::optional<ExportedImages> exported_images(const RunPlan& plan, const FrameSe
 /// Where there is no --scratch, frames and maps have of --host-memory what they take: of these frames, or so
 /// many bytes.
 void hold_in_memory(RunPlan& plan, const FrameSet& frames);
-void hold_in_memory(RunPlan& plan, int64_t bytes);
+void hold_in_memory(RunPlan& plan, const StoredBytes& bytes);
 
 /// Of a source that tells only in the end how many frames it has: while it is read the network is not at
 /// work, and the frames may have most of what images leave.

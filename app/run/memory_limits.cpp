@@ -59,8 +59,11 @@ std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryR
   const auto fits = [&](int64_t megabytes) {
     MemoryRequest tried = request;
     const int64_t left = limits.shared() + (megabytes * kMegabyte - *limits.host) / limits.parts;
-    tried.budget.host = left - std::max(stored_bytes(left), limits.stored);
-    return plan_memory(tried).fits;
+    const MemoryBudget network = limits.network_of(left);
+    tried.budget.host = network.host;
+    tried.budget.more_in_trunk = network.more_in_trunk;
+    tried.budget.more_in_heads = network.more_in_heads;
+    return limits.stored.all <= left && plan_memory(tried).fits;
   };
   const int64_t from = std::max(*limits.host, limits.least * kMegabyte);
   int64_t low = std::max((from + kMegabyte - 1) / kMegabyte, int64_t{1}), high = low;
@@ -201,13 +204,22 @@ int64_t MemoryLimits::for_network() const {
   return shared() - stored_bytes(shared());
 }
 
-void MemoryLimits::hold_in_memory(int64_t bytes) {
+MemoryBudget MemoryLimits::network_of(int64_t shared) const {
+  MemoryBudget budget = network;
+  const int64_t held = std::min(shared, std::max(stored_bytes(shared), stored.all));
+  budget.host = shared - held;
+  budget.more_in_trunk = stored.all > 0 ? std::max<int64_t>(0, held - stored.in_trunk) : 0;
+  budget.more_in_heads = stored.all > 0 ? std::max<int64_t>(0, held - stored.in_heads) : 0;
+  return budget;
+}
+
+void MemoryLimits::hold_in_memory(const StoredBytes& bytes) {
   if (!host || storage.scratch) return;
   stored = bytes;
-  const int64_t held = std::min(shared(), std::max(stored_bytes(shared()), bytes)),
-                more = held - storage.bytes;
+  const MemoryBudget budget = network_of(shared());
+  const int64_t more = network.host - budget.host;
+  network = budget;
   storage.bytes += more;
-  network.host -= more;
   images -= more;
 }
 
@@ -217,7 +229,7 @@ std::string MemoryLimits::host_memory_for(int64_t image_bytes) const {
 
 int64_t MemoryLimits::host_megabytes_for(int64_t image_bytes) const {
   const int64_t not_stored = image_bytes + network.host - images;  // with the weights
-  const int64_t needed = std::max(not_stored + stored, not_stored + not_stored / (kStored - 1) + 1);
+  const int64_t needed = std::max(not_stored + stored.all, not_stored + not_stored / (kStored - 1) + 1);
   const int64_t bytes = host.value_or(0) + parts * std::max<int64_t>(0, needed - shared());
   return (bytes + kMegabyte - 1) / kMegabyte;
 }

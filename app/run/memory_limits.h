@@ -14,6 +14,16 @@ namespace vggt {
 
 enum class NcclBuffers;
 
+/// Bytes of frames and maps: at once at most; of them those that are there while the network's trunk runs, and
+/// while its dense heads do.
+struct StoredBytes {
+  StoredBytes(int64_t bytes) : all(bytes), in_trunk(bytes), in_heads(bytes) {}
+  StoredBytes(int64_t all, int64_t in_trunk, int64_t in_heads)
+      : all(all), in_trunk(in_trunk), in_heads(in_heads) {}
+
+  int64_t all, in_trunk, in_heads;
+};
+
 /// What the parts of a run may take, so that the process keeps the limits that the options set.
 struct MemoryLimits {
   MemoryBudget network;
@@ -24,13 +34,15 @@ struct MemoryLimits {
   /// Where that is set: what images of their own size may take at once, which are read before the network
   /// runs and written after it, when of the network only the weights are held.
   int64_t images = MemoryBudget::kUnlimited;
-  int64_t stored = 0;  // bytes of frames and maps, where all of them must lie in memory
-  int64_t least = 0;   // megabytes of --host-memory that the images alone need
+  StoredBytes stored = 0;  // frames and maps, where all of them must lie in memory
+  int64_t least = 0;       // megabytes of --host-memory that the images alone need
 
-  /// Where --host-memory is set without a scratch folder: frames and maps, which take so many bytes, may all
-  /// lie in memory, and the network and images have what is left. A later call takes the place of an earlier
+  /// Where --host-memory is set without a scratch folder: frames and maps may all lie in memory, and images
+  /// have what is left, the network what is left while it runs. A later call takes the place of an earlier
   /// one.
-  void hold_in_memory(int64_t bytes);
+  void hold_in_memory(const StoredBytes& bytes);
+  /// What the network may take where it, frames and maps share so many bytes.
+  MemoryBudget network_of(int64_t shared) const;
   /// What frames, maps and the network share of --host-memory, and what of it the network would have if
   /// frames and maps could lie in files.
   int64_t shared() const;

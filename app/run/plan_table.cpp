@@ -173,6 +173,19 @@ int states_kept(const std::vector<StageSeconds>& stages) {
   return static_cast<int>(std::min(2.0, 1.25 * trunk / CheckpointOptions().seconds));
 }
 
+/// Bytes of frames and maps beside which the network does not fit: while its trunk runs, while its dense heads
+/// do, or afterwards, when only its weights are held.
+int64_t stored_beside(const MemoryLimits& limits, const MemoryRequest& request) {
+  constexpr int64_t kAny = int64_t{1} << 60;
+  const auto fits_with = [&](int64_t MemoryBudget::*more) {
+    MemoryRequest tried = request;
+    tried.budget.*more = kAny;
+    return plan_memory(tried).fits;
+  };
+  if (fits_with(&MemoryBudget::more_in_trunk)) return limits.stored.in_trunk;
+  return fits_with(&MemoryBudget::more_in_heads) ? limits.stored.in_heads : limits.stored.all;
+}
+
 }  // namespace
 
 NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates) {
@@ -192,7 +205,7 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
                                 std::to_string(request.ranks) + " ranks that share them");
   const MemoryLimits& limits = run.limits;
-  if (plan.memory.fits && limits.stored <= limits.storage.bytes) return;
+  if (plan.memory.fits && limits.stored.all <= limits.storage.bytes) return;
   // Where neither way fits, the one that takes less is merging; else the run may only take this one.
   MemoryRequest told = request;
   if (run.given.merge == "auto") told.merge = run.model.options.merge;
@@ -205,11 +218,12 @@ void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   const auto enough = least_host_memory(limits, told, run.given.merge == "auto");
   MemoryRequest without_stored = told;
   without_stored.budget.host = limits.for_network();
-  if (enough && limits.stored > 0 && plan_memory(without_stored).fits) {
+  if (enough && limits.stored.all > 0 && plan_memory(without_stored).fits) {
     const auto megabytes = [](int64_t bytes) { return std::to_string(bytes / 1'000'000) + " MB"; };
-    throw std::invalid_argument("host-memory: frames and maps take " + megabytes(limits.stored) +
+    const int64_t stored = stored_beside(limits, told);
+    throw std::invalid_argument("host-memory: frames and maps take " + megabytes(stored) +
                                 ", and beside them the network needs more than the " +
-                                megabytes(std::max<int64_t>(0, limits.shared() - limits.stored)) +
+                                megabytes(std::max<int64_t>(0, limits.shared() - stored)) +
                                 " that are left; --scratch lets files take a part, or give at least " +
                                 *enough);
   }

@@ -223,44 +223,22 @@ int64_t export_bytes(const RunPlan& plan, const MemoryRequest& request, const Fr
 
 constexpr double kLevels = 1.4;  // bytes of the levels of a gray image that frames are matched by
 
-/// Frames, gray copies, masks and maps, wherever they lie: what is there before the maps, the maps, and all
-/// at once.
-struct StoredPeak {
-  int64_t early = 0, maps = 0, all = 0;
-};
-
-StoredPeak stored_peak(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
-  const Stored all = wanted(plan, request, origin);
-  const bool are_tensors = reads(plan, SourceKind::tensor_file);
-  const int64_t pixels = request.frames * request.width * request.height,
-                masks = plan.frames.masks.empty() ? 0 : pixels,
-                early = (are_tensors ? 0 : all.frames) + all.gray + masks;  // tensors are in memory before
-  // After the network: the maps are held once more while they are corrected, beside the levels of what they
-  // are matched by; later come the pixels that other frames confirm.
-  int64_t later = plan.scene.builder.consistent > 0 ? pixels : 0;
-  if (plan.adjust.wanted && request.frames > 1) {
-    const auto matched = static_cast<double>(all.gray > 0 ? all.gray : pixels);
-    later = std::max(later, 4 * pixels + static_cast<int64_t>(kLevels * matched));
-  }
-  return {early, all.maps, early + all.maps + later};
-}
-
 /// In the trunk, while a head's maps become what it says of the frames, or after the network.
 int64_t scratch_peak(const RunPlan& plan, const NetworkPlan& network, const FrameOrigin& origin) {
   if (!plan.limits.storage.scratch) return 0;
-  const StoredPeak stored = stored_peak(plan, network.request, origin);
+  const StoredBytes stored = stored_bytes(plan, network.request, origin);
   const MemoryPlan& memory = network.memory;
   const auto in_files = [&](int64_t bytes) {
     return std::max<int64_t>(0, bytes - plan.limits.storage.bytes);
   };
   int64_t peak =
-      std::max(memory.scratch_bytes + in_files(stored.early), memory.kept_bytes + in_files(stored.all));
+      std::max(memory.scratch_bytes + in_files(stored.in_trunk), memory.kept_bytes + in_files(stored.all));
   const Heads& heads = network.request.heads;
   const int64_t all = dense_heads(network.request), with_maps = int64_t{heads.depth} + int64_t{heads.points};
   for (int64_t done = 0; done < with_maps; ++done) {
     const int64_t waiting = memory.map_file_bytes / all * (all - done),
-                  said = stored.maps / with_maps * (done + 1);
-    peak = std::max(peak, memory.kept_bytes + waiting + in_files(stored.early + said));
+                  said = (stored.in_heads - stored.in_trunk) / with_maps * (done + 1);
+    peak = std::max(peak, memory.kept_bytes + waiting + in_files(stored.in_trunk + said));
   }
   return peak;
 }
@@ -296,11 +274,23 @@ FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames) {
   return origin;
 }
 
-int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
-  return stored_peak(plan, request, origin).all;
+StoredBytes stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin) {
+  const Stored all = wanted(plan, request, origin);
+  const bool are_tensors = reads(plan, SourceKind::tensor_file);
+  const int64_t pixels = request.frames * request.width * request.height,
+                masks = plan.frames.masks.empty() ? 0 : pixels,
+                early = (are_tensors ? 0 : all.frames) + all.gray + masks;  // tensors are in memory before
+  // After the network: the maps are held once more while they are corrected, beside the levels of what they
+  // are matched by; later come the pixels that other frames confirm.
+  int64_t later = plan.scene.builder.consistent > 0 ? pixels : 0;
+  if (plan.adjust.wanted && request.frames > 1) {
+    const auto matched = static_cast<double>(all.gray > 0 ? all.gray : pixels);
+    later = std::max(later, 4 * pixels + static_cast<int64_t>(kLevels * matched));
+  }
+  return {early + all.maps + later, early, early + all.maps};
 }
 
-int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames) {
+StoredBytes stored_bytes(const RunPlan& plan, const FrameSet& frames) {
   return stored_bytes(plan, request_for(plan.memory, frames), origin_of_images(plan, frames));
 }
 

@@ -27,8 +27,8 @@ ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, co
 
 /// What frames, gray copies, masks and maps take at once, in memory or scratch files: of these frames, or of
 /// a request's, all from originals of one size.
-int64_t stored_bytes(const RunPlan& plan, const FrameSet& frames);
-int64_t stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin);
+StoredBytes stored_bytes(const RunPlan& plan, const FrameSet& frames);
+StoredBytes stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin);
 
 /// What drawing the picture takes, 0 without one.
 int64_t picture_bytes(const RunPlan& plan);

@@ -291,7 +291,7 @@ void finish(const RunPlan& plan, bool has_cloud, const PageContent* page, const 
 LoadedFrames load_frames_of(RunPlan plan, const Resume* resume, const Events& events) {
   const auto start = std::chrono::steady_clock::now();
   plan_image_memory(plan, /*with_network=*/true);
-  if (plan.limits.stored == 0) lend_to_frames(plan);
+  if (plan.limits.stored.all == 0) lend_to_frames(plan);
   HostStorage storage = plan.limits.storage;
   if (resume) storage.scratch = resume->folder();
   auto space = std::make_shared<HostSpace>(storage);

@@ -138,6 +138,20 @@ TEST(MemoryLimits, WithoutScratchFramesAndMapsHaveWhatTheyTake) {
   EXPECT_EQ(with_files.storage.bytes, before.storage.bytes);
 }
 
+TEST(MemoryLimits, TheNetworkHasWhatMapsDoNotTakeYet) {
+  constexpr int64_t kFrames = 100'000'000, kMaps = 300'000'000, kAll = 700'000'000;
+  MemoryLimits limits = choose_limits(with_host_memory("2GB"), at::kCPU), alike = limits;
+  const int64_t shared = limits.shared();
+  limits.hold_in_memory({kAll, kFrames, kFrames + kMaps});
+  alike.hold_in_memory(kAll);
+  EXPECT_EQ(limits.network.host + limits.network.more_in_trunk, shared - kFrames);
+  EXPECT_EQ(limits.network.host + limits.network.more_in_heads, shared - kFrames - kMaps);
+  EXPECT_EQ(limits.network.host, shared - kAll);
+  EXPECT_EQ(limits.images, alike.images);  // written when all is there
+  EXPECT_EQ(alike.network.more_in_trunk, 0);
+  EXPECT_EQ(alike.network.more_in_heads, 0);
+}
+
 TEST(MemoryLimits, TheLeastIsEnoughForImagesToo) {
   Options options = with_host_memory("700MB");
   options.frames = VGGT_SOURCE_DIR "/examples/room";

@@ -1,6 +1,7 @@
 // How much memory a run takes, as arithmetic: no GPU is needed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "model/layers/work_sizes.h"
@@ -219,6 +220,28 @@ TEST(MemoryPlan, MergedRowsWaitOnTheHostWhateverBlockMergingStartsWith) {
   EXPECT_EQ(late.host_bytes, all.host_bytes);
   EXPECT_EQ(none.host_bytes, 0);
   EXPECT_GT(late.scratch_bytes, all.scratch_bytes);
+}
+
+// What comes of the network lies beside the trunk not yet, beside the dense heads in part, and then all of it.
+TEST(MemoryPlan, TrunkAndHeadsHaveWhatTheScenesMapsDoNotTakeYet) {
+  MemoryRequest r = request(Precision::fp32, 100);
+  r.gpu.reset();
+  const MemoryPlan plan = plan_memory(r);
+  const int64_t trunk = std::max(plan.peak_bytes("frame_block"), plan.peak_bytes("global_block")),
+                heads = plan.peak_bytes("depth_head"), weights = plan.weight_bytes;
+  ASSERT_GT(trunk, heads);
+  ASSERT_GT(heads, weights);
+  const auto fits = [&](int64_t in_trunk, int64_t in_heads, int64_t after) {
+    r.budget.host = after;
+    r.budget.more_in_trunk = in_trunk - after;
+    r.budget.more_in_heads = in_heads - after;
+    const MemoryPlan limited = plan_memory(r);
+    return limited.fits && limited.peak_bytes() == plan.peak_bytes();
+  };
+  EXPECT_TRUE(fits(trunk, heads, weights));
+  EXPECT_FALSE(fits(trunk - 1, heads, weights));
+  EXPECT_FALSE(fits(trunk, heads - 1, weights));
+  EXPECT_FALSE(fits(trunk, heads, weights - 1));
 }
 
 TEST(MemoryPlan, HeadsInBf16HoldHalfAsMuch) {
