@@ -64,6 +64,15 @@ const Config& Vggt::config() const {
   return network_->config;
 }
 
+void check_tracker_takes(const MemoryRequest& request) {
+  const int64_t least = TrackHead::min_frame_side(request.config);
+  const bool runs = request.heads.tracks && request.query_points > 0;
+  if (!runs || std::min(request.height, request.width) >= least) return;
+  throw std::invalid_argument("the tracker needs frames of at least " + std::to_string(least) +
+                              " pixels a side, got " + std::to_string(request.width) + "x" +
+                              std::to_string(request.height));
+}
+
 RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points, const Sink& sink,
                     const Observer& observer) const {
   const ModelOptions& own = network_->options;
@@ -83,12 +92,6 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
   TORCH_CHECK(!query_points.defined() || (query_points.dim() == 2 && query_points.size(1) == 2),
               "query_points: expected [Q,2], got ", query_points.sizes());
   const bool with_tracks = net.track_head && query_points.defined() && query_points.size(0) > 0;
-  const int64_t min_side = TrackHead::min_frame_side(net.config);
-  if (with_tracks && std::min(frames.height, frames.width) < min_side) {
-    throw std::invalid_argument("the tracker needs frames of at least " + std::to_string(min_side) +
-                                " pixels a side, got " + std::to_string(frames.width) + "x" +
-                                std::to_string(frames.height));
-  }
   const c10::InferenceMode guard;
   net.check_process();
   MemoryRequest request = memory_request(net.config, net.options);
@@ -96,6 +99,7 @@ RunReport Vggt::run(const FrameProvider& frames, const at::Tensor& query_points,
   request.height = frames.height;
   request.width = frames.width;
   request.query_points = with_tracks ? query_points.size(0) : 0;
+  check_tracker_takes(request);
   request.merge = options.merge;
   request.checkpoints = options.checkpoints.has_value();
   if (options.group) check_group(*options.group, options, frames);

@@ -55,6 +55,9 @@ TensorShapes expected_tensors(const Config& config, const Heads& heads);
 /// set. Asks a GPU for its properties and throws c10::Error where it cannot be asked.
 MemoryRequest memory_request(const Config& config, const ModelOptions& options);
 
+/// Throws std::invalid_argument for frames that are too small for the tracker, where it has query points.
+void check_tracker_takes(const MemoryRequest& request);
+
 /// World points of a depth map: depth [F,H,W], extrinsic [F,3,4], intrinsic [F,3,3] -> [F,H,W,3].
 /// Integer pixel coordinates, as the reference.
 at::Tensor unproject(const at::Tensor& depth, const at::Tensor& extrinsic, const at::Tensor& intrinsic);

@@ -8,6 +8,7 @@
 
 #include "app/run/process_memory.h"
 #include "model/ranks/shares.h"
+#include "model/vggt.h"
 
 namespace vggt {
 namespace {
@@ -201,6 +202,7 @@ NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates
 
 void check_fits(const RunPlan& run, const NetworkPlan& plan) {
   const MemoryRequest& request = plan.request;
+  check_tracker_takes(request);
   if (request.frames < request.ranks)
     throw std::invalid_argument("frames: " + std::to_string(request.frames) + " are fewer than the " +
                                 std::to_string(request.ranks) + " ranks that share them");

@@ -20,8 +20,8 @@ struct NetworkPlan {
 };
 NetworkPlan plan_network(const MemoryRequest& request, const std::optional<Rates>& rates);
 
-/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do, and for
-/// fewer frames than ranks.
+/// Throws std::invalid_argument for a plan that does not fit, with the --host-memory that would do, for fewer
+/// frames than ranks, and for frames that are too small for the tracker.
 void check_fits(const RunPlan& run, const NetworkPlan& plan);
 
 /// What the process takes at most at once, bytes: see predict_process().

@@ -372,6 +372,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   times.add("frames", loaded.seconds);
   times.count("frames");
   events.info(frames_text(frames.frames.size(), frames.width, frames.height) + "; " + model_text(plan.model));
+  check_tracker_takes(request_for(plan.memory, frames));
   if (own) {
     own->wait(events);
     if (parts.group) compare_weights(*parts.group, plan.model.weights);

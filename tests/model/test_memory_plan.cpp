@@ -244,6 +244,17 @@ TEST(MemoryPlan, TrunkAndHeadsHaveWhatTheScenesMapsDoNotTakeYet) {
   EXPECT_FALSE(fits(trunk, heads, weights - 1));
 }
 
+TEST(MemoryPlan, FramesTooSmallForTheTrackerAreRefusedWhereItRuns) {
+  MemoryRequest r = request(Precision::bf16, 2, {true, true, true, true});
+  r.config.track_corr_levels = 7;
+  r.height = 126;
+  EXPECT_NO_THROW(check_tracker_takes(r));  // without points it does not run
+  r.query_points = 1;
+  EXPECT_THROW(check_tracker_takes(r), std::invalid_argument);
+  r.height = 140;
+  EXPECT_NO_THROW(check_tracker_takes(r));
+}
+
 TEST(MemoryPlan, HeadsInBf16HoldHalfAsMuch) {
   MemoryRequest r = request(Precision::bf16, 400, {true, true, true, true});
   r.query_points = 100;
