@@ -106,14 +106,10 @@ class Ranks : public ::testing::Test {
     };
   }
 
-  /// With one thread, as each rank: LibTorch's sums depend on how many there are.
   Tensors on_one(const Case& c) const {
     Tensors got;
-    const int threads = at::get_num_threads();
-    at::set_num_threads(1);
     model_->run(testing::provide(images(c.frames)), queries_, sink(got, c.frames), observer(got, c.frames),
                 c.run);
-    at::set_num_threads(threads);
     return got;
   }
 
