@@ -21,8 +21,9 @@ namespace {
 using testing::Tensors;
 
 // Of ‖difference‖ / ‖stage‖, and of the largest difference: the trunk stays below 2e-7, one step of its
-// largest numbers, but points are exponential functions of what their head makes of it.
-constexpr double kStageLimit = 1e-6, kLargestOfPoints = 2e-6, kLimitOfTracks = 1e-5;
+// largest numbers, but depth and points are exponential functions of what their head makes of it: up to
+// 1.005e-6 on a Xeon, by whose products numbers of rows round otherwise.
+constexpr double kStageLimit = 1e-6, kLargestOfMaps = 2e-6, kLimitOfTracks = 1e-5;
 
 /// Eight heads: 2, 4 and 8 ranks divide them, 3 and 5 do not; more than 8 leave some without.
 Config small_config() {
@@ -159,7 +160,7 @@ class Ranks : public ::testing::Test {
       ASSERT_TRUE(several.contains(name)) << name;
       ASSERT_EQ(several.at(name).sizes(), expected.sizes()) << name;
       EXPECT_LE(testing::relative_error(several.at(name), expected),
-                name == "world_points" ? kLargestOfPoints : kStageLimit)
+                name == "world_points" || name == "depth" ? kLargestOfMaps : kStageLimit)
           << name;
       EXPECT_LE(norm_error(several.at(name), expected), kStageLimit) << name;
     }
@@ -268,7 +269,7 @@ TEST_F(Ranks, TracksEqualThoseOfOneRank) {
   for (const auto& [frames, ranks] : {std::pair<int64_t, int64_t>{8, 2}, {7, 3}, {5, 5}}) {
     const Tensors one = on_one({frames, 1}), of_ranks = on_ranks({frames, ranks});
     SCOPED_TRACE(std::to_string(frames) + " frames on " + std::to_string(ranks) + " ranks");
-    EXPECT_LE(testing::relative_error(of_ranks.at("track"), one.at("track")), kLargestOfPoints);
+    EXPECT_LE(testing::relative_error(of_ranks.at("track"), one.at("track")), kLargestOfMaps);
     EXPECT_LE(norm_error(of_ranks.at("track"), one.at("track")), kStageLimit);
     for (const char* name : {"track_vis", "track_conf"})  // which amplify the trunk's rounding, tenfold here
       EXPECT_LE(testing::relative_error(of_ranks.at(name), one.at(name)), kLimitOfTracks) << name;
