@@ -86,11 +86,10 @@ void run_plan_command(const PlanCommand& command, Console& console) {
   }
   for (const std::string& note : plan.notes) events.info(note);
   MemoryRequest request = plan.memory;
-  if (command.frame_count == 0) refuse_large_video(plan);
+  if (command.frame_count == 0) plan_image_memory(plan, /*with_network=*/false);
   const Sources sources = size_request(command, plan, events, request);
   hold_in_memory(plan, stored_bytes(plan, request, sources.largest));
   request.budget = plan.limits.network;
-  if (command.frame_count == 0) plan_image_memory(plan, /*with_network=*/false);
   PlanComparison plans = compare_ways(plan, request, sources.all, events);
   plans.beside.left_out = left_out(command.options);
   console.result(frames_text(static_cast<std::size_t>(request.frames), static_cast<int>(request.width),

@@ -136,14 +136,6 @@ void lend_to_frames(RunPlan& plan) {
   plan.keep_limits(limits);
 }
 
-void refuse_large_video(const RunPlan& plan) {
-  if (!plan.limits.host || !stays(plan.frames.source)) return;
-  if (kind_of_source(plan.frames) != SourceKind::video) return;
-  refuse_by_header(plan);
-  const FrameSet sized = sized_frames(plan);
-  check_images(plan, sized, most_image_bytes(plan, sized));
-}
-
 void plan_image_memory(RunPlan& plan, bool with_network) {
   if (!plan.limits.host || !stays(plan.frames.source)) return;
   refuse_by_header(plan);

@@ -24,15 +24,12 @@ void hold_in_memory(RunPlan& plan, const StoredBytes& bytes);
 /// work, and the frames may have most of what images leave.
 void lend_to_frames(RunPlan& plan);
 
-/// Before all of a video is decoded to count its frames: throws as plan_image_memory() where one frame does
-/// not fit. Where opening it alone might take more than --host-memory, the header of its container has to
-/// tell; the budget that is named then counts the codec's usual format if the header names none.
-void refuse_large_video(const RunPlan& plan);
-
-/// Before any image is decoded: as hold_in_memory() for the frames that headers tell of. Throws
-/// std::invalid_argument, with the least --host-memory that would do, where not even one image at its own
-/// size, or the picture, fits what images may take of --host-memory; with_network: or where the network does
-/// not fit.
+/// Before any image is decoded: as hold_in_memory() for the frames that headers tell of; of a video, whose
+/// frames only decoding counts, not so. Throws std::invalid_argument, with the least --host-memory that would
+/// do, where not even one image at its own size, or the picture, fits what images may take of --host-memory;
+/// with_network: or where the network does not fit. Where opening a video alone might take more, the header of
+/// its container has to tell; the budget that is named then counts the codec's usual format if the header
+/// names none.
 void plan_image_memory(RunPlan& plan, bool with_network);
 
 }  // namespace vggt

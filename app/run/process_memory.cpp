@@ -46,8 +46,9 @@ constexpr double kGpuRefining = 0.75;  // of what it takes: the rest fits into w
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kMatchingCopiesWithLimit = 20;           // of which nothing is kept
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
-// Voxels by points where their side is this share of the median depth, which is how --voxel counts.
-constexpr double kVoxels = .035, kVoxelSide = .01;
+// Area of what is seen, in squares of the median depth, in whose shares --voxel counts: of the more confident
+// half of the pixels, and what the rest adds.
+constexpr double kSurface = 5, kUncertain = 18;
 constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
 constexpr int64_t kExported = 7;  // bytes of a pixel of an image that is exported, not as it is: of 8 bits
 
@@ -102,9 +103,12 @@ int64_t held_points(const CloudFilters& filters, int64_t points) {
   return whole || filters.max_points == 0 ? points : std::min(points, filters.max_points);
 }
 
-/// Voxels by points: surfaces have as many as squares of a side, up to one a point.
-double voxel_share(double side) {
-  return std::min(1.0, kVoxels * std::pow(kVoxelSide / side, 2));
+/// Voxels by points: surfaces have as many as squares of a side, up to one a point. percentile: of the least
+/// confident pixels, those that give none.
+double voxel_share(double side, int64_t points, double percentile) {
+  const double area = kSurface + kUncertain * std::max(0.0, 1 - percentile / 50),
+               squares = area / (side * side * static_cast<double>(std::max<int64_t>(1, points)));
+  return squares / std::hypot(1.0, squares);
 }
 
 /// The matches of an adjustment between gray copies of so many pixels and their equations, as of frames that
@@ -141,7 +145,7 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t b
   const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
   int64_t bytes = bytes_of_a_point(filters, in_memory, chosen.normals);
   if (filters.voxel > 0)  // each point has one at most
-    bytes -= static_cast<int64_t>((1 - voxel_share(filters.voxel)) *
+    bytes -= static_cast<int64_t>((1 - voxel_share(filters.voxel, points, chosen.conf_percentile)) *
                                   static_cast<double>(bytes_of_a_voxel(chosen.normals)));
   return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan);
 }

@@ -395,6 +395,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   report_run(run_network(call, plan.model, forecast.options, frames, sink.sink(), times, events),
              result.report);
   give_back_memory(plan.model.options.device);
+  if (resume) resume->count_finished();
   if (model) {
     model->save_tuning();
     result.report.attention = model->attention_kernels();
@@ -467,12 +468,11 @@ std::vector<std::string> describe(RunPlan plan, const Events& events) {
   check_writable(plan.outputs.files(), plan.outputs.folders());
   if (plan.checkpoint_seconds) check_resume(plan, events);
   for (const std::string& note : plan.notes) events.info(note);
-  refuse_large_video(plan);
+  plan_image_memory(plan, /*with_network=*/true);
   const FrameSet frames =
       frames_of(plan, std::make_shared<HostSpace>(plan.limits.storage), /*with_pixels=*/false, events);
   exported_images(plan, frames);
   hold_in_memory(plan, frames);
-  plan_image_memory(plan, /*with_network=*/true);
   std::vector<std::string> lines = {"frames:    " +
                                     frames_text(frames.frames.size(), frames.width, frames.height)};
   for (const Frame& frame : frames.frames) events.detail("  " + frame.file);

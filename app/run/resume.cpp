@@ -289,6 +289,15 @@ int64_t Resume::finished_layers() const {
   return Checkpoint::layers_in(folder());
 }
 
+void Resume::count_finished() {
+  std::error_code ignored;
+  int64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder(), ignored)) {
+    if (entry.is_regular_file(ignored)) bytes += static_cast<int64_t>(entry.file_size(ignored));
+  }
+  finished_.hold(bytes);
+}
+
 bool Resume::merges(bool chosen) {
   json manifest = read_manifest(folder());
   if (has_stages() && manifest.contains("merges")) return manifest["merges"] == true;

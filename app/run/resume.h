@@ -3,6 +3,7 @@
 
 #include "app/events/events.h"
 #include "app/run/run_plan.h"
+#include "io/files/scratch_file.h"
 
 namespace vggt {
 
@@ -30,6 +31,8 @@ class Resume {
   int64_t finished_layers() const;
   /// Whether the run merges tokens: as the run whose stages it goes on from, else as `chosen`.
   bool merges(bool chosen);
+  /// The network has run: what it leaves in the folder counts as the process's scratch files from here on.
+  void count_finished();
   /// The outputs are written: nothing is kept.
   void finish() { folder_.keep = false; }
 
@@ -44,6 +47,7 @@ class Resume {
   };
 
   LockedFolder folder_;
+  ScratchBytes finished_;
 };
 
 }  // namespace vggt

@@ -252,6 +252,18 @@ TEST_F(MemoryTest, WithoutScratchABudgetForFramesAndMapsIsNamedThatDoes) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
+TEST_F(MemoryTest, ADryRunRefusesABudgetBeforeMasksAreRead) {
+  fs::create_directory(dir_ / "masks");
+  for (int i = 0; i < kFrames; ++i)
+    fs::copy_file(path("large/" + std::to_string(i) + ".png"), path("masks/" + std::to_string(i) + ".png"));
+  const auto within = [&](int64_t megabytes, const std::string& more) {
+    return limited("o", "--masks masks --host-memory " + std::to_string(megabytes) + "MB " + more);
+  };
+  const int64_t enough = named_megabytes(within(641, "--dry-run").err);
+  EXPECT_EQ(named_megabytes(within(641, "").err), enough);
+  EXPECT_EQ(within(enough, "--dry-run").code, 0);
+}
+
 TEST_F(MemoryTest, PlansTenThousandFramesAndSaysWhereTheyLie) {
   const std::string plan =
       "plan --device cpu --no-autotune --frame-count 10000 --frame-size 518x392 --weights '" + kNano +
