@@ -256,26 +256,53 @@ class SceneFit {
   bool has_warned_ = false, began_without_ = false;
 };
 
-/// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact.
+std::string one_digit(double number) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", number);
+  return text.data();
+}
+
+/// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact. Where
+/// nothing is, the matches or the cameras may be wrong, as where few frames do not tell the focal length.
 void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOptions& options,
                     const Events& events) {
-  constexpr double kFarOff = 0.5;  // pixels of the images compared; usually .05 to .3
+  // Pixels of the images compared; usually .05 to .3, of few frames that are far from each other up to .6.
+  constexpr double kUsual = 0.3, kFarOff = 0.5, kFartherOff = 0.6;
   const bool poses = options.poses == Known::exactly, intrinsics = options.intrinsics == Known::exactly;
-  if (!poses && !intrinsics) return;
   std::vector<double> sizes;
   for (const MatchFrame& frame : input.frames) sizes.push_back(compared_pixel(frame));
-  if (found.held_out_px < kFarOff * median(std::span(sizes))) return;
+  const double pixel = median(std::span(sizes));
+  if (!poses && !intrinsics) {
+    if (found.scene.changed && found.held_out_px >= kFartherOff * pixel)
+      events.warn("matches that were held out are " + one_digit(found.held_out_px) +
+                  " pixels off, and usually less than " + one_digit(kUsual * pixel) +
+                  ": cameras and focal length may be wrong");
+    return;
+  }
+  if (found.held_out_px < kFarOff * pixel) return;
   std::string what = poses ? "poses" : "intrinsics", refine = what;
   if (poses && intrinsics) {
     what += " and intrinsics";
     refine += ",intrinsics";
   }
   const std::string lens = intrinsics ? "" : ", to which the focal length is fitted";
-  std::array<char, 40> distance{};
-  std::snprintf(distance.data(), distance.size(), "%.1f", found.held_out_px);
-  events.warn("matches that were held out are " + std::string(distance.data()) +
+  events.warn("matches that were held out are " + one_digit(found.held_out_px) +
               " pixels off with the given " + what + lens + ": where these are not exact, --refine " +
               refine + " starts from them");
+}
+
+/// Poses whose places fit, but not their orientations, as of a mirrored world.
+void warn_of_turned_poses(const std::vector<Camera>& adjusted, const std::vector<Camera>& given,
+                          const Events& events) {
+  constexpr double kFarOff = 10;  // degrees
+  const std::optional<BesideGiven> beside = beside_given(adjusted, given);
+  if (!beside || beside->turn_deg < kFarOff) return;
+  std::array<char, 40> degrees{};
+  std::snprintf(degrees.data(), degrees.size(), "%.0f", beside->turn_deg);
+  events.warn(
+      "the orientations of the given poses are " + std::string(degrees.data()) +
+      " degrees (median) from those that the images show: are they about the axes of their format, and "
+      "not mirrored?");
 }
 
 AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::vector<Camera>& cameras,
@@ -341,6 +368,7 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   move_tracks(moved_back, scene.tracks);
   if (const double scale = scale_of(back); scale != 1)
     scale_depth(depth, static_cast<int>(cameras.size()), scale);
+  warn_of_turned_poses(scene.cameras, cameras, events);
   return scene;
 }
 

@@ -1,7 +1,9 @@
 #include "app/run/given_cameras.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -293,6 +295,26 @@ void check_given(const GivenCameras& given, const FrameSet& frames) {
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (!known[i]) refuse("poses", given.poses_name + ": has none for '" + frames.frames[i].file + "'");
   }
+}
+
+std::string doubt_of_intrinsics(const GivenCameras& given, const FrameSet& frames) {
+  constexpr double kFarOff = 0.15;  // of a side; halves of another size's are .25 off
+  if (given.intrinsics_name.empty()) return "";
+  const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const Frame& frame = frames.frames[i];
+    if (!known[i] || !known[i]->valid) continue;
+    const Eigen::Array2d size(frame.original_width, frame.original_height),
+        centre(known[i]->k(0, 2), known[i]->k(1, 2));
+    if (((centre / size - 0.5).abs() < kFarOff).all()) continue;
+    std::array<char, 60> text{};
+    std::snprintf(text.data(), text.size(), "%.6g, %.6g", centre.x() + 0.5, centre.y() + 0.5);
+    return given.intrinsics_name + ": the principal point " + text.data() + " is far from the middle of '" +
+           frame.file + "' of " + std::to_string(frame.original_width) + "x" +
+           std::to_string(frame.original_height) +
+           " pixels: unless it was cropped at one side, they are of images of another size";
+  }
+  return "";
 }
 
 double take_given(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {

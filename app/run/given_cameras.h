@@ -25,6 +25,8 @@ AdjustOptions plan_adjustment(const Options& options, const GivenCameras& given,
 /// Before the network runs. Throws std::invalid_argument where a frame lacks what the others are given, has
 /// another size than its intrinsics are for, or where a file names frames that there are not.
 void check_given(const GivenCameras& given, const FrameSet& frames);
+/// What is odd about intrinsics that may be right, for a person; empty: nothing.
+std::string doubt_of_intrinsics(const GivenCameras& given, const FrameSet& frames);
 
 /// Gives the network's cameras, one for each frame and with their maps, the known intrinsics and poses.
 /// Returns by what depth is to be multiplied, so that it fits to the poses' scale; 1 without poses.

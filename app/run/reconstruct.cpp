@@ -86,6 +86,8 @@ FrameSet frames_of(const RunPlan& plan, const std::shared_ptr<HostSpace>& space,
   options.space = space;
   FrameSet frames = with_pixels ? read_frames(options, events) : size_frames(options, events);
   check_frames(plan, frames);
+  if (const std::string doubt = doubt_of_intrinsics(plan.adjust.given, frames); !doubt.empty())
+    events.warn("intrinsics: " + doubt);
   return frames;
 }
 

@@ -135,7 +135,26 @@ double SceneBuilder::confidence_quantile() {
     tally = one_pass();
     search_.end_pass(tally);
   }
-  return place.between(number_of(search_.low()), number_of(search_.high()));
+  const double limit = place.between(number_of(search_.low()), number_of(search_.high()));
+  // Of these the network says nothing, as of the sky: they go, unless nothing would be left.
+  constexpr float kLeastConfidence = 1;
+  if (options_.conf_percentile > 0 && limit == kLeastConfidence && is_above_somewhere(kLeastConfidence))
+    return std::nextafter(kLeastConfidence, 2.0f);
+  return limit;
+}
+
+bool SceneBuilder::is_above_somewhere(float limit) const {
+  std::atomic<bool> is_above = false;
+  const int frames = static_cast<int>(frames_.size());
+  std::vector<DenseMaps::Buffer> buffers(static_cast<std::size_t>(threads_for(work_, frames)));
+  for_each_frame(work_, frames, [&](int frame, int thread) {
+    if (is_above || !usable(frame) || !maps_.has(frame)) return;
+    each_confidence(frame, maps_.confidence(frame, buffers[static_cast<std::size_t>(thread)]),
+                    [&](float value) {
+                      if (value > limit) is_above = true;
+                    });
+  });
+  return is_above;
 }
 
 std::vector<SceneBuilder::Worker> SceneBuilder::workers(double conf_threshold) const {

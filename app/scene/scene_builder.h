@@ -101,6 +101,7 @@ class SceneBuilder {
   /// Finds out which of the points other frames confirm. Returns how many there were, and how many are left.
   FilterCount confirm();
   double confidence_quantile();
+  bool is_above_somewhere(float limit) const;
   void count_points(BuiltScene& scene, const std::optional<FilterCount>& confirmed);
   double median_depth(RankSearch<uint32_t>& search, std::vector<Worker>& workers, int64_t points) const;
 

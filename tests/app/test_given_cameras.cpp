@@ -243,6 +243,21 @@ TEST(GivenCameras, DistortionIsLookedForBesideFourNumbersThatAreRefined) {
   EXPECT_FALSE(looks_for_it("500,510,320,240", "auto", true));
 }
 
+TEST(GivenCameras, APrincipalPointFarFromTheMiddleIsToldOf) {
+  const auto doubt = [](const std::string& numbers) {
+    Options options;
+    options.intrinsics = numbers;
+    return doubt_of_intrinsics(plan_given(options), three_frames());
+  };
+  EXPECT_EQ(doubt("500,510,320,240"), "");
+  EXPECT_EQ(doubt("500,510,290,260"), "");
+  EXPECT_EQ(doubt("250,255,160,120"),
+            "250,255,160,120: the principal point 160, 120 is far from the middle of 'a.jpg' of 640x480 pixels: "
+            "unless it was cropped at one side, they are of images of another size");
+  EXPECT_NE(doubt("500,510,240,320"), "");
+  EXPECT_EQ(doubt_of_intrinsics(plan_given(Options()), three_frames()), "");
+}
+
 TEST(GivenCameras, FourNumbersAreOfOneSize) {
   FrameSet set = three_frames();
   set.frames[1].original_width = 320;

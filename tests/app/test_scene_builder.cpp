@@ -125,6 +125,20 @@ TEST(SceneBuilder, KeepsWhatIsAtOrAboveThePercentileOfAllFrames) {
   }
 }
 
+// VGGT's confidence is 1 where the network says nothing.
+TEST(SceneBuilder, TheLeastConfidenceGoesEvenWhereMostPixelsHaveIt) {
+  Sample sample(3, 8, 11, 5);
+  for (float& c : sample.confidence) c = c < 3 ? 1 : c;
+  const auto above = std::ranges::count_if(sample.confidence, [](float c) { return c > 1; });
+  SceneOptions options;
+  options.conf_percentile = 1;
+  ASSERT_LT(above, std::ssize(sample.confidence) * 9 / 10);
+  EXPECT_EQ(std::ssize(sample.build(options).cloud.points), above);
+  EXPECT_EQ(sample.build(keep_all()).cloud.points.size(), sample.confidence.size());
+  std::ranges::fill(sample.confidence, 1.0f);  // then nothing would be left
+  EXPECT_EQ(sample.build(options).cloud.points.size(), sample.confidence.size());
+}
+
 TEST(SceneBuilder, PrunesToTheSameSceneOnLongInput) {
   // 2.7 million pixels pass the point at which candidates are pruned, more than once.
   const Sample sample(30, 250, 360, 4);
