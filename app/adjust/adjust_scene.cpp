@@ -291,12 +291,14 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
               refine + " starts from them");
 }
 
-/// Poses whose places fit, but not their orientations, as of a mirrored world.
-void warn_of_turned_poses(const std::vector<Camera>& adjusted, const std::vector<Camera>& given,
-                          const Events& events) {
+/// Tells of poses whose places fit, but not their orientations, as of a mirrored world, and finds those that
+/// do not fit beside the others.
+void judge_given_poses(const std::vector<Camera>& given, AdjustedScene& scene, const Events& events) {
   constexpr double kFarOff = 10;  // degrees
-  const std::optional<BesideGiven> beside = beside_given(adjusted, given);
-  if (!beside || beside->turn_deg < kFarOff) return;
+  const std::optional<BesideGiven> beside = beside_given(scene.cameras, given);
+  if (!beside) return;
+  scene.wrong_poses = beside->wrong;
+  if (beside->turn_deg < kFarOff) return;
   std::array<char, 40> degrees{};
   std::snprintf(degrees.data(), degrees.size(), "%.0f", beside->turn_deg);
   events.warn(
@@ -368,7 +370,7 @@ AdjustedScene adjust_scene(const MatchInput& input, DenseMaps& depth, const std:
   move_tracks(moved_back, scene.tracks);
   if (const double scale = scale_of(back); scale != 1)
     scale_depth(depth, static_cast<int>(cameras.size()), scale);
-  warn_of_turned_poses(scene.cameras, cameras, events);
+  judge_given_poses(cameras, scene, events);
   return scene;
 }
 

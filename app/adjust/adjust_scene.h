@@ -23,6 +23,7 @@ struct AdjustedScene {
   std::vector<Camera> cameras;
   bool leaves_poses_out = false;  // given ones, as they do not fit: poses are in the network's world
   bool guesses_focal = false;     // that of a lens is held at the network's: the matches do not tell it
+  std::vector<int> wrong_poses;   // frames whose given poses, to be refined, do not fit where most others do
   std::vector<int> weak_frames;   // whose cameras few matches hold, or few of those that there are
   /// Groups of two and more frames that no matches link, or (groups_are_linked) a handful, which may be
   /// wrong: how they lie to each other is a guess. Empty where there is one, or where exact poses were given.

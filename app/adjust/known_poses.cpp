@@ -39,6 +39,29 @@ std::vector<CameraPair> valid_pairs(const std::vector<Camera>& adjusted, const s
   return pairs;
 }
 
+/// Those of the pairs that fit, if most do; `wrong` becomes the frames of the others.
+std::vector<CameraPair> without_wrong(const std::vector<Camera>& adjusted, const std::vector<Camera>& given,
+                                      const std::vector<CameraPair>& pairs, std::vector<int>& wrong) {
+  constexpr double kFarOff = 0.1;      // of the centres' spread: others differ by noise
+  constexpr std::size_t kOfThese = 4;  // at most one is wrong
+  const RobustAlignment alignment = align_robustly(pairs);
+  std::vector<CameraPair> fitting;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (alignment.fits[i]) fitting.push_back(pairs[i]);
+  }
+  const double least = kFarOff * spread_of(centres_of(fitting));
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].valid || !adjusted[i].valid) continue;
+    const Eigen::Vector3d at = alignment.truth_from_result * adjusted[i].center();
+    if (!alignment.fits[pair++] && (at - given[i].center()).norm() > least)
+      wrong.push_back(static_cast<int>(i));
+  }
+  if (kOfThese * (pairs.size() - fitting.size()) <= pairs.size()) return fitting;
+  wrong.clear();
+  return pairs;
+}
+
 }  // namespace
 
 bool BesideGiven::agrees() const {
@@ -48,11 +71,12 @@ bool BesideGiven::agrees() const {
 
 std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
                                         const std::vector<Camera>& given) {
-  const std::vector<CameraPair> pairs = valid_pairs(adjusted, given);
-  if (pairs.size() < 3) return std::nullopt;
+  const std::vector<CameraPair> all = valid_pairs(adjusted, given);
+  if (all.size() < 3) return std::nullopt;
+  BesideGiven beside;
+  const std::vector<CameraPair> pairs = without_wrong(adjusted, given, all, beside.wrong);
   const Eigen::Affine3d given_from_adjusted = align_with_turns(pairs);
   const Centres centres = centres_of(pairs);
-  BesideGiven beside;
   beside.scale = scale_of(given_from_adjusted);
   beside.turn_deg = median_turn(pairs, given_from_adjusted) * 180 / M_PI;
   beside.distance = rms_distance(centres, given_from_adjusted) / spread_of(centres);

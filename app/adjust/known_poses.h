@@ -21,10 +21,12 @@ struct BesideGiven {
   double scale = 1;     // from their world to the given one
   double turn_deg = 0;  // how far rotations are off after the similarity, the median
   double distance = 0;  // how far centres are off, the root mean square, by how far the given ones spread
+  std::vector<int> wrong = {};  // frames whose given poses do not fit where those of most do: left out of this
   bool agrees() const;
 };
 
-/// Nothing where no similarity tells that: fewer than three valid cameras, or all of them in one place.
+/// Up to a quarter of the given poses may be wrong. Nothing where no similarity tells that: fewer than three
+/// valid cameras, or all of them in one place.
 std::optional<BesideGiven> beside_given(const std::vector<Camera>& adjusted,
                                         const std::vector<Camera>& given);
 

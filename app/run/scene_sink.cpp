@@ -19,6 +19,7 @@ namespace vggt {
 namespace {
 
 constexpr std::size_t kWaitingChunks = 2;  // of the network's results
+constexpr std::size_t kNamed = 4;          // frames, in a line
 
 at::Tensor fp32(const at::Tensor& values) {
   return values.to(at::kCPU, at::kFloat).contiguous();
@@ -27,7 +28,6 @@ at::Tensor fp32(const at::Tensor& values) {
 /// Names the first frame of a few groups that nothing links, or little.
 std::string groups_text(const std::vector<std::vector<int>>& groups, bool are_linked,
                         const FrameSet& frames) {
-  constexpr std::size_t kNamed = 4;
   std::vector<std::string> names;
   for (const std::vector<int>& group : groups)
     names.push_back(frames.frames[static_cast<std::size_t>(group.front())].file);
@@ -194,6 +194,13 @@ std::string SceneSink::adjust(int64_t room) {
   if (builder_) builder_->set_cameras(cameras_);
   tracks_ = std::move(adjusted.tracks);
   weak_frames_ = adjusted.weak_frames;
+  if (!adjusted.wrong_poses.empty()) {
+    std::vector<std::string> names;
+    for (const int frame : adjusted.wrong_poses)
+      names.push_back(frames_.frames[static_cast<std::size_t>(frame)].file);
+    events_.warn("the given poses of these frames fit neither the images nor the other poses: " +
+                 first_of(names, kNamed));
+  }
   if (adjusted.guesses_focal)
     events_.warn(
         "the matches do not tell the focal length, as where few link the frames or one flat thing is seen "

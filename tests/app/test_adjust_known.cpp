@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/adjust/adjust_scene.h"
+#include "app/adjust/known_poses.h"
 #include "app/scene/world_move.h"
 #include "tests/support/adjusted_scene.h"
 #include "tests/support/media.h"
@@ -118,6 +119,29 @@ MatchInput with_network_poses(const Scene& scene, const Scene& truth) {
 }
 
 /// Matching from them finds what joins frames whose errors agree, and little else.
+TEST(AdjustKnown, AFewWrongPosesAreToldFromTheOthers) {
+  std::vector<Camera> adjusted;
+  for (int i = 0; i < 8; ++i) {
+    Camera camera;
+    camera.valid = true;
+    camera.cam_from_world = Eigen::AngleAxisd(0.1 * i, Eigen::Vector3d::UnitY()) *
+                            Eigen::Translation3d(i, 0.3 * (i % 3), 0.1 * i * i);
+    adjusted.push_back(camera);
+  }
+  std::vector<Camera> given = adjusted;
+  EXPECT_EQ(beside_given(adjusted, given)->wrong, std::vector<int>());
+  given[3] = given[6];
+  const std::optional<BesideGiven> one = beside_given(adjusted, given);
+  EXPECT_EQ(one->wrong, std::vector<int>{3});
+  EXPECT_TRUE(one->agrees());
+  given[0] = given[4];
+  EXPECT_EQ(beside_given(adjusted, given)->wrong, (std::vector<int>{0, 3}));
+  std::swap(given[1], given[7]);  // half of them: which are wrong cannot be told
+  const std::optional<BesideGiven> half = beside_given(adjusted, given);
+  EXPECT_EQ(half->wrong, std::vector<int>());
+  EXPECT_FALSE(half->agrees());
+}
+
 TEST(AdjustKnown, PosesThatWouldTearTheSceneAreNotBegunFrom) {
   const Scene truth, scene = bent_scene();
   MatchInput input = with_network_poses(scene, truth);

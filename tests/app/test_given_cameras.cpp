@@ -251,9 +251,10 @@ TEST(GivenCameras, APrincipalPointFarFromTheMiddleIsToldOf) {
   };
   EXPECT_EQ(doubt("500,510,320,240"), "");
   EXPECT_EQ(doubt("500,510,290,260"), "");
-  EXPECT_EQ(doubt("250,255,160,120"),
-            "250,255,160,120: the principal point 160, 120 is far from the middle of 'a.jpg' of 640x480 pixels: "
-            "unless it was cropped at one side, they are of images of another size");
+  EXPECT_EQ(
+      doubt("250,255,160,120"),
+      "250,255,160,120: the principal point 160, 120 is far from the middle of 'a.jpg' of 640x480 pixels: "
+      "unless it was cropped at one side, they are of images of another size");
   EXPECT_NE(doubt("500,510,240,320"), "");
   EXPECT_EQ(doubt_of_intrinsics(plan_given(Options()), three_frames()), "");
 }
