@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -15,6 +14,7 @@
 #include "app/adjust/frame_pose.h"
 #include "app/adjust/held_out.h"
 #include "app/adjust/image_matcher.h"
+#include "app/adjust/overlays.h"
 #include "app/adjust/sighting_error.h"
 #include "app/adjust/sighting_links.h"
 #include "app/scene/median.h"
@@ -122,6 +122,8 @@ class SceneAdjustment {
       return stays;
     }
     take_held_out(found);
+    warn_of_overlays();
+    warn_of_squeezed(found.lenses);
     Found result = adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
     result.held_out_px = adjusted;
@@ -253,6 +255,7 @@ class SceneAdjustment {
     last_.pairs = pairs(found, how);
     Matches matches = matcher_.match(found, last_.pairs, how, last_.weak, numbered);
     std::vector<Sighting>& sightings = matches.sightings;
+    overlays_ = std::max(overlays_, drop_overlays(found.anchors, sightings));
     last_.found.clear();
     for (const Sighting& sighting : sightings) last_.found.emplace_back(sighting.anchor, sighting.frame);
     std::ranges::sort(last_.found);
@@ -286,6 +289,32 @@ class SceneAdjustment {
       if (found.free[i] && balance[i] < 0) changed |= find_pose_anew(found, static_cast<int>(i));
     }
     if (changed) trials_.adjust(found, schedule);
+  }
+
+  /// Matches of what moves with the camera hide those of the scene, and the network has seen it, too.
+  void warn_of_overlays() const {
+    constexpr double kMany = 0.2;
+    if (overlays_ >= kMany)
+      events_.warn(
+          "much stays at one place of the images while the rest moves, as something that is fixed to the "
+          "camera "
+          "or laid over the images: cameras may be wrong; crop it off on both sides alike");
+  }
+
+  /// Pictures are not squeezed by more than half.
+  void warn_of_squeezed(const std::vector<Lens>& lenses) const {
+    constexpr double kMost = 2;
+    const auto is_squeezed = [](const Lens& lens) {
+      const double aspect = lens.focal.x() / lens.focal.y();
+      return aspect > kMost || kMost * aspect < 1;
+    };
+    const auto lens = std::ranges::find_if(lenses, is_squeezed);
+    if (lens == lenses.end() || options_.intrinsics == Known::exactly) return;
+    events_.warn(
+        "focal lengths of " + std::to_string(std::lround(lens->focal.x())) + " and " +
+        std::to_string(std::lround(lens->focal.y())) +
+        " pixels are of no usual camera: cameras may be wrong; --camera simple-pinhole or simple-radial "
+        "keeps them equal");
   }
 
   /// Once they have judged the cameras, the matches that were held out make them more exact: all but outliers
@@ -384,6 +413,7 @@ class SceneAdjustment {
   };
   PassState last_;
   int passes_ = 0;
+  double overlays_ = 0;  // the largest share of a pass that drop_overlays() dropped
 };
 
 }  // namespace
