@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -291,6 +292,32 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
               refine + " starts from them");
 }
 
+/// Matches of what moves with the camera hide those of the scene, and the network has seen it, too.
+void warn_of_overlays(const Found& found, const Events& events) {
+  constexpr double kMany = 0.2;
+  if (found.overlays < kMany) return;
+  events.warn(
+      "much stays at one place of the images while the rest moves, as of something that is fixed to the "
+      "camera or "
+      "laid over the images: cameras may be wrong; crop it off, on opposite sides alike");
+}
+
+/// Pictures are not squeezed by more than half.
+void warn_of_squeezed(const Found& found, const AdjustOptions& options, const Events& events) {
+  constexpr double kMost = 2;
+  if (options.intrinsics == Known::exactly || !found.scene.changed) return;
+  for (const Camera& camera : found.scene.cameras) {
+    const Eigen::Matrix3d k = camera.k_original();
+    const double x = k(0, 0), y = k(1, 1);
+    if (!camera.valid || (x <= kMost * y && y <= kMost * x)) continue;
+    events.warn("focal lengths of " + std::to_string(std::lround(x)) + " and " +
+                std::to_string(std::lround(y)) +
+                " pixels are of no usual camera: cameras may be wrong; --camera simple-pinhole or "
+                "simple-radial keeps them equal");
+    return;
+  }
+}
+
 /// Tells of poses whose places fit, but not their orientations, as of a mirrored world, and finds those that
 /// do not fit beside the others.
 void judge_given_poses(const std::vector<Camera>& given, AdjustedScene& scene, const Events& events) {
@@ -337,6 +364,8 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
   }
   if (options.poses != Known::no) fit.find_from_network(cameras, options, found);
   if (!fit.has_warned()) warn_of_misfit(input, found, options, events);
+  warn_of_overlays(found, events);
+  warn_of_squeezed(found, options, events);
   fit.write_depth(found);
   give_to_copies(first, cameras, depth, found.scene);
   found.scene.first = std::move(first);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -122,11 +123,10 @@ class SceneAdjustment {
       return stays;
     }
     take_held_out(found);
-    warn_of_overlays();
-    warn_of_squeezed(found.lenses);
     Found result = adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
     result.held_out_px = adjusted;
+    result.overlays = overlays_;
     return result;
   }
 
@@ -289,32 +289,6 @@ class SceneAdjustment {
       if (found.free[i] && balance[i] < 0) changed |= find_pose_anew(found, static_cast<int>(i));
     }
     if (changed) trials_.adjust(found, schedule);
-  }
-
-  /// Matches of what moves with the camera hide those of the scene, and the network has seen it, too.
-  void warn_of_overlays() const {
-    constexpr double kMany = 0.2;
-    if (overlays_ >= kMany)
-      events_.warn(
-          "much stays at one place of the images while the rest moves, as something that is fixed to the "
-          "camera "
-          "or laid over the images: cameras may be wrong; crop it off on both sides alike");
-  }
-
-  /// Pictures are not squeezed by more than half.
-  void warn_of_squeezed(const std::vector<Lens>& lenses) const {
-    constexpr double kMost = 2;
-    const auto is_squeezed = [](const Lens& lens) {
-      const double aspect = lens.focal.x() / lens.focal.y();
-      return aspect > kMost || kMost * aspect < 1;
-    };
-    const auto lens = std::ranges::find_if(lenses, is_squeezed);
-    if (lens == lenses.end() || options_.intrinsics == Known::exactly) return;
-    events_.warn(
-        "focal lengths of " + std::to_string(std::lround(lens->focal.x())) + " and " +
-        std::to_string(std::lround(lens->focal.y())) +
-        " pixels are of no usual camera: cameras may be wrong; --camera simple-pinhole or simple-radial "
-        "keeps them equal");
   }
 
   /// Once they have judged the cameras, the matches that were held out make them more exact: all but outliers

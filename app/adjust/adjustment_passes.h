@@ -18,6 +18,7 @@ struct Found {
   /// The median distance of held-out matches from epipolar lines, before they were adjusted to, in pixels of
   /// the original; 0: none are.
   double held_out_px = 0;
+  double overlays = 0;  // the largest share of a pass's sightings that drop_overlays() dropped
 };
 
 /// A scene that stays as it is, and why.

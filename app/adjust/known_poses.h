@@ -21,7 +21,7 @@ struct BesideGiven {
   double scale = 1;     // from their world to the given one
   double turn_deg = 0;  // how far rotations are off after the similarity, the median
   double distance = 0;  // how far centres are off, the root mean square, by how far the given ones spread
-  std::vector<int> wrong = {};  // frames whose given poses do not fit where those of most do: left out of this
+  std::vector<int> wrong = {};  // frames whose given poses do not fit as those of most do: left out of this
   bool agrees() const;
 };
 

@@ -27,8 +27,8 @@ void lend_to_frames(RunPlan& plan);
 /// Before any image is decoded: as hold_in_memory() for the frames that headers tell of; of a video, whose
 /// frames only decoding counts, not so. Throws std::invalid_argument, with the least --host-memory that would
 /// do, where not even one image at its own size, or the picture, fits what images may take of --host-memory;
-/// with_network: or where the network does not fit. Where opening a video alone might take more, the header of
-/// its container has to tell; the budget that is named then counts the codec's usual format if the header
+/// with_network: or where the network does not fit. Where opening a video alone might take more, the header
+/// of its container has to tell; the budget that is named then counts the codec's usual format if the header
 /// names none.
 void plan_image_memory(RunPlan& plan, bool with_network);
 

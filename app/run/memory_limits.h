@@ -14,8 +14,8 @@ namespace vggt {
 
 enum class NcclBuffers;
 
-/// Bytes of frames and maps: at once at most; of them those that are there while the network's trunk runs, and
-/// while its dense heads do.
+/// Bytes of frames and maps: at once at most; of them those that are there while the network's trunk runs,
+/// and while its dense heads do.
 struct StoredBytes {
   StoredBytes(int64_t bytes) : all(bytes), in_trunk(bytes), in_heads(bytes) {}
   StoredBytes(int64_t all, int64_t in_trunk, int64_t in_heads)

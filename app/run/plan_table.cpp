@@ -174,8 +174,8 @@ int states_kept(const std::vector<StageSeconds>& stages) {
   return static_cast<int>(std::min(2.0, 1.25 * trunk / CheckpointOptions().seconds));
 }
 
-/// Bytes of frames and maps beside which the network does not fit: while its trunk runs, while its dense heads
-/// do, or afterwards, when only its weights are held.
+/// Bytes of frames and maps beside which the network does not fit: while its trunk runs, while its dense
+/// heads do, or afterwards, when only its weights are held.
 int64_t stored_beside(const MemoryLimits& limits, const MemoryRequest& request) {
   constexpr int64_t kAny = int64_t{1} << 60;
   const auto fits_with = [&](int64_t MemoryBudget::*more) {
