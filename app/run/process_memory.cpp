@@ -34,11 +34,12 @@ constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 // The tracker's tensors are many and of blocks that are kept.
 constexpr double kTracksKept = 0.42;
 constexpr int64_t kMostTracksKept = 290'000'000;
-constexpr int64_t kTracker = 60'000'000;  // what else it takes on a CPU
+constexpr int64_t kTracker = 60'000'000, kTrackerHidden = 384;  // what else it takes on a CPU, if so wide
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
-constexpr int64_t kCpuAfter = 35'000'000;  // code and tables that stages after the network on a CPU bring
+// Code and tables that stages after the network on a CPU bring, and what is kept of them.
+constexpr int64_t kCpuAfter = 35'000'000, kCpuAfterWithLimit = 20'000'000;
 constexpr int64_t kChunksAtOnce = 4;       // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kMatchesMeasured = 60'000'000;                 // among the figures of a GPU's machine
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
@@ -400,9 +401,11 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     for (const StageMemory& stage : memory.stages) {
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
+    const bool tracks = request.heads.tracks && request.query_points > 0;
+    const int64_t code_after = plan.limits.host ? kCpuAfterWithLimit : kCpuAfter;
     const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
                             (threads_of(plan) - threads) * kIdleThreadBytes +
-                            (request.heads.tracks && request.query_points > 0 ? kTracker : 0);
+                            (tracks ? kTracker * request.config.track_hidden / kTrackerHidden : 0);
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
     const RefinedAtOnce refined = refining(plan, request, held);
@@ -410,7 +413,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
                   fewer = kFewerRefined * std::max<int64_t>(0, kManyRefined - request.frames),
                   to_refine =
                       refined.bytes > 0 ? refined.bytes + refined_maps(plan, request, kept) - fewer : 0,
-                  later = kCpuAfter + std::max({adjusting, to_refine, after(held)});
+                  later = code_after + std::max({adjusting, to_refine, after(held)});
     return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               base + kept.all() + weights + with_maps + memory.host_bytes,
@@ -418,8 +421,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
             .held = held,
             .adjusting = least,
             .refining = refined.least,
-            .loaded = kCpuKernels + kCpuAfter,
-            .common = program + weights + kCpuAfter};
+            .loaded = kCpuKernels + code_after,
+            .common = program + weights + code_after};
   }
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const int64_t in_bf16 = dense && request.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
