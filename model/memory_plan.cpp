@@ -137,6 +137,7 @@ int64_t staging_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s)
   return std::max<int64_t>(0, kPieces * bytes - kAnyway);
 }
 
+/// Of weights that lie on the host during the whole run.
 int64_t bytes_of_waiting_weights(const MemoryRequest& r, const Sizes& z) {
   return r.weights_on_host ? part_bytes(r, z, "") : 0;
 }
@@ -156,6 +157,7 @@ int64_t bytes_in(Place place, const MemoryRequest& r, const Sizes& z, const Sche
   return bytes;
 }
 
+/// What the budget leaves of the host while the trunk runs.
 int64_t host_in_trunk(const MemoryRequest& r) {
   return r.budget.host + r.budget.more_in_trunk;
 }
@@ -182,6 +184,7 @@ int64_t scratch_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s)
   return std::max({in_attention, while_written, at_the_end});
 }
 
+/// Whether the stage is one of the heads that run after the trunk and the cameras.
 bool is_after_trunk(const StageMemory& stage) {
   return stage.stage.ends_with("_head") && stage.stage != "camera_head";
 }
@@ -273,6 +276,7 @@ Choice within_host(const MemoryRequest& r, const Sizes& z, Choice choice) {
   return choice;
 }
 
+/// Whether each stage keeps the budget, and after the network what it still holds.
 bool fits(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan) {
   const MemoryBudget& budget = r.budget;
   if (r.gpu && plan.peak_bytes() > budget.device) return false;
@@ -281,9 +285,9 @@ bool fits(const MemoryRequest& r, const Sizes& z, const MemoryPlan& plan) {
   const int64_t in_heads = bytes_in(Place::host, r, z, after_trunk) + plan.pinned_bytes;
   for (const StageMemory& stage : plan.stages) {
     const int64_t tensors = r.gpu ? 0 : plan.weight_bytes + stage.bytes();
-    const bool fits = is_after_trunk(stage) ? tensors + in_heads <= budget.host + budget.more_in_heads
-                                            : tensors + plan.host_bytes <= host_in_trunk(r);
-    if (!fits) return false;
+    const int64_t taken = tensors + (is_after_trunk(stage) ? in_heads : plan.host_bytes),
+                  left = is_after_trunk(stage) ? budget.host + budget.more_in_heads : host_in_trunk(r);
+    if (taken > left) return false;
   }
   return (r.gpu ? bytes_of_waiting_weights(r, z) : plan.weight_bytes) <= budget.host;
 }
@@ -370,7 +374,8 @@ std::string budget_refusal(const MemoryRequest& request, const MemoryPlan& small
            " of the GPU for tensors, and " + gigabytes(std::max<int64_t>(0, budget.device)) +
            " are free for them";
   return "memory: " + std::to_string(request.frames) + " frames need at least " + gigabytes(host) +
-         " of the host's memory, and the budget leaves " + gigabytes(std::max<int64_t>(0, host_in_trunk(request))) +
+         " of the host's memory, and the budget leaves " +
+         gigabytes(std::max<int64_t>(0, host_in_trunk(request))) +
          (budget.scratch ? "" : "; --scratch lets files take a part");
 }
 

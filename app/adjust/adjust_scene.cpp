@@ -298,8 +298,7 @@ void warn_of_overlays(const Found& found, const Events& events) {
   if (found.overlays < kMany) return;
   events.warn(
       "much stays at one place of the images while the rest moves, as of something that is fixed to the "
-      "camera or "
-      "laid over the images: cameras may be wrong; crop it off, on opposite sides alike");
+      "camera or laid over the images: cameras may be wrong; crop it off, on opposite sides alike");
 }
 
 /// Pictures are not squeezed by more than half.
@@ -326,10 +325,8 @@ void judge_given_poses(const std::vector<Camera>& given, AdjustedScene& scene, c
   if (!beside) return;
   scene.wrong_poses = beside->wrong;
   if (beside->turn_deg < kFarOff) return;
-  std::array<char, 40> degrees{};
-  std::snprintf(degrees.data(), degrees.size(), "%.0f", beside->turn_deg);
   events.warn(
-      "the orientations of the given poses are " + std::string(degrees.data()) +
+      "the orientations of the given poses are " + std::to_string(std::lround(beside->turn_deg)) +
       " degrees (median) from those that the images show: are they about the axes of their format, and "
       "not mirrored?");
 }

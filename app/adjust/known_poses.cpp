@@ -39,16 +39,21 @@ std::vector<CameraPair> valid_pairs(const std::vector<Camera>& adjusted, const s
   return pairs;
 }
 
+std::vector<CameraPair> fitting_of(const std::vector<CameraPair>& pairs, const RobustAlignment& alignment) {
+  std::vector<CameraPair> fitting;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (alignment.fits[i]) fitting.push_back(pairs[i]);
+  }
+  return fitting;
+}
+
 /// Those of the pairs that fit, if most do; `wrong` becomes the frames of the others.
 std::vector<CameraPair> without_wrong(const std::vector<Camera>& adjusted, const std::vector<Camera>& given,
                                       const std::vector<CameraPair>& pairs, std::vector<int>& wrong) {
   constexpr double kFarOff = 0.1;      // of the centres' spread: others differ by noise
   constexpr std::size_t kOfThese = 4;  // at most one is wrong
   const RobustAlignment alignment = align_robustly(pairs);
-  std::vector<CameraPair> fitting;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (alignment.fits[i]) fitting.push_back(pairs[i]);
-  }
+  const std::vector<CameraPair> fitting = fitting_of(pairs, alignment);
   const double least = kFarOff * spread_of(centres_of(fitting));
   std::size_t pair = 0;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -89,10 +94,7 @@ Eigen::Affine3d back_to_given(const std::vector<Camera>& adjusted, const std::ve
   const std::vector<CameraPair> pairs = valid_pairs(adjusted, given);
   if (pairs.size() < 2) return Eigen::Affine3d::Identity();
   const RobustAlignment alignment = align_robustly(pairs);
-  std::vector<CameraPair> fitting;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (alignment.fits[i]) fitting.push_back(pairs[i]);
-  }
+  const std::vector<CameraPair> fitting = fitting_of(pairs, alignment);
   const Eigen::Affine3d similarity = align_with_turns(fitting);
   // Centres that lie nearly in one place tell no scale: there the adjustment's noise would shrink the scene.
   constexpr double kMostDistance = 0.1;  // of the centres' spread

@@ -59,10 +59,8 @@ std::optional<int64_t> least_megabytes(const MemoryLimits& limits, const MemoryR
   const auto fits = [&](int64_t megabytes) {
     MemoryRequest tried = request;
     const int64_t left = limits.shared() + (megabytes * kMegabyte - *limits.host) / limits.parts;
-    const MemoryBudget network = limits.network_of(left);
-    tried.budget.host = network.host;
-    tried.budget.more_in_trunk = network.more_in_trunk;
-    tried.budget.more_in_heads = network.more_in_heads;
+    tried.budget = limits.network_of(left);
+    tried.budget.device = request.budget.device;
     return limits.stored.all <= left && plan_memory(tried).fits;
   };
   const int64_t from = std::max(*limits.host, limits.least * kMegabyte);

@@ -40,8 +40,8 @@ constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 // Code and tables that stages after the network on a CPU bring, and what is kept of them.
 constexpr int64_t kCpuAfter = 35'000'000, kCpuAfterWithLimit = 20'000'000;
-constexpr int64_t kChunksAtOnce = 4;       // of a dense head's maps: copied, waiting twice, at work
-constexpr int64_t kMatchesMeasured = 60'000'000;                 // among the figures of a GPU's machine
+constexpr int64_t kChunksAtOnce = 4;              // of a dense head's maps: copied, waiting twice, at work
+constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
 constexpr double kGpuRefining = 0.75;  // of what it takes: the rest fits into what the matches leave
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
@@ -360,6 +360,10 @@ int64_t kept_of_merged(const MemoryRequest& request) {
   return bytes >= kLeast && bytes <= kMost ? kKept : 0;
 }
 
+bool runs_tracker(const MemoryRequest& request) {
+  return request.heads.tracks && request.query_points > 0;
+}
+
 /// What is kept of tensors of so many bytes on a CPU. With --host-memory the allocator gives back at once
 /// what is freed.
 int64_t cpu_kept(const RunPlan& plan, const MemoryRequest& request, int64_t tensors) {
@@ -367,8 +371,7 @@ int64_t cpu_kept(const RunPlan& plan, const MemoryRequest& request, int64_t tens
   const auto share = [&](double part) { return static_cast<int64_t>(part * static_cast<double>(tensors)); };
   const int64_t kept =
       std::min(most_cpu_kept(request.width * request.height), share(kCpuKept)) + kept_of_merged(request);
-  const bool tracks = request.heads.tracks && request.query_points > 0;
-  return tracks ? std::max(kept, std::min(kMostTracksKept, share(kTracksKept))) : kept;
+  return runs_tracker(request) ? std::max(kept, std::min(kMostTracksKept, share(kTracksKept))) : kept;
 }
 
 /// With nothing of the scratch files.
@@ -401,11 +404,11 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     for (const StageMemory& stage : memory.stages) {
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
-    const bool tracks = request.heads.tracks && request.query_points > 0;
     const int64_t code_after = plan.limits.host ? kCpuAfterWithLimit : kCpuAfter;
-    const int64_t program = program_bytes() + kCpuKernels + threads * kThreadBytes +
-                            (threads_of(plan) - threads) * kIdleThreadBytes +
-                            (tracks ? kTracker * request.config.track_hidden / kTrackerHidden : 0);
+    const int64_t program =
+        program_bytes() + kCpuKernels + threads * kThreadBytes +
+        (threads_of(plan) - threads) * kIdleThreadBytes +
+        (runs_tracker(request) ? kTracker * request.config.track_hidden / kTrackerHidden : 0);
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
     const RefinedAtOnce refined = refining(plan, request, held);
