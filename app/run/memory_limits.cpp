@@ -25,7 +25,7 @@ constexpr int64_t kGpuProgramBytes = 750'000'000;
 constexpr double kFragments = 0.05;
 // And on the host: libraries, decoders, kernels' tables with up to kFewThreads and of each more, and what
 // CUDA keeps there.
-constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 2'360'000'000;
+constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 1'500'000'000;
 
 constexpr int64_t kMegabyte = 1'000'000;
 
@@ -136,8 +136,8 @@ int64_t working_threads(int64_t threads) {
   return threads > 0 ? std::min(threads, cores) : cores;
 }
 
-void give_back_memory(at::Device device) {
-  if (device.is_cpu()) ::malloc_trim(0);
+void give_back_memory() {
+  ::malloc_trim(0);
 }
 
 int64_t resident_bytes() {

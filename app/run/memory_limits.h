@@ -78,8 +78,8 @@ int64_t working_threads(int64_t threads);
 inline constexpr int64_t kThreadBytes = 4'000'000, kIdleThreadBytes = 400'000;
 
 /// Gives back to the system what the allocator has free between blocks in use: about 100 MB after a network
-/// on the CPU. Does nothing where the device is a GPU: tensors lie there.
-void give_back_memory(at::Device device);
+/// on the CPU, up to 200 MB after an adjustment.
+void give_back_memory();
 
 /// What this process has in memory now.
 int64_t resident_bytes();

@@ -24,12 +24,15 @@ namespace {
 // kernels, and for each thread. What else it may hold must not depend on that figure, which differs from run
 // to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
 constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 490'000'000;
-constexpr int64_t kGpuProgram = 930'000'000, kCudnn = 280'000'000;
+constexpr int64_t kGpuProgram = 865'000'000, kCudnn = 280'000'000;
 constexpr int64_t kBf16Heads = 330;  // of a frame's pixel, where cuDNN computes in bf16
 constexpr int64_t kManyOnGpu = 25, kFewerOnGpu = 8'000'000;  // with fewer frames a GPU's program takes less
-constexpr int64_t kGpuEarly = 775'000'000;  // while images are decoded, before kernels are loaded
-// What the allocator and kernels keep of what they had.
-constexpr double kCpuKept = 1.35, kGpuKept = 0.75;  // of tensors; of frames and maps
+constexpr int64_t kGpuEarly = 775'000'000;   // while images are decoded, before kernels are loaded
+constexpr int64_t kGpuLoaded = 240'000'000;  // by a process's first run, beside cuDNN
+// What the allocator and kernels keep of what they had. A large network on a GPU is slower than what takes
+// its results: none wait to be taken, and less is kept.
+constexpr double kCpuKept = 1.35, kGpuKept = 0.6, kLargeKept = 0.3;  // of tensors; of frames and maps
+constexpr int64_t kLargeNetwork = 500'000'000;                       // bytes of weights
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
 // The tracker's tensors are many and of blocks that are kept.
 constexpr double kTracksKept = 0.42;
@@ -40,12 +43,11 @@ constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
 // Code and tables that stages after the network on a CPU bring, and what is kept of them.
 constexpr int64_t kCpuAfter = 35'000'000, kCpuAfterWithLimit = 20'000'000;
-constexpr int64_t kChunksAtOnce = 4;              // of a dense head's maps: copied, waiting twice, at work
-constexpr int64_t kMatchesMeasured = 60'000'000;  // among the figures of a GPU's machine
+constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
-constexpr double kGpuRefining = 0.75;  // of what it takes: the rest fits into what the matches leave
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kMatchingCopiesWithLimit = 20;           // of which nothing is kept
+constexpr double kRefinedWithLimit = .6;                   // on a GPU's many threads, likewise
 constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
 // Area of what is seen, in squares of the median depth, in whose shares --voxel counts: of the more confident
 // half of the pixels, and what the rest adds.
@@ -430,22 +432,26 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t weights = memory.schedule.stream_weights ? weight_bytes(request) : 0;
   const int64_t in_bf16 = dense && request.heads_in_bf16 ? kBf16Heads * request.width * request.height : 0;
   const int64_t fewer = kFewerOnGpu * std::max<int64_t>(0, kManyOnGpu - request.frames);
+  const bool is_large = weight_bytes(request) >= kLargeNetwork;
   const auto base = [&](int64_t held) {
+    const double share = is_large ? kLargeKept : kGpuKept;
     return kGpuProgram - fewer + (dense ? kCudnn : 0) + in_bf16 + (request.ranks > 1 ? kHostNcclBytes : 0) +
-           held + kept_images +
-           std::min(kMostGpuKept, static_cast<int64_t>(kGpuKept * static_cast<double>(held)));
+           held + (is_large ? 0 : kept_images) +
+           std::min(kMostGpuKept, static_cast<int64_t>(share * static_cast<double>(held)));
   };
-  const int64_t held = base(kept.all()) + weights, of_maps = base(kept.all() + chunks) + weights;
-  const int64_t adjusting =
-      std::max<int64_t>(0, adjusting_bytes(plan, request.frames, gray, of_maps) - kMatchesMeasured);
+  const int64_t held = base(kept.all()) + weights,
+                of_maps = base(kept.all() + (is_large ? 0 : chunks)) + weights;
   const RefinedAtOnce refined = refining(plan, request, held);
-  const auto beside_matches = static_cast<int64_t>(kGpuRefining * static_cast<double>(refined.bytes));
+  const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, of_maps) + matching,
+                refining_bytes = static_cast<int64_t>((plan.limits.host ? kRefinedWithLimit : 1) *
+                                                      static_cast<double>(refined.bytes)),
+                to_refine = refining_bytes > 0 ? refining_bytes + refined_maps(plan, request, kept) : 0;
   return {.host = std::max({kGpuEarly + decoding, base(kept.of_frames()) + memory.host_bytes,
-                            of_maps + adjusting + matching + beside_matches, held + after(held)}),
+                            of_maps + std::max(adjusting, to_refine), held + after(held)}),
           .held = held,
           .adjusting = least,
           .refining = refined.least,
-          .loaded = kGpuProgram - kGpuEarly + (dense ? kCudnn : 0),
+          .loaded = kGpuLoaded + (dense ? kCudnn : 0),
           .common = base(0) + weights};
 }
 

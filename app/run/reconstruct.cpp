@@ -396,7 +396,7 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
   const NetworkCall call = parts.network ? *parts.network : call_of(model->model());
   report_run(run_network(call, plan.model, forecast.options, frames, sink.sink(), times, events),
              result.report);
-  give_back_memory(plan.model.options.device);
+  give_back_memory();
   if (resume) resume->count_finished();
   if (model) {
     model->save_tuning();

@@ -42,11 +42,11 @@ std::vector<StageSeconds> network_seconds(const BesideSeconds& by_runs) {
 
 /// With what other runs of the process hold: earlier ones have loaded what a run loads, and those at once are
 /// not all at their peaks.
-int64_t beside_other_runs(const ProcessBytes& process, const RunParts& parts) {
-  constexpr double kAtOnce = .6;  // of a run's own peak, as measured
+int64_t beside_other_runs(const ProcessBytes& process, const RunParts& parts, bool gpu) {
+  const double at_once = gpu ? .4 : .6;  // of a run's own peak, as measured
   const auto others = static_cast<double>((parts.at_once - 1) * (process.host - process.common));
   return process.host + std::max<int64_t>(0, parts.left_in_memory - process.loaded) +
-         static_cast<int64_t>(kAtOnce * others);
+         static_cast<int64_t>(at_once * others);
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   if (resume) leave_out_layers(resume->finished_layers(), request, forecast.network.seconds);
   forecast.beside = predict_beside(plan, forecast.works, rates.has_value());
   forecast.compares_network = loads && rates_are_known && !resume;
-  forecast.process.host = beside_other_runs(forecast.process, parts);
+  forecast.process.host = beside_other_runs(forecast.process, parts, request.gpu.has_value());
   return forecast;
 }
 

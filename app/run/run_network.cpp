@@ -48,7 +48,7 @@ RunReport run_network(const NetworkCall& network, const ModelPlan& plan, const R
     if (report.total == 0) return;
     if (report.stage != stage) {
       stage = report.stage;
-      give_back_memory(device);
+      give_back_memory();
     }
     wait_for(device);  // a GPU runs behind: times, progress and stopping would be those of the launches
     if (report.done > 0) times.count(report.stage);

@@ -207,7 +207,7 @@ std::string SceneSink::adjust(int64_t room) {
         "straight on: it stays the network's, which may be far off; --intrinsics gives a known one");
   if (!adjusted.groups.empty())
     events_.warn(groups_text(adjusted.groups, adjusted.groups_are_linked, frames_));
-  give_back_memory(model_.options.device);
+  give_back_memory();
   times_.count("adjustment");
   if (adjust_.refines && is_adjusted_ && refine(adjusted, room)) adjusted.summary += "; depth refined";
   if (adjust_.must_refine && !is_adjusted_)
@@ -234,7 +234,7 @@ bool SceneSink::refine(const AdjustedScene& adjusted, int64_t room) {
   for (const bool lean : {false, true}) {
     try {
       refine_depth(DepthRefiner::load(refiner_), scene, *adjusted_depth_, room, lean, events_);
-      give_back_memory(model_.options.device);
+      give_back_memory();
       times_.count("refinement");
       return true;
     } catch (const std::exception& error) {
