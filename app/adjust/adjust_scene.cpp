@@ -257,10 +257,22 @@ class SceneFit {
   bool has_warned_ = false, began_without_ = false;
 };
 
-std::string one_digit(double number) {
+std::string rounded(double number, int digits) {
   std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", number);
+  std::snprintf(text.data(), text.size(), "%.*f", digits, number);
   return text.data();
+}
+
+/// Such as "focal length 813.9 instead of 850.0 pixels".
+std::string lens_change(const OtherLens& other) {
+  constexpr double kHardlyBent = 0.005;
+  std::array<char, 120> text{};
+  std::snprintf(text.data(), text.size(), "focal length %.1f instead of %.1f pixels", other.focal,
+                other.given_focal);
+  std::string change = text.data();
+  if (std::abs(other.k1 - other.given_k1) < kHardlyBent) return change;
+  std::snprintf(text.data(), text.size(), ", k1 %.3f instead of %.3f", other.k1, other.given_k1);
+  return change + text.data();
 }
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact. Where
@@ -275,19 +287,20 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
   const double pixel = median(std::span(sizes));
   if (!poses && !intrinsics) {
     if (found.scene.changed && found.held_out_px >= kFartherOff * pixel)
-      events.warn("matches that were held out are " + one_digit(found.held_out_px) +
-                  " pixels off, and usually less than " + one_digit(kUsual * pixel) +
+      events.warn("matches that were held out are " + rounded(found.held_out_px, 1) +
+                  " pixels off, and usually less than " + rounded(kUsual * pixel, 1) +
                   ": cameras and focal length may be wrong");
     return;
   }
-  if (found.held_out_px < kFarOff * pixel) return;
+  if (found.held_out_px < kFarOff * pixel && !found.other_lens) return;
   std::string what = poses ? "poses" : "intrinsics", refine = what;
   if (poses && intrinsics) {
     what += " and intrinsics";
     refine += ",intrinsics";
   }
-  const std::string lens = intrinsics ? "" : ", to which the focal length is fitted";
-  events.warn("matches that were held out are " + one_digit(found.held_out_px) +
+  std::string lens = intrinsics ? "" : ", to which the focal length is fitted";
+  if (found.other_lens) lens = ", and show another lens (" + lens_change(*found.other_lens) + ")";
+  events.warn("matches that were held out are " + rounded(found.held_out_px, found.other_lens ? 2 : 1) +
               " pixels off with the given " + what + lens + ": where these are not exact, --refine " +
               refine + " starts from them");
 }

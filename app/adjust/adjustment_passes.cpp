@@ -122,10 +122,12 @@ class SceneAdjustment {
       stays.held_out_px = given;
       return stays;
     }
+    const std::optional<OtherLens> other_lens = trials_.other_lens(found);
     take_held_out(found);
     Found result = adjusted_scene(
         found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
     result.held_out_px = adjusted;
+    result.other_lens = other_lens;
     result.overlays = overlays_;
     return result;
   }

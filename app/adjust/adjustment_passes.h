@@ -1,11 +1,13 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "app/adjust/adjust_scene.h"
+#include "app/adjust/bundle_trials.h"
 #include "app/adjust/depth_correction.h"
 
 namespace vggt {
@@ -18,6 +20,7 @@ struct Found {
   /// The median distance of held-out matches from epipolar lines, before they were adjusted to, in pixels of
   /// the original; 0: none are.
   double held_out_px = 0;
+  std::optional<OtherLens> other_lens = {};  // that the matches show instead of one that is known exactly
   double overlays = 0;  // the largest share of a pass's sightings that drop_overlays() dropped
 };
 
