@@ -229,7 +229,7 @@ MemoryPlan plan_with(const MemoryRequest& r, const Sizes& z, const Choice& choic
       s.attention_bytes = MemoryBudget::kUnlimited / 4;  // so that the plan does not fit
     }
   }
-  if (r.heads.tracks && r.query_points > 0) {
+  if (r.runs_tracker()) {
     const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
     plan.pinned_bytes = (z.all - std::min(z.all, plan.track.device_bytes / frame)) * frame;
   }

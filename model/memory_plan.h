@@ -36,6 +36,9 @@ struct MemoryRequest {
   bool checkpoints = false;      // as in RunOptions: they take room beside the scratch files
   int trunk_states = 2;          // in a checkpoint at once: as it was and as it is; fewer in a short run
   MemoryBudget budget = {};
+
+  /// The track head needs points to follow.
+  bool runs_tracker() const { return heads.tracks && query_points > 0; }
 };
 
 struct MemoryTerm {

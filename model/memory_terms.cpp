@@ -73,7 +73,7 @@ int64_t merged_rows(const MemoryRequest& r, const Sizes& z) {
 }
 
 int64_t dense_heads(const MemoryRequest& r) {
-  return int64_t{r.heads.depth} + int64_t{r.heads.points} + int64_t{r.heads.tracks && r.query_points > 0};
+  return int64_t{r.heads.depth} + int64_t{r.heads.points} + int64_t{r.runs_tracker()};
 }
 
 int64_t map_bytes(const MemoryRequest& r, const Sizes& z, int64_t layer) {
@@ -479,7 +479,7 @@ std::vector<StageMemory> stage_memory(const MemoryRequest& r, const Sizes& z, co
   };
   if (heads.depth) dense("depth_head", 2);
   if (heads.points) dense("point_head", 4);
-  if (heads.tracks && r.query_points > 0) {
+  if (r.runs_tracker()) {
     const int64_t frame = std::max<int64_t>(1, pyramid_frame_bytes(r, z));
     stages.push_back(track_stage(r, z, plan, std::min(z.all, plan.track.device_bytes / frame)));
   }

@@ -66,8 +66,7 @@ const Config& Vggt::config() const {
 
 void check_tracker_takes(const MemoryRequest& request) {
   const int64_t least = TrackHead::min_frame_side(request.config);
-  const bool runs = request.heads.tracks && request.query_points > 0;
-  if (!runs || std::min(request.height, request.width) >= least) return;
+  if (!request.runs_tracker() || std::min(request.height, request.width) >= least) return;
   throw std::invalid_argument("the tracker needs frames of at least " + std::to_string(least) +
                               " pixels a side, got " + std::to_string(request.width) + "x" +
                               std::to_string(request.height));

@@ -362,10 +362,6 @@ int64_t kept_of_merged(const MemoryRequest& request) {
   return bytes >= kLeast && bytes <= kMost ? kKept : 0;
 }
 
-bool runs_tracker(const MemoryRequest& request) {
-  return request.heads.tracks && request.query_points > 0;
-}
-
 /// What is kept of tensors of so many bytes on a CPU. With --host-memory the allocator gives back at once
 /// what is freed.
 int64_t cpu_kept(const RunPlan& plan, const MemoryRequest& request, int64_t tensors) {
@@ -373,7 +369,7 @@ int64_t cpu_kept(const RunPlan& plan, const MemoryRequest& request, int64_t tens
   const auto share = [&](double part) { return static_cast<int64_t>(part * static_cast<double>(tensors)); };
   const int64_t kept =
       std::min(most_cpu_kept(request.width * request.height), share(kCpuKept)) + kept_of_merged(request);
-  return runs_tracker(request) ? std::max(kept, std::min(kMostTracksKept, share(kTracksKept))) : kept;
+  return request.runs_tracker() ? std::max(kept, std::min(kMostTracksKept, share(kTracksKept))) : kept;
 }
 
 /// With nothing of the scratch files.
@@ -410,7 +406,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     const int64_t program =
         program_bytes() + kCpuKernels + threads * kThreadBytes +
         (threads_of(plan) - threads) * kIdleThreadBytes +
-        (runs_tracker(request) ? kTracker * request.config.track_hidden / kTrackerHidden : 0);
+        (request.runs_tracker() ? kTracker * request.config.track_hidden / kTrackerHidden : 0);
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
     const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
     const RefinedAtOnce refined = refining(plan, request, held);
