@@ -175,7 +175,8 @@ int64_t scratch_bytes(const MemoryRequest& r, const Sizes& z, const Schedule& s)
                 last_maps = s.maps == Place::file ? maps - map_bytes(r, z, r.config.depth - 1) : 0;
   Schedule without_qkv = s;
   without_qkv.qkv = Place::device;
-  const int64_t attended = s.qkv == Place::file ? z.S * z.P * z.C * z.operand : 0,
+  const bool writes_attended = s.qkv == Place::file && is_exact_somewhere(r, z);
+  const int64_t attended = writes_attended ? z.S * z.P * z.C * z.operand : 0,
                 after_attention = bytes_in(Place::file, r, z, without_qkv) + attended;
   const int64_t in_attention = bytes_in(Place::file, r, z, s) - last_maps +
                                std::min<int64_t>(1, states) * state + maps_kept,

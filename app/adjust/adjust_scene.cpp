@@ -263,16 +263,24 @@ std::string rounded(double number, int digits) {
   return text.data();
 }
 
-/// Such as "focal length 813.9 instead of 850.0 pixels".
+/// Such as "focal length 813.9 instead of 850.0 pixels, k1 -0.120 instead of 0.000".
 std::string lens_change(const OtherLens& other) {
-  constexpr double kHardlyBent = 0.005;
-  std::array<char, 120> text{};
-  std::snprintf(text.data(), text.size(), "focal length %.1f instead of %.1f pixels", other.focal,
-                other.given_focal);
-  std::string change = text.data();
-  if (std::abs(other.k1 - other.given_k1) < kHardlyBent) return change;
-  std::snprintf(text.data(), text.size(), ", k1 %.3f instead of %.3f", other.k1, other.given_k1);
-  return change + text.data();
+  const auto focal = [](const Lens& lens, bool one) {
+    return rounded(lens.focal.x(), 1) + (one ? "" : " and " + rounded(lens.focal.y(), 1));
+  };
+  std::string change;
+  if (other.focal) {
+    constexpr double kSquare = 0.03;
+    const auto is_one = [](const Lens& lens) {
+      return std::abs(lens.focal.x() / lens.focal.y() - 1) < kSquare;
+    };
+    const bool one = is_one(other.given) && is_one(other.shown);
+    change = (one ? "focal length " : "focal lengths ") + focal(other.shown, one) + " instead of " +
+             focal(other.given, one) + " pixels";
+  }
+  if (!other.k1) return change;
+  return change + (change.empty() ? "" : ", ") + "k1 " + rounded(other.shown.distortion[0], 3) +
+         " instead of " + rounded(other.given.distortion[0], 3);
 }
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact. Where

@@ -28,8 +28,10 @@ constexpr double kToldK1 = 12, kFarMove = 0.0075, kNoWorse = 1.005;
 // Below which share the error of held-out matches has to fall for the prior of the network's depth to be
 // dropped.
 constexpr double kDepthPays = 0.97;
-// Of a lens that is known exactly and is another one all the same: how far its focal length moves at least.
-constexpr double kOtherFocal = 0.02;
+// A lens that is known exactly, and is another one all the same: how far a focal length or the aspect moves
+// at least, logarithms, and by how many deviations. Of right ones they move by .014 and .007 at most, in
+// scenes of three and four frames by .04 and 2.5 deviations.
+constexpr double kOtherFocal = 0.02, kToldFocal = 5;
 }  // namespace
 
 double moved_corner(const Lens& lens) {
@@ -261,34 +263,40 @@ std::optional<OtherLens> BundleTrials::other_lens(Bundle& found) const {
     return std::nullopt;
   const Adjusted given = adjusted_of(found);
   const std::vector<double> errors = errors_of(found);
-  for (LensFreedom& free : found.lens_free) free.focal = free.k1 = true;
+  for (LensFreedom& free : found.lens_free) free.focal = free.aspect = free.k1 = true;
   std::optional<OtherLens> other;
   try {
     BundleSchedule schedule = kHeldTrial;
     schedule.most_bytes = bytes_beside(found);
     BundlePriors priors = priors_;
     priors.log_focal = BundlePriors().log_focal;
+    priors.log_aspect = BundlePriors().log_aspect;
     priors.k1 = BundlePriors().k1;
     adjust_bundle(found, start_, priors, schedule, events_);
-    if (pays(cost_change(errors_of(found), errors), kStillBetter)) other = told_lens(found);
+    const CostChange change = cost_change(errors_of(found), errors);
+    if (change.share < 1 && change.standard_errors > kLikely)
+      other = told_lens(found, pays(change, kStillBetter));
   } catch (const TooManyEquations&) {  // with four more unknowns a lens
   }
   put(given, found);
   return other;
 }
 
-/// The first lens that is clearly another than the given one, and told by the matches.
-std::optional<OtherLens> BundleTrials::told_lens(Bundle& found) const {
+/// The first lens that is clearly another than the given one, and told by the matches. clearly_nearer: those
+/// held out come so with these lenses.
+std::optional<OtherLens> BundleTrials::told_lens(Bundle& found, bool clearly_nearer) const {
   const std::vector<double> focal = focal_deviations(found, kMostAsked, bytes_beside(found), events_),
                             k1 = k1_deviations(found, kMostAsked, bytes_beside(found), events_);
   for (std::size_t i = 0; i < found.lenses.size(); ++i) {
-    const Lens &given = start_.lenses[i], &lens = found.lenses[i];
-    const double bent = std::abs(lens.distortion[0] - given.distortion[0]),
-                 corner = lens.centre.cwiseQuotient(lens.focal).squaredNorm();
-    const bool is_focal = focal[i] < kTold && focal_moved(found.lenses, i) > kOtherFocal,
-               is_bent = bent > kToldK1 * k1[i] && bent * corner > kFarMove;
-    if (is_focal || is_bent)
-      return OtherLens{given.focal.x(), lens.focal.x(), given.distortion[0], lens.distortion[0]};
+    const Lens &given = start_.lenses[i], &shown = found.lenses[i];
+    const Eigen::Array2d moved = (shown.focal.array() / given.focal.array()).log();
+    const double farthest = std::max(moved.abs().maxCoeff(), std::abs(moved.x() - moved.y())),
+                 bent = std::abs(shown.distortion[0] - given.distortion[0]),
+                 corner = shown.centre.cwiseQuotient(shown.focal).squaredNorm();
+    const bool is_told = farthest > kToldFocal * focal[i] || (clearly_nearer && focal[i] < kTold);
+    const OtherLens other{given, shown, is_told && farthest > kOtherFocal,
+                          bent > kToldK1 * k1[i] && bent * corner > kFarMove};
+    if (other.focal || other.k1) return other;
   }
   return std::nullopt;
 }

@@ -15,10 +15,10 @@ namespace vggt {
 /// so that a looser limit would end too early.
 constexpr BundleSchedule kFully{1, 30, 1e-6};
 
-/// Of a lens that was given as exact, and what the matches show in its place.
+/// A lens that was given as exact, the one that the matches show in its place, and in what they differ.
 struct OtherLens {
-  double given_focal, focal;  // pixels
-  double given_k1, k1;
+  Lens given, shown;
+  bool focal, k1;  // in one or both focal lengths; in k1
 };
 
 /// Adjusts the bundle of a scene, and frees of it what pays: what explains matches that are held out better.
@@ -89,9 +89,9 @@ class BundleTrials {
   /// focal length that adjust() holds if they tell it clearly now, and gives a lens whose focal length they
   /// do not tell the one that was given. Throws as adjust().
   void judge_focals(Bundle& found);
-  /// Where intrinsics are known exactly, whether the matches say that they are others: with focal length and
-  /// k1 free those held out come clearly nearer, and one of these is told and far from the given one. Of the
-  /// first such lens; changes nothing. Nothing too where memory has no room for the trial. Throws Stopped.
+  /// Where intrinsics are known exactly, whether the matches say that they are others: with focal lengths and
+  /// k1 free those held out come nearer, and one of these is told and far from the given one. Of the first
+  /// such lens; changes nothing. Nothing too where memory has no room for the trial. Throws Stopped.
   std::optional<OtherLens> other_lens(Bundle& found) const;
   /// Whether the focal length of a lens that the options leave free is held.
   bool holds_focal(const std::vector<LensFreedom>& lens_free) const;
@@ -117,7 +117,7 @@ class BundleTrials {
   void try_lenses(Bundle& found);
   /// Whether k1 shows corners far away, and the sightings tell it, at a cost that is hardly greater.
   bool is_told_k1(Bundle& found, const CostChange& change) const;
-  std::optional<OtherLens> told_lens(Bundle& found) const;
+  std::optional<OtherLens> told_lens(Bundle& found, bool clearly_nearer) const;
   /// The best of several focal lengths, the best with the given one, and the share of the cost that is left.
   struct TriedFocals {
     Adjusted best, given;

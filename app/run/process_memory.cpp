@@ -382,8 +382,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t of_pixel = request.heads.points ? 16 : 8;
   const int64_t chunks = kChunksAtOnce * chunk * request.width * request.height * of_pixel;
   const int64_t of_masks = at_once(plan, large_frames(request, origin), origin.mask_bytes, 0),
-                decoding =
-                    std::max(source_bytes(plan, request, origin, kept.one_gray), of_masks) + kept.of_frames(),
+                of_sources = std::max(source_bytes(plan, request, origin, kept.one_gray), of_masks),
+                decoding = (origin.is_decoded ? 0 : of_sources) + kept.of_frames(),
                 kept_images = kept_of_images(plan, request, origin);
   const int64_t threads = working_threads(plan.frames.threads);
   const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;

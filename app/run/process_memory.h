@@ -16,6 +16,7 @@ struct FrameOrigin {
   int64_t width = 0, height = 0, bytes = 0, mask_bytes = 0;
   int64_t as_large = std::numeric_limits<int64_t>::max();  // how many of that size all images would make up
   std::optional<int64_t> gray = {};  // bytes of all gray copies; not set: all images are that large
+  bool is_decoded = false;           // before the run, beside another one
 };
 FrameOrigin origin_of(const RunPlan& plan, const FrameSet& frames);
 

@@ -92,7 +92,9 @@ RunForecast forecast_run(const RunPlan& plan, const LoadedFrames& loaded, Resume
   check_fits(plan, network);
   NetworkPlan rest = network;
   if (resume) leave_out_layers(resume->finished_layers(), request, rest.memory);
-  ProcessBytes process = predict_process(plan, rest, origin_of(plan, frames));
+  FrameOrigin origin = origin_of(plan, frames);
+  origin.is_decoded = parts.frames != nullptr;
+  ProcessBytes process = predict_process(plan, rest, origin);
   if (request.gpu && runs_alone && plan.model.autotune && !has_size(plan, request))
     process.host += kPlansMeasured.of(plan.model.options.precision);
   if (rates && !rates_are_known) {

@@ -306,7 +306,8 @@ TEST(AdjustKnown, PosesThatLeaveTheMatchesFarOffAreToldOf) {
 
 /// A wrong lens may leave the matches nearly as near, as poses and depths make up for it.
 TEST(AdjustKnown, LensesThatTheMatchesShowOtherwiseAreToldOf) {
-  const Scene truth, bent(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, -0.15);
+  const Scene truth, bent(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, -0.15),
+      tall(180, 0.06, {kWidth / 2.0, kHeight / 2.0}, 0, 1.1);
   std::string told;
   Events events;
   events.on_message = [&](Message kind, const std::string& text) {
@@ -314,12 +315,12 @@ TEST(AdjustKnown, LensesThatTheMatchesShowOtherwiseAreToldOf) {
   };
   AdjustOptions options;
   options.intrinsics = Known::exactly;
-  const auto warnings = [&](const Scene& scene, double factor, double k1) {
+  const auto warnings = [&](const Scene& scene, double factor, double k1, double aspect = 1) {
     std::vector<Camera> given = beside(scene.cameras);
     for (Camera& camera : given) {
       camera.k = scene.cameras[0].k;
       camera.k(0, 0) *= factor;
-      camera.k(1, 1) *= factor;
+      camera.k(1, 1) *= factor * aspect;
       camera.distortion[0] = k1;
       camera.camera_id = 0;
     }
@@ -332,10 +333,13 @@ TEST(AdjustKnown, LensesThatTheMatchesShowOtherwiseAreToldOf) {
   };
   EXPECT_EQ(warnings(truth, 1, 0), "");
   EXPECT_EQ(warnings(bent, 1, -0.15), "");
-  const std::string shorter = warnings(truth, 0.9, 0), unbent = warnings(bent, 1, 0);
+  const std::string shorter = warnings(truth, 0.9, 0), unbent = warnings(bent, 1, 0),
+                    stretched = warnings(tall, 1, 0, 1 / 1.1);
   EXPECT_NE(shorter.find(" instead of 180.0 pixels"), std::string::npos) << shorter;
   EXPECT_NE(unbent.find("k1 -0.1"), std::string::npos) << unbent;
-  for (const std::string& warning : {shorter, unbent})
+  EXPECT_NE(unbent.find("(k1 "), std::string::npos) << unbent;
+  EXPECT_NE(stretched.find(" instead of 200.0 and 200.0 pixels"), std::string::npos) << stretched;
+  for (const std::string& warning : {shorter, unbent, stretched})
     EXPECT_NE(warning.find("--refine intrinsics starts from them"), std::string::npos) << warning;
 }
 
