@@ -270,7 +270,7 @@ std::string lens_change(const OtherLens& other) {
   };
   std::string change;
   if (other.focal) {
-    constexpr double kSquare = 0.03;
+    constexpr double kSquare = 0.01;
     const auto is_one = [](const Lens& lens) {
       return std::abs(lens.focal.x() / lens.focal.y() - 1) < kSquare;
     };
@@ -306,8 +306,11 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
     what += " and intrinsics";
     refine += ",intrinsics";
   }
+  if (!poses && options.poses == Known::nearly) refine += ",poses";
   std::string lens = intrinsics ? "" : ", to which the focal length is fitted";
-  if (found.other_lens) lens = ", and show another lens (" + lens_change(*found.other_lens) + ")";
+  if (found.other_lens)
+    lens = std::string(", and show another lens ") + (found.other_lens->of_several ? "of one camera " : "") +
+           "(" + lens_change(*found.other_lens) + ")";
   events.warn("matches that were held out are " + rounded(found.held_out_px, found.other_lens ? 2 : 1) +
               " pixels off with the given " + what + lens + ": where these are not exact, --refine " +
               refine + " starts from them");

@@ -276,7 +276,7 @@ std::optional<OtherLens> BundleTrials::other_lens(Bundle& found) const {
     const CostChange change = cost_change(errors_of(found), errors);
     if (change.share < 1 && change.standard_errors > kLikely)
       other = told_lens(found, pays(change, kStillBetter));
-  } catch (const TooManyEquations&) {  // with four more unknowns a lens
+  } catch (const std::bad_alloc&) {  // what is adjusted stays without the trial
   }
   put(given, found);
   return other;
@@ -295,7 +295,7 @@ std::optional<OtherLens> BundleTrials::told_lens(Bundle& found, bool clearly_nea
                  corner = shown.centre.cwiseQuotient(shown.focal).squaredNorm();
     const bool is_told = farthest > kToldFocal * focal[i] || (clearly_nearer && focal[i] < kTold);
     const OtherLens other{given, shown, is_told && farthest > kOtherFocal,
-                          bent > kToldK1 * k1[i] && bent * corner > kFarMove};
+                          bent > kToldK1 * k1[i] && bent * corner > kFarMove, found.lenses.size() > 1};
     if (other.focal || other.k1) return other;
   }
   return std::nullopt;

@@ -18,7 +18,8 @@ constexpr BundleSchedule kFully{1, 30, 1e-6};
 /// A lens that was given as exact, the one that the matches show in its place, and in what they differ.
 struct OtherLens {
   Lens given, shown;
-  bool focal, k1;  // in one or both focal lengths; in k1
+  bool focal, k1;   // in one or both focal lengths; in k1
+  bool of_several;  // there are other lenses
 };
 
 /// Adjusts the bundle of a scene, and frees of it what pays: what explains matches that are held out better.
@@ -89,9 +90,10 @@ class BundleTrials {
   /// focal length that adjust() holds if they tell it clearly now, and gives a lens whose focal length they
   /// do not tell the one that was given. Throws as adjust().
   void judge_focals(Bundle& found);
-  /// Where intrinsics are known exactly, whether the matches say that they are others: with focal lengths and
-  /// k1 free those held out come nearer, and one of these is told and far from the given one. Of the first
-  /// such lens; changes nothing. Nothing too where memory has no room for the trial. Throws Stopped.
+  /// Where intrinsics of three and more frames are known exactly, whether the matches say that they are
+  /// others: with focal lengths and k1 free the matches that are held out come nearer, and one of these is
+  /// told and far from the given one. Of the first such lens of at most 64. Nothing where memory runs out.
+  /// `found` is as before, but where this throws Stopped.
   std::optional<OtherLens> other_lens(Bundle& found) const;
   /// Whether the focal length of a lens that the options leave free is held.
   bool holds_focal(const std::vector<LensFreedom>& lens_free) const;

@@ -25,7 +25,7 @@ constexpr int64_t kGpuProgramBytes = 750'000'000;
 constexpr double kFragments = 0.05;
 // And on the host: libraries, decoders, kernels' tables with up to kFewThreads and of each more, and what
 // CUDA keeps there.
-constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 1'500'000'000;
+constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 1'860'000'000;
 
 constexpr int64_t kMegabyte = 1'000'000;
 

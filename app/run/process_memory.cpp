@@ -28,9 +28,9 @@ constexpr int64_t kGpuProgram = 865'000'000, kCudnn = 280'000'000;
 constexpr int64_t kBf16Heads = 330;  // of a frame's pixel, where cuDNN computes in bf16
 constexpr int64_t kManyOnGpu = 25, kFewerOnGpu = 8'000'000;  // with fewer frames a GPU's program takes less
 constexpr int64_t kGpuEarly = 775'000'000;   // while images are decoded, before kernels are loaded
-constexpr int64_t kGpuLoaded = 240'000'000;  // by a process's first run, beside cuDNN
-// What the allocator and kernels keep of what they had. A large network on a GPU is slower than what takes
-// its results: none wait to be taken, and less is kept.
+constexpr int64_t kGpuLoaded = 240'000'000;  // what a process's first run loads, beside cuDNN
+// What the allocator and kernels keep of what they had. Of a large network on a GPU that is less: reading its
+// weights takes what images have left, and the host takes its maps as fast as they come.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.6, kLargeKept = 0.3;  // of tensors; of frames and maps
 constexpr int64_t kLargeNetwork = 500'000'000;                       // bytes of weights
 constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
@@ -47,8 +47,8 @@ constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
 constexpr int64_t kMatchingCopiesWithLimit = 20;           // of which nothing is kept
-constexpr double kRefinedWithLimit = .6;                   // on a GPU's many threads, likewise
-constexpr int64_t kThinning = 32;  // bytes of a point that thinning leaves, while it chooses
+constexpr double kRefinedWithLimit = .6;  // of a GPU's refinement, of which nothing is kept either
+constexpr int64_t kThinning = 32;         // bytes of a point that thinning leaves, while it chooses
 // Area of what is seen, in squares of the median depth, in whose shares --voxel counts: of the more confident
 // half of the pixels, and what the rest adds.
 constexpr double kSurface = 5, kUncertain = 18;
@@ -384,7 +384,7 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
   const int64_t of_masks = at_once(plan, large_frames(request, origin), origin.mask_bytes, 0),
                 of_sources = std::max(source_bytes(plan, request, origin, kept.one_gray), of_masks),
                 decoding = (origin.is_decoded ? 0 : of_sources) + kept.of_frames(),
-                kept_images = kept_of_images(plan, request, origin);
+                kept_images = origin.is_decoded ? 0 : kept_of_images(plan, request, origin);
   const int64_t threads = working_threads(plan.frames.threads);
   const int64_t gray = kept.one_gray > 0 ? kept.one_gray : request.width * request.height;
   const int64_t least = plan.adjust.wanted ? adjustment_bytes(request.frames, gray, /*at_least=*/true) : 0;
