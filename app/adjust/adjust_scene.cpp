@@ -1,9 +1,7 @@
 #include "app/adjust/adjust_scene.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <optional>
 #include <span>
@@ -19,6 +17,7 @@
 #include "app/adjust/within_memory.h"
 #include "app/scene/median.h"
 #include "app/scene/world_move.h"
+#include "io/files/numbers.h"
 
 namespace vggt {
 namespace {
@@ -229,12 +228,9 @@ class SceneFit {
     if (in_one_place_) return std::nullopt;
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside || beside->agrees()) return beside;
-    std::array<char, 200> text{};
-    std::snprintf(text.data(), text.size(),
-                  "cameras adjusted to %zu matches are %.1f degrees (median) and %.0f %% of their spread "
-                  "away from them",
-                  own.matches, beside->turn_deg, 100 * beside->distance);
-    warn_of_poses(text.data());
+    warn_of_poses("cameras adjusted to " + std::to_string(own.matches) + " matches are " +
+                  rounded_text(beside->turn_deg, 1) + " degrees (median) and " +
+                  rounded_text(100 * beside->distance, 0) + " % of their spread away from them");
     return beside;
   }
 
@@ -257,16 +253,10 @@ class SceneFit {
   bool has_warned_ = false, began_without_ = false;
 };
 
-std::string rounded(double number, int digits) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits, number);
-  return text.data();
-}
-
 /// Such as "focal length 813.9 instead of 850.0 pixels, k1 -0.120 instead of 0.000".
 std::string lens_change(const OtherLens& other) {
   const auto focal = [](const Lens& lens, bool one) {
-    return rounded(lens.focal.x(), 1) + (one ? "" : " and " + rounded(lens.focal.y(), 1));
+    return rounded_text(lens.focal.x(), 1) + (one ? "" : " and " + rounded_text(lens.focal.y(), 1));
   };
   std::string change;
   if (other.focal) {
@@ -279,8 +269,8 @@ std::string lens_change(const OtherLens& other) {
              focal(other.given, one) + " pixels";
   }
   if (!other.k1) return change;
-  return change + (change.empty() ? "" : ", ") + "k1 " + rounded(other.shown.distortion[0], 3) +
-         " instead of " + rounded(other.given.distortion[0], 3);
+  return change + (change.empty() ? "" : ", ") + "k1 " + rounded_text(other.shown.distortion[0], 3) +
+         " instead of " + rounded_text(other.given.distortion[0], 3);
 }
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact. Where
@@ -295,8 +285,8 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
   const double pixel = median(std::span(sizes));
   if (!poses && !intrinsics) {
     if (found.scene.changed && found.held_out_px >= kFartherOff * pixel)
-      events.warn("matches that were held out are " + rounded(found.held_out_px, 1) +
-                  " pixels off, and usually less than " + rounded(kUsual * pixel, 1) +
+      events.warn("matches that were held out are " + rounded_text(found.held_out_px, 1) +
+                  " pixels off, and usually less than " + rounded_text(kUsual * pixel, 1) +
                   ": cameras and focal length may be wrong");
     return;
   }
@@ -311,7 +301,7 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
   if (found.other_lens)
     lens = std::string(", and show another lens ") + (found.other_lens->of_several ? "of one camera " : "") +
            "(" + lens_change(*found.other_lens) + ")";
-  events.warn("matches that were held out are " + rounded(found.held_out_px, found.other_lens ? 2 : 1) +
+  events.warn("matches that were held out are " + rounded_text(found.held_out_px, found.other_lens ? 2 : 1) +
               " pixels off with the given " + what + lens + ": where these are not exact, --refine " +
               refine + " starts from them");
 }

@@ -1,9 +1,7 @@
 #include "app/adjust/adjustment_passes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -19,6 +17,7 @@
 #include "app/adjust/sighting_error.h"
 #include "app/adjust/sighting_links.h"
 #include "app/scene/median.h"
+#include "io/files/numbers.h"
 #include "io/files/text.h"
 #include "io/scene/lens_numbers.h"
 
@@ -39,13 +38,6 @@ constexpr double kEnoughMatches = 2000, kEnoughMatchesOfMany = 1000;
 constexpr double kStillBetter = 0.9;  // of an error or a number of matches: what changes less has settled
 constexpr double kFoundShare = 0.4;   // of the anchors that a coarse pass looks for: with it no other follows
 
-/// Two digits after the point.
-std::string brief(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.2f", value);
-  return text.data();
-}
-
 /// What the lenses of a bundle are, such as "camera simple-pinhole, focal length 805.3 pixels". cameras:
 /// those of its frames.
 std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) {
@@ -56,17 +48,16 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
   std::ranges::replace(name, '_', '-');
   const auto [least, most] =
       std::ranges::minmax(bundle.lenses, {}, [](const Lens& lens) { return lens.focal.x(); });
-  std::array<char, 80> focal{};
-  if (bundle.lenses.size() == 1 && !is_one_focal(least.focal.x(), least.focal.y())) {
-    std::snprintf(focal.data(), focal.size(), ", focal lengths %.1f and %.1f pixels", least.focal.x(),
-                  least.focal.y());
-  } else if (bundle.lenses.size() == 1) {
-    std::snprintf(focal.data(), focal.size(), ", focal length %.1f pixels", least.focal.x());
+  std::string focal = rounded_text(least.focal.x(), 1);
+  if (bundle.lenses.size() > 1) {
+    name += ", " + std::to_string(bundle.lenses.size()) + " of them";
+    focal = "s " + focal + " to " + rounded_text(most.focal.x(), 1);
+  } else if (!is_one_focal(least.focal.x(), least.focal.y())) {
+    focal = "s " + focal + " and " + rounded_text(least.focal.y(), 1);
   } else {
-    std::snprintf(focal.data(), focal.size(), ", %zu of them, focal lengths %.1f to %.1f pixels",
-                  bundle.lenses.size(), least.focal.x(), most.focal.x());
+    focal = " " + focal;
   }
-  return "camera " + name + focal.data();
+  return "camera " + name + ", focal length" + focal + " pixels";
 }
 
 /// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
@@ -115,17 +106,17 @@ class SceneAdjustment {
     if (!(adjusted <= given)) {
       const Bundle start = trials_.given();
       const bool simple = trials_.error_of(start, found) <= given;
-      Found stays =
-          not_adjusted("held-out matches are off by " + brief(adjusted) +
-                           " pixels with adjusted cameras, by " + brief(given) + " with the given ones",
-                       simple ? cameras_of(start, cameras_, trials_.model()) : cameras_);
+      Found stays = not_adjusted("held-out matches are off by " + rounded_text(adjusted, 2) +
+                                     " pixels with adjusted cameras, by " + rounded_text(given, 2) +
+                                     " with the given ones",
+                                 simple ? cameras_of(start, cameras_, trials_.model()) : cameras_);
       stays.held_out_px = given;
       return stays;
     }
     const std::optional<OtherLens> other_lens = trials_.other_lens(found);
     take_held_out(found);
-    Found result = adjusted_scene(
-        found, "; those held out are off by " + brief(adjusted) + " pixels, before by " + brief(given));
+    Found result = adjusted_scene(found, "; those held out are off by " + rounded_text(adjusted, 2) +
+                                             " pixels, before by " + rounded_text(given, 2));
     result.held_out_px = adjusted;
     result.other_lens = other_lens;
     result.overlays = overlays_;

@@ -121,26 +121,26 @@ class Adjustment {
     return before;
   }
 
-  /// numbers: of a lens's unknowns, of which the least well told counts.
-  std::vector<double> deviations(std::size_t most_lenses, std::initializer_list<int> numbers) {
+  std::vector<LensDeviations> deviations(std::size_t most_lenses) {
     linearise(kLastScale);
-    std::vector<double> deviations(std::min(bundle_.lenses.size(), most_lenses),
-                                   std::numeric_limits<double>::quiet_NaN());
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+    std::vector<LensDeviations> deviations(std::min(bundle_.lenses.size(), most_lenses),
+                                           {kUnknown, kUnknown});
     if (!reduce(0)) return deviations;
-    for (std::size_t i = 0; i < deviations.size(); ++i) {
-      deviations[i] = 0;
-      for (const int number : numbers) {
-        if (lens_masks_[i][number] == 0) continue;
-        const int place = TiledMatrix::kBlock * (first_lens_ + static_cast<int>(i)) + number;
-        const Eigen::VectorXd column =
-            parts_[0].hessian.solve(Eigen::VectorXd::Unit(parts_[0].hessian.rows(), place));
-        deviations[i] = std::max(deviations[i], std::sqrt(column[place]));
-      }
-    }
+    for (std::size_t i = 0; i < deviations.size(); ++i)
+      deviations[i] = {std::max(deviation(i, 0), deviation(i, 1)), deviation(i, 2)};
     return deviations;
   }
 
  private:
+  /// By the factor in parts_[0], of one of a lens's numbers.
+  double deviation(std::size_t lens, int number) const {
+    if (lens_masks_[lens][number] == 0) return 0;
+    const TiledMatrix& factor = parts_[0].hessian;
+    const int place = TiledMatrix::kBlock * (first_lens_ + static_cast<int>(lens)) + number;
+    return std::sqrt(factor.solve(Eigen::VectorXd::Unit(factor.rows(), place))[place]);
+  }
+
   /// How many parts are within most_bytes at a time. Throws TooManyEquations where not even one is.
   std::size_t fitting_parts(std::size_t most_bytes) const {
     const std::size_t matrix = normal_->hessian.bytes(), fill = normal_->hessian.factor_bytes() - matrix,
@@ -507,10 +507,8 @@ double adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& pr
   return Adjustment(bundle, given, priors, schedule.most_bytes, events).run(schedule);
 }
 
-namespace {
-
-std::vector<double> lens_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
-                                    const Events& events, std::initializer_list<int> numbers) {
+std::vector<LensDeviations> lens_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
+                                            const Events& events) {
   // Priors that tell nothing, of what they hold: the world's place where all poses are free, its scale,
   // depths of few sightings. Much weaker ones of the first two would leave equations that rounding makes
   // indefinite.
@@ -520,19 +518,7 @@ std::vector<double> lens_deviations(Bundle& bundle, std::size_t most_lenses, std
        {&priors.rotation, &priors.translation, &priors.log_focal, &priors.log_aspect, &priors.k1, &priors.k2})
     *prior *= kWeak;
   priors.log_depth *= kWeakDepth;
-  return Adjustment(bundle, bundle, priors, most_bytes, events).deviations(most_lenses, numbers);
-}
-
-}  // namespace
-
-std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
-                                     const Events& events) {
-  return lens_deviations(bundle, most_lenses, most_bytes, events, {0, 1});  // focal length, aspect
-}
-
-std::vector<double> k1_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
-                                  const Events& events) {
-  return lens_deviations(bundle, most_lenses, most_bytes, events, {2});
+  return Adjustment(bundle, bundle, priors, most_bytes, events).deviations(most_lenses);
 }
 
 int64_t equation_bytes(int64_t frames, bool at_least) {

@@ -88,15 +88,17 @@ struct BundleSchedule {
 double adjust_bundle(Bundle& bundle, const Bundle& given, const BundlePriors& priors,
                      const BundleSchedule& schedule, const Events& events);
 
+/// How well sightings tell a lens: standard deviations, 0 of what is not free, NaN where the equations cannot
+/// be solved.
+struct LensDeviations {
+  double focal = 0;  // of the logarithm of the focal length, or of the aspect's if that is greater
+  double k1 = 0;
+};
+
 /// How well the sightings alone, without priors, tell each of the first lenses, at most so many, where the
-/// bundle stands: the standard deviation of the logarithm of its focal length, or of its aspect if that is
-/// greater, as far as they are free (0 where neither is); NaN where the equations cannot be solved. Changes
-/// nothing. Throws as adjust_bundle().
-std::vector<double> focal_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
-                                     const Events& events);
-/// The same of k1: its standard deviation, 0 where it is not free.
-std::vector<double> k1_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
-                                  const Events& events);
+/// bundle stands. Changes nothing. Throws as adjust_bundle().
+std::vector<LensDeviations> lens_deviations(Bundle& bundle, std::size_t most_lenses, std::size_t most_bytes,
+                                            const Events& events);
 
 /// What the equations of so many frames take that all see the same; at_least: where memory is short.
 int64_t equation_bytes(int64_t frames, bool at_least = false);

@@ -219,9 +219,9 @@ bool BundleTrials::is_told_k1(Bundle& found, const CostChange& change) const {
   if (change.share > kNoWorse || found.lenses.size() > kMostAsked) return false;
   const auto moves_far = [](const Lens& lens) { return moved_corner(lens) > kFarMove * lens.centre.norm(); };
   if (std::ranges::none_of(found.lenses, moves_far)) return false;
-  const std::vector<double> deviations = k1_deviations(found, kMostAsked, bytes_beside(found), events_);
+  const std::vector<LensDeviations> deviations = deviations_of(found);
   for (std::size_t i = 0; i < deviations.size(); ++i) {
-    if (moves_far(found.lenses[i]) && std::abs(found.lenses[i].distortion[0]) > kToldK1 * deviations[i])
+    if (moves_far(found.lenses[i]) && std::abs(found.lenses[i].distortion[0]) > kToldK1 * deviations[i].k1)
       return true;
   }
   return false;
@@ -285,20 +285,25 @@ std::optional<OtherLens> BundleTrials::other_lens(Bundle& found) const {
 /// The first lens that is clearly another than the given one, and told by the matches. clearly_nearer: those
 /// held out come so with these lenses.
 std::optional<OtherLens> BundleTrials::told_lens(Bundle& found, bool clearly_nearer) const {
-  const std::vector<double> focal = focal_deviations(found, kMostAsked, bytes_beside(found), events_),
-                            k1 = k1_deviations(found, kMostAsked, bytes_beside(found), events_);
+  const std::vector<LensDeviations> deviations = deviations_of(found);
   for (std::size_t i = 0; i < found.lenses.size(); ++i) {
     const Lens &given = start_.lenses[i], &shown = found.lenses[i];
     const Eigen::Array2d moved = (shown.focal.array() / given.focal.array()).log();
     const double farthest = std::max(moved.abs().maxCoeff(), std::abs(moved.x() - moved.y())),
                  bent = std::abs(shown.distortion[0] - given.distortion[0]),
                  corner = shown.centre.cwiseQuotient(shown.focal).squaredNorm();
-    const bool is_told = farthest > kToldFocal * focal[i] || (clearly_nearer && focal[i] < kTold);
+    const bool is_told =
+        farthest > kToldFocal * deviations[i].focal || (clearly_nearer && deviations[i].focal < kTold);
     const OtherLens other{given, shown, is_told && farthest > kOtherFocal,
-                          bent > kToldK1 * k1[i] && bent * corner > kFarMove, found.lenses.size() > 1};
+                          bent > kToldK1 * deviations[i].k1 && bent * corner > kFarMove,
+                          found.lenses.size() > 1};
     if (other.focal || other.k1) return other;
   }
   return std::nullopt;
+}
+
+std::vector<LensDeviations> BundleTrials::deviations_of(Bundle& found) const {
+  return lens_deviations(found, kMostAsked, bytes_beside(found), events_);
 }
 
 /// What the options leave beside the matches.

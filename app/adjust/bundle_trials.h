@@ -131,6 +131,8 @@ class BundleTrials {
   bool is_another_focal(Bundle& found, const Adjusted& other) const;
   void try_held_focals(Bundle& found);
   std::vector<std::size_t> untold_focals(Bundle& found) const;
+  /// Of the first kMostAsked lenses.
+  std::vector<LensDeviations> deviations_of(Bundle& found) const;
   std::size_t bytes_beside(const Bundle& found) const;
   std::vector<double> errors_of(const Bundle& found) const;
   double focal_moved(const std::vector<Lens>& lenses, std::size_t lens) const;

@@ -178,8 +178,9 @@ bool BundleTrials::is_another_focal(Bundle& found, const Adjusted& other) const 
     if (std::abs(std::log(focal / network_[i].focal.x())) > kFarthestFound) return false;
   }
   if (!is_far || found.lenses.size() > kMostAsked) return false;
-  return std::ranges::all_of(focal_deviations(found, kMostAsked, bytes_beside(found), events_),
-                             [](double deviation) { return deviation < kNearlyTold; });  // NaN is none
+  return std::ranges::all_of(deviations_of(found), [](const LensDeviations& deviation) {
+    return deviation.focal < kNearlyTold;  // NaN is not
+  });
 }
 
 double BundleTrials::log_nearer(std::size_t frame) const {
@@ -230,11 +231,11 @@ void BundleTrials::try_held_focals(Bundle& found) {
 
 /// Lenses whose focal length or aspect is free, but not told by the matches, nor that the network's is wrong.
 std::vector<std::size_t> BundleTrials::untold_focals(Bundle& found) const {
-  const std::vector<double> deviations = focal_deviations(found, kMostAsked, bytes_beside(found), events_);
+  const std::vector<LensDeviations> deviations = deviations_of(found);
   std::vector<std::size_t> lenses;
   for (std::size_t i = 0; i < deviations.size(); ++i) {
     const double moved = std::abs(std::log(found.lenses[i].focal.x() / network_[i].focal.x()));
-    if (deviations[i] >= kTold && moved < kSurely * deviations[i]) lenses.push_back(i);
+    if (deviations[i].focal >= kTold && moved < kSurely * deviations[i].focal) lenses.push_back(i);
   }
   return lenses;
 }

@@ -299,14 +299,15 @@ TEST(BundleTrials, ADeviationTellsHowFarK1Is) {
     options.model = CameraModel::simple_radial;
     found.lens_free[0].k1 = true;
     BundleTrials(found, {}, options, kFrames, kSilent).solve(found, kFully);
-    const double deviation = k1_deviations(found, 1, std::numeric_limits<std::size_t>::max(), kSilent).at(0);
+    const double deviation =
+        lens_deviations(found, 1, std::numeric_limits<std::size_t>::max(), kSilent).at(0).k1;
     EXPECT_LT(std::abs(found.lenses[0].distortion[0] + 0.12), 3 * deviation) << noise;
     if (before > 0) {
       EXPECT_NEAR(deviation / before, 2, 0.2) << noise;
     }
     before = deviation;
     found.lens_free[0].k1 = false;
-    EXPECT_EQ(k1_deviations(found, 1, std::numeric_limits<std::size_t>::max(), kSilent).at(0), 0);
+    EXPECT_EQ(lens_deviations(found, 1, std::numeric_limits<std::size_t>::max(), kSilent).at(0).k1, 0);
   }
 }
 
@@ -340,10 +341,10 @@ TEST(BundleTrials, AFocalLengthIsToldWhereAllPosesAreFree) {
     BundleTrials trials(found, {}, {}, kFrames, kSilent);
     trials.hold_out(std::move(held_out));
     trials.adjust(found, {4, 15, 1e-4});
-    const std::vector<double> deviations =
-        focal_deviations(found, 1, std::numeric_limits<std::size_t>::max(), {});
-    EXPECT_GT(deviations[0], 0) << longer;
-    EXPECT_LT(deviations[0], 0.002) << longer;
+    const double deviation =
+        lens_deviations(found, 1, std::numeric_limits<std::size_t>::max(), {}).at(0).focal;
+    EXPECT_GT(deviation, 0) << longer;
+    EXPECT_LT(deviation, 0.002) << longer;
     trials.judge_focals(found);
     EXPECT_FALSE(trials.holds_focal(found.lens_free)) << longer;
     EXPECT_NEAR(found.lenses[0].focal.x(), kFocal, 5) << longer;
