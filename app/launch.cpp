@@ -59,10 +59,8 @@ void start_first_gpu(void* driver) {
   if (init != nullptr && retain != nullptr && init(0) == 0) retain(&context, 0);
 }
 
-/// Starts the first GPU on a thread; false where there is none, or no thread for it.
-bool start_gpu() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
-  if (driver == nullptr) return false;
+/// Starts the first GPU on a thread; false where there is no thread for it.
+bool start_gpu(void* driver) {
   try {
     std::thread(start_first_gpu, driver).detach();
   } catch (const std::system_error&) {
@@ -72,10 +70,12 @@ bool start_gpu() {
 }
 
 /// Loads the largest libraries one after another. All at once, each would look up its symbols in all of them,
-/// which takes a seventh longer. LibTorch comes first: its LAPACK is the one that OpenCV takes. The driver of
-/// a GPU that starts loads some too, and waits while a dlopen() is under way. What is missing the program
+/// which takes a seventh longer. LibTorch comes first: its LAPACK is the one that OpenCV takes. Without a GPU
+/// a stand-in takes the place of libtorch_cuda.so (scripts/cmake/no_gpu.cmake). The driver of a GPU that
+/// starts loads some libraries too, and waits while a dlopen() is under way. What is missing the program
 /// finds missing again.
-void load_large_libraries(bool beside_driver) {
+void load_large_libraries(bool without_gpu, bool beside_driver) {
+  if (without_gpu) ::dlopen("libvggt_no_gpu.so", RTLD_NOW | RTLD_GLOBAL);
   for (const char* library : {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"}) {
     if (beside_driver) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the lock is not fair
     ::dlopen(library, RTLD_NOW | RTLD_GLOBAL);
@@ -99,18 +99,26 @@ bool names_a_pipe(int argc, const char* const* argv) {
   return false;
 }
 
-/// Whether this is a reconstruction that may run on the first GPU, and no rank of a run on several.
-bool may_use_first_gpu(int argc, const char* const* argv) try {
-  if (names_a_pipe(argc, argv)) return false;
-  for (const char* rank : {"RANK", "SLURM_PROCID"}) {
-    if (std::getenv(rank) != nullptr) return false;
-  }
+enum class Wanted { no_gpu, first_gpu, unknown };
+
+/// Whether this runs on the CPU, or is a reconstruction that may run on the first GPU and no rank of a run on
+/// several.
+Wanted wanted_device(int argc, const char* const* argv) try {
+  if (names_a_pipe(argc, argv)) return Wanted::unknown;
   const vggt::Command command = vggt::parse_command_line(argc, argv);
-  const auto* options = std::get_if<vggt::Options>(&command);
-  return options != nullptr && !options->dry_run &&
-         (options->device == "auto" || options->device == "cuda" || options->device == "cuda:0");
+  const auto* plan = std::get_if<vggt::PlanCommand>(&command);
+  const auto* batch = std::get_if<vggt::BatchCommand>(&command);
+  const auto* run = std::get_if<vggt::Options>(&command);
+  const vggt::Options* options = plan ? &plan->options : batch ? &batch->options : run;
+  if (options != nullptr && options->device == "cpu") return Wanted::no_gpu;
+  for (const char* rank : {"RANK", "SLURM_PROCID"}) {
+    if (std::getenv(rank) != nullptr) return Wanted::unknown;
+  }
+  const bool is_first = run != nullptr && !run->dry_run &&
+                        (run->device == "auto" || run->device == "cuda" || run->device == "cuda:0");
+  return is_first ? Wanted::first_gpu : Wanted::unknown;
 } catch (const std::exception&) {
-  return false;  // the program says what is wrong
+  return Wanted::unknown;  // the program says what is wrong
 }
 
 /// Whether `ulimit -v` bounds the process's memory.
@@ -194,7 +202,10 @@ int main(int argc, char** argv) {
   // LibTorch's threads that wait for work spin for milliseconds, which decoders, loaders and drivers could
   // use.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
-  load_large_libraries(may_use_first_gpu(argc, argv) && start_gpu());
+  const Wanted wanted = wanted_device(argc, argv);
+  void* driver = wanted == Wanted::no_gpu ? nullptr : ::dlopen("libcuda.so.1", RTLD_NOW);
+  load_large_libraries(driver == nullptr,
+                       driver != nullptr && wanted == Wanted::first_gpu && start_gpu(driver));
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;

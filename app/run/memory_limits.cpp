@@ -1,5 +1,6 @@
 #include "app/run/memory_limits.h"
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,9 +24,10 @@ namespace {
 // of libraries. Measured on an H200; fragments are LibTorch's reserve that no tensor of ours can use.
 constexpr int64_t kGpuProgramBytes = 750'000'000;
 constexpr double kFragments = 0.05;
-// And on the host: libraries, decoders, kernels' tables with up to kFewThreads and of each more, and what
-// CUDA keeps there.
-constexpr int64_t kHostProgramBytes = 640'000'000, kFewThreads = 16, kHostCudaBytes = 1'860'000'000;
+// And on the host: libraries, decoders, kernels' tables with up to kFewThreads and of each more; CUDA's
+// libraries; and what CUDA keeps there.
+constexpr int64_t kHostProgramBytes = 405'000'000, kFewThreads = 16, kCudaLibraryBytes = 235'000'000,
+                  kHostCudaBytes = 1'860'000'000;
 
 constexpr int64_t kMegabyte = 1'000'000;
 
@@ -43,7 +45,7 @@ int64_t host_program_bytes(const Options& options, at::Device device, int64_t ra
   const int64_t working = working_threads(options.threads),
                 more = std::max<int64_t>(0, working - kFewThreads),
                 idle = std::max<int64_t>(0, options.threads - working);
-  return kHostProgramBytes + more * kThreadBytes + idle * kIdleThreadBytes +
+  return kHostProgramBytes + cuda_library_bytes() + more * kThreadBytes + idle * kIdleThreadBytes +
          (device.is_cuda() ? kHostCudaBytes : 0) + (ranks > 1 ? kHostNcclBytes : 0);
 }
 
@@ -149,6 +151,10 @@ int64_t resident_bytes() {
 int64_t program_bytes() {
   static const int64_t first = resident_bytes();
   return first;
+}
+
+int64_t cuda_library_bytes() {
+  return at::CUDAHooksRegistry()->Has("CUDAHooks") ? kCudaLibraryBytes : 0;  // which registers when loaded
 }
 
 std::optional<int64_t> free_host_bytes() {

@@ -86,6 +86,8 @@ int64_t resident_bytes();
 /// The same when it was first asked for, or a run first planned: the code and tables of the libraries, and
 /// what the program holds that loaded this one as a library.
 int64_t program_bytes();
+/// What CUDA's libraries take of it: 0 where the executable has left them out, as no GPU is used.
+int64_t cuda_library_bytes();
 /// Bytes of the host's memory that are free, or that a control group or `ulimit -v` leaves; nothing where
 /// that is not known.
 std::optional<int64_t> free_host_bytes();

@@ -22,8 +22,9 @@ namespace {
 
 // What the process takes beside what it works on, as measured. On a CPU more than program_bytes(): for
 // kernels, and for each thread. What else it may hold must not depend on that figure, which differs from run
-// to run, but goes by a usual one. On an H200, in all; the convolutions of the dense heads bring cuDNN.
-constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 490'000'000;
+// to run, but goes by a usual one, to which CUDA's libraries add theirs. On an H200, in all; the convolutions
+// of the dense heads bring cuDNN.
+constexpr int64_t kCpuKernels = 18'000'000, kUsualCpuProgram = 255'000'000;
 constexpr int64_t kGpuProgram = 865'000'000, kCudnn = 280'000'000;
 constexpr int64_t kBf16Heads = 330;  // of a frame's pixel, where cuDNN computes in bf16
 constexpr int64_t kManyOnGpu = 25, kFewerOnGpu = 8'000'000;  // with fewer frames a GPU's program takes less
@@ -33,16 +34,16 @@ constexpr int64_t kGpuLoaded = 240'000'000;  // what a process's first run loads
 // weights takes what images have left, and the host takes its maps as fast as they come.
 constexpr double kCpuKept = 1.35, kGpuKept = 0.6, kLargeKept = 0.3;  // of tensors; of frames and maps
 constexpr int64_t kLargeNetwork = 500'000'000;                       // bytes of weights
-constexpr int64_t kMostCpuKept = 75'000'000, kMostGpuKept = 330'000'000;
+constexpr int64_t kMostCpuKept = 65'000'000, kMostGpuKept = 330'000'000;
 // The tracker's tensors are many and of blocks that are kept.
 constexpr double kTracksKept = 0.42;
 constexpr int64_t kMostTracksKept = 290'000'000;
 constexpr int64_t kTracker = 60'000'000, kTrackerHidden = 384;  // what else it takes on a CPU, if so wide
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
-constexpr double kLargeFrame = 180'000, kLargestFrame = 380'000;
+constexpr double kLargeFrame = 140'000, kLargestFrame = 380'000;
 // Code and tables that stages after the network on a CPU bring, and what is kept of them.
-constexpr int64_t kCpuAfter = 35'000'000, kCpuAfterWithLimit = 20'000'000;
+constexpr int64_t kCpuAfter = 20'000'000, kCpuAfterWithLimit = 10'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
@@ -54,6 +55,10 @@ constexpr int64_t kThinning = 32;         // bytes of a point that thinning leav
 constexpr double kSurface = 5, kUncertain = 18;
 constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
 constexpr int64_t kExported = 7;  // bytes of a pixel of an image that is exported, not as it is: of 8 bits
+
+int64_t usual_cpu_program() {
+  return kUsualCpuProgram + cuda_library_bytes();
+}
 
 int64_t threads_of(const RunPlan& plan) {
   return plan.frames.threads > 0 ? plan.frames.threads : usable_cores();
@@ -323,7 +328,7 @@ int64_t room_beside(const RunPlan& plan, int64_t held) {
   // In a batch other scenes hold what is not this one's part of what the program and its weights leave.
   const bool on_gpu = plan.model.options.device.is_cuda();
   const int64_t weights = plan.limits.network.host - plan.limits.images,
-                once = std::min(all, weights + (on_gpu ? kGpuProgram : kUsualCpuProgram)),
+                once = std::min(all, weights + (on_gpu ? kGpuProgram : usual_cpu_program())),
                 part = once + (all - once) / plan.limits.parts;
   return std::max({part - held, plan.limits.images, int64_t{0}});
 }
@@ -408,13 +413,15 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
         (threads_of(plan) - threads) * kIdleThreadBytes +
         (request.runs_tracker() ? kTracker * request.config.track_hidden / kTrackerHidden : 0);
     const int64_t of_tensors = cpu_kept(plan, request, tensors), base = program + of_tensors + kept_images;
-    const int64_t held = kUsualCpuProgram + of_tensors + kept.all() + weights;
+    const int64_t held = usual_cpu_program() + of_tensors + kept.all() + weights;
     const RefinedAtOnce refined = refining(plan, request, held);
+    // Of what decoders left the later stages use all but the blocks of pixels.
+    const int64_t kept_pixels = std::min(kept_images, threads * 3 * origin.width * origin.height);
     const int64_t adjusting = adjusting_bytes(plan, request.frames, gray, held) + matching,
                   fewer = kFewerRefined * std::max<int64_t>(0, kManyRefined - request.frames),
                   to_refine =
                       refined.bytes > 0 ? refined.bytes + refined_maps(plan, request, kept) - fewer : 0,
-                  later = code_after + std::max({adjusting, to_refine, after(held)});
+                  later = code_after + kept_pixels + std::max({adjusting, to_refine, after(held)});
     return {.host = std::max({program + weights + decoding,
                               base + kept.of_frames() + weights + tensors + memory.host_bytes,
                               base + kept.all() + weights + with_maps + memory.host_bytes,

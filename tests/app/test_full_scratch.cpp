@@ -57,10 +57,10 @@ TEST_P(FullScratch, IsALackOfResourcesAndLeavesNothing) {
 
 // The frames' pixels; the residual stream; keys and values; depth and points.
 INSTANTIATE_TEST_SUITE_P(Files, FullScratch,
-                         ::testing::Values(FullDisk{"frames", "692MB", 100'000},
-                                           FullDisk{"residual", "700MB", 4'000'000},
-                                           FullDisk{"keys", "700MB", 9'000'000},
-                                           FullDisk{"scene", "700MB", 30'000'000}),
+                         ::testing::Values(FullDisk{"frames", "457MB", 100'000},
+                                           FullDisk{"residual", "465MB", 4'000'000},
+                                           FullDisk{"keys", "465MB", 9'000'000},
+                                           FullDisk{"scene", "465MB", 30'000'000}),
                          [](const auto& info) { return std::string(info.param.file); });
 
 }  // namespace
