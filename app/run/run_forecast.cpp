@@ -43,7 +43,7 @@ std::vector<StageSeconds> network_seconds(const BesideSeconds& by_runs) {
 /// With what other runs of the process hold: earlier ones have loaded what a run loads, and those at once are
 /// not all at their peaks.
 int64_t beside_other_runs(const ProcessBytes& process, const RunParts& parts, bool gpu) {
-  const double share = gpu ? .4 : .85;  // of a run's own peak, as measured
+  const double share = gpu ? .4 : .75;  // of a run's own peak, as measured
   const auto others = static_cast<double>((parts.at_once - 1) * (process.host - process.common));
   return process.host + std::max<int64_t>(0, parts.left_in_memory - process.loaded) +
          static_cast<int64_t>(share * others);
