@@ -70,12 +70,12 @@ bool start_gpu(void* driver) {
 }
 
 /// Loads the largest libraries one after another. All at once, each would look up its symbols in all of them,
-/// which takes a seventh longer. LibTorch comes first: its LAPACK is the one that OpenCV takes. Without a GPU
-/// a stand-in takes the place of libtorch_cuda.so (scripts/cmake/no_gpu.cmake). The driver of a GPU that
-/// starts loads some libraries too, and waits while a dlopen() is under way. What is missing the program
-/// finds missing again.
+/// which takes a seventh longer. LibTorch comes first: its LAPACK is the one that OpenCV takes. Where no
+/// GPU is used a stand-in takes the place of libtorch_cuda.so (scripts/cmake/no_gpu.cmake). The driver of a
+/// GPU that starts loads some libraries too, and waits while a dlopen() is under way. What is missing the
+/// program finds missing again.
 void load_large_libraries(bool without_gpu, bool beside_driver) {
-  if (without_gpu) ::dlopen("libvggt_no_gpu.so", RTLD_NOW | RTLD_GLOBAL);
+  if (without_gpu) ::dlopen(VGGT_NO_GPU, RTLD_NOW | RTLD_GLOBAL);
   for (const char* library : {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"}) {
     if (beside_driver) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the lock is not fair
     ::dlopen(library, RTLD_NOW | RTLD_GLOBAL);
@@ -99,26 +99,45 @@ bool names_a_pipe(int argc, const char* const* argv) {
   return false;
 }
 
+/// What --device says, or would: "cpu" for commands that use no GPU.
+struct DeviceOf {
+  std::string operator()(const vggt::Options& options) const { return options.device; }
+  std::string operator()(const vggt::PlanCommand& command) const { return command.options.device; }
+  std::string operator()(const vggt::BatchCommand& command) const { return command.options.device; }
+  std::string operator()(const vggt::MergeBenchCommand& command) const { return command.options.device; }
+  std::string operator()(const vggt::BenchPageCommand& command) const { return command.device; }
+  std::string operator()(const vggt::BenchCommand& command) const {
+    const auto given = command.given.find("device");
+    return given == command.given.end() || given->second.empty() ? "auto" : given->second.front();
+  }
+  std::string operator()(const vggt::EvalCommand&) const { return "cpu"; }
+  std::string operator()(const vggt::WeightsCommand&) const { return "cpu"; }
+  std::string operator()(const vggt::ShowText&) const { return "cpu"; }
+};
+
 enum class Wanted { no_gpu, first_gpu, unknown };
 
-/// Whether this runs on the CPU, or is a reconstruction that may run on the first GPU and no rank of a run on
+/// Whether this uses no GPU, or is a reconstruction that may run on the first one and no rank of a run on
 /// several.
 Wanted wanted_device(int argc, const char* const* argv) try {
   if (names_a_pipe(argc, argv)) return Wanted::unknown;
   const vggt::Command command = vggt::parse_command_line(argc, argv);
-  const auto* plan = std::get_if<vggt::PlanCommand>(&command);
-  const auto* batch = std::get_if<vggt::BatchCommand>(&command);
-  const auto* run = std::get_if<vggt::Options>(&command);
-  const vggt::Options* options = plan ? &plan->options : batch ? &batch->options : run;
-  if (options != nullptr && options->device == "cpu") return Wanted::no_gpu;
+  const std::string device = std::visit(DeviceOf(), command);
+  if (device == "cpu") return Wanted::no_gpu;
   for (const char* rank : {"RANK", "SLURM_PROCID"}) {
     if (std::getenv(rank) != nullptr) return Wanted::unknown;
   }
-  const bool is_first = run != nullptr && !run->dry_run &&
-                        (run->device == "auto" || run->device == "cuda" || run->device == "cuda:0");
-  return is_first ? Wanted::first_gpu : Wanted::unknown;
+  const auto* run = std::get_if<vggt::Options>(&command);
+  const bool is_first = device == "auto" || device == "cuda" || device == "cuda:0";
+  return run != nullptr && !run->dry_run && is_first ? Wanted::first_gpu : Wanted::unknown;
 } catch (const std::exception&) {
   return Wanted::unknown;  // the program says what is wrong
+}
+
+/// Whether the system has no driver of NVIDIA's GPUs (of WSL: a way to that of Windows), not only none that
+/// dlopen() finds here.
+bool has_no_driver() {
+  return ::access("/proc/driver/nvidia", F_OK) != 0 && ::access("/dev/dxg", F_OK) != 0;
 }
 
 /// Whether `ulimit -v` bounds the process's memory.
@@ -204,8 +223,8 @@ int main(int argc, char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
   const Wanted wanted = wanted_device(argc, argv);
   void* driver = wanted == Wanted::no_gpu ? nullptr : ::dlopen("libcuda.so.1", RTLD_NOW);
-  load_large_libraries(driver == nullptr,
-                       driver != nullptr && wanted == Wanted::first_gpu && start_gpu(driver));
+  const bool without_gpu = wanted == Wanted::no_gpu || (driver == nullptr && has_no_driver());
+  load_large_libraries(without_gpu, driver != nullptr && wanted == Wanted::first_gpu && start_gpu(driver));
   // Global, as if it were linked: LibTorch's libraries know each other by their symbols.
   void* library = ::dlopen(VGGT_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
   void* run = library ? ::dlsym(library, "vggt_recon_main") : nullptr;

@@ -43,7 +43,7 @@ constexpr int64_t kTracker = 60'000'000, kTrackerHidden = 384;  // what else it 
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 140'000, kLargestFrame = 380'000;
 // Code and tables that stages after the network on a CPU bring, and what is kept of them.
-constexpr int64_t kCpuAfter = 20'000'000, kCpuAfterWithLimit = 10'000'000;
+constexpr int64_t kCpuAfter = 22'000'000, kCpuAfterWithLimit = 10'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'

@@ -83,7 +83,7 @@ TEST_F(MemoryTest, FilesHoldWhatMemoryMayNot) {
   EXPECT_NEAR(predicted, files, 0.1 * files);
 }
 
-// They take 230 MB and a tenth of a second.
+// They take 235 MB and a tenth of a second.
 TEST_F(MemoryTest, CudasLibrariesAreNotLoadedForTheCpu) {
   const Outcome outcome = reconstruct("--frames frames --out o/", "LD_DEBUG=files");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
