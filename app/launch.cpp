@@ -99,21 +99,23 @@ bool names_a_pipe(int argc, const char* const* argv) {
   return false;
 }
 
-/// What --device says, or would: "cpu" for commands that use no GPU.
-struct DeviceOf {
-  std::string operator()(const vggt::Options& options) const { return options.device; }
-  std::string operator()(const vggt::PlanCommand& command) const { return command.options.device; }
-  std::string operator()(const vggt::BatchCommand& command) const { return command.options.device; }
-  std::string operator()(const vggt::MergeBenchCommand& command) const { return command.options.device; }
-  std::string operator()(const vggt::BenchPageCommand& command) const { return command.device; }
-  std::string operator()(const vggt::BenchCommand& command) const {
-    const auto given = command.given.find("device");
-    return given == command.given.end() || given->second.empty() ? "auto" : given->second.front();
-  }
-  std::string operator()(const vggt::EvalCommand&) const { return "cpu"; }
-  std::string operator()(const vggt::WeightsCommand&) const { return "cpu"; }
-  std::string operator()(const vggt::ShowText&) const { return "cpu"; }
-};
+/// What --device says; "cpu" for commands that use no GPU.
+std::string device_of(const vggt::Command& command) {
+  return std::visit(
+      [](const auto& some) -> std::string {
+        if constexpr (requires { some.options.device; }) {
+          return some.options.device;
+        } else if constexpr (requires { some.device; }) {
+          return some.device;
+        } else if constexpr (requires { some.given; }) {
+          const auto given = some.given.find("device");
+          return given == some.given.end() || given->second.empty() ? "auto" : given->second.front();
+        } else {
+          return "cpu";
+        }
+      },
+      command);
+}
 
 enum class Wanted { no_gpu, first_gpu, unknown };
 
@@ -122,7 +124,7 @@ enum class Wanted { no_gpu, first_gpu, unknown };
 Wanted wanted_device(int argc, const char* const* argv) try {
   if (names_a_pipe(argc, argv)) return Wanted::unknown;
   const vggt::Command command = vggt::parse_command_line(argc, argv);
-  const std::string device = std::visit(DeviceOf(), command);
+  const std::string device = device_of(command);
   if (device == "cpu") return Wanted::no_gpu;
   for (const char* rank : {"RANK", "SLURM_PROCID"}) {
     if (std::getenv(rank) != nullptr) return Wanted::unknown;

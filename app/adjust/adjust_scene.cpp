@@ -1,5 +1,7 @@
 #include "app/adjust/adjust_scene.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -17,7 +19,6 @@
 #include "app/adjust/within_memory.h"
 #include "app/scene/median.h"
 #include "app/scene/world_move.h"
-#include "io/files/numbers.h"
 
 namespace vggt {
 namespace {
@@ -228,9 +229,10 @@ class SceneFit {
     if (in_one_place_) return std::nullopt;
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside || beside->agrees()) return beside;
-    warn_of_poses("cameras adjusted to " + std::to_string(own.matches) + " matches are " +
-                  rounded_text(beside->turn_deg, 1) + " degrees (median) and " +
-                  rounded_text(100 * beside->distance, 0) + " % of their spread away from them");
+    warn_of_poses(
+        fmt::format("cameras adjusted to {} matches are {:.1f} degrees (median) and {:.0f} % of their spread "
+                    "away from them",
+                    own.matches, beside->turn_deg, 100 * beside->distance));
     return beside;
   }
 
@@ -256,7 +258,8 @@ class SceneFit {
 /// Such as "focal length 813.9 instead of 850.0 pixels, k1 -0.120 instead of 0.000".
 std::string lens_change(const OtherLens& other) {
   const auto focal = [](const Lens& lens, bool one) {
-    return rounded_text(lens.focal.x(), 1) + (one ? "" : " and " + rounded_text(lens.focal.y(), 1));
+    return one ? fmt::format("{:.1f}", lens.focal.x())
+               : fmt::format("{:.1f} and {:.1f}", lens.focal.x(), lens.focal.y());
   };
   std::string change;
   if (other.focal) {
@@ -269,8 +272,8 @@ std::string lens_change(const OtherLens& other) {
              focal(other.given, one) + " pixels";
   }
   if (!other.k1) return change;
-  return change + (change.empty() ? "" : ", ") + "k1 " + rounded_text(other.shown.distortion[0], 3) +
-         " instead of " + rounded_text(other.given.distortion[0], 3);
+  return change + fmt::format("{}k1 {:.3f} instead of {:.3f}", change.empty() ? "" : ", ",
+                              other.shown.distortion[0], other.given.distortion[0]);
 }
 
 /// What is given as exact and leaves the matches far from where it shows them is wrong, or not exact. Where
@@ -285,9 +288,10 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
   const double pixel = median(std::span(sizes));
   if (!poses && !intrinsics) {
     if (found.scene.changed && found.held_out_px >= kFartherOff * pixel)
-      events.warn("matches that were held out are " + rounded_text(found.held_out_px, 1) +
-                  " pixels off, and usually less than " + rounded_text(kUsual * pixel, 1) +
-                  ": cameras and focal length may be wrong");
+      events.warn(fmt::format(
+          "matches that were held out are {:.1f} pixels off, and usually less than {:.1f}: cameras "
+          "and focal length may be wrong",
+          found.held_out_px, kUsual * pixel));
     return;
   }
   if (found.held_out_px < kFarOff * pixel && !found.other_lens) return;
@@ -301,9 +305,10 @@ void warn_of_misfit(const MatchInput& input, const Found& found, const AdjustOpt
   if (found.other_lens)
     lens = std::string(", and show another lens ") + (found.other_lens->of_several ? "of one camera " : "") +
            "(" + lens_change(*found.other_lens) + ")";
-  events.warn("matches that were held out are " + rounded_text(found.held_out_px, found.other_lens ? 2 : 1) +
-              " pixels off with the given " + what + lens + ": where these are not exact, --refine " +
-              refine + " starts from them");
+  events.warn(fmt::format(
+      "matches that were held out are {:.{}f} pixels off with the given {}{}: where these are not "
+      "exact, --refine {} starts from them",
+      found.held_out_px, found.other_lens ? 2 : 1, what, lens, refine));
 }
 
 /// Matches of what moves with the camera hide those of the scene, and the network has seen it, too.

@@ -1,5 +1,7 @@
 #include "app/adjust/adjustment_passes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,7 +19,6 @@
 #include "app/adjust/sighting_error.h"
 #include "app/adjust/sighting_links.h"
 #include "app/scene/median.h"
-#include "io/files/numbers.h"
 #include "io/files/text.h"
 #include "io/scene/lens_numbers.h"
 
@@ -48,16 +49,13 @@ std::string lens_text(const Bundle& bundle, const std::vector<Camera>& cameras) 
   std::ranges::replace(name, '_', '-');
   const auto [least, most] =
       std::ranges::minmax(bundle.lenses, {}, [](const Lens& lens) { return lens.focal.x(); });
-  std::string focal = rounded_text(least.focal.x(), 1);
-  if (bundle.lenses.size() > 1) {
-    name += ", " + std::to_string(bundle.lenses.size()) + " of them";
-    focal = "s " + focal + " to " + rounded_text(most.focal.x(), 1);
-  } else if (!is_one_focal(least.focal.x(), least.focal.y())) {
-    focal = "s " + focal + " and " + rounded_text(least.focal.y(), 1);
-  } else {
-    focal = " " + focal;
-  }
-  return "camera " + name + ", focal length" + focal + " pixels";
+  const double focal = least.focal.x();
+  if (bundle.lenses.size() > 1)
+    return fmt::format("camera {}, {} of them, focal lengths {:.1f} to {:.1f} pixels", name,
+                       bundle.lenses.size(), focal, most.focal.x());
+  if (!is_one_focal(focal, least.focal.y()))
+    return fmt::format("camera {}, focal lengths {:.1f} and {:.1f} pixels", name, focal, least.focal.y());
+  return fmt::format("camera {}, focal length {:.1f} pixels", name, focal);
 }
 
 /// Drops sightings that are far from where the bundle shows their anchors, and anchors most of whose
@@ -106,17 +104,17 @@ class SceneAdjustment {
     if (!(adjusted <= given)) {
       const Bundle start = trials_.given();
       const bool simple = trials_.error_of(start, found) <= given;
-      Found stays = not_adjusted("held-out matches are off by " + rounded_text(adjusted, 2) +
-                                     " pixels with adjusted cameras, by " + rounded_text(given, 2) +
-                                     " with the given ones",
+      Found stays = not_adjusted(fmt::format("held-out matches are off by {:.2f} pixels with adjusted "
+                                             "cameras, by {:.2f} with the given ones",
+                                             adjusted, given),
                                  simple ? cameras_of(start, cameras_, trials_.model()) : cameras_);
       stays.held_out_px = given;
       return stays;
     }
     const std::optional<OtherLens> other_lens = trials_.other_lens(found);
     take_held_out(found);
-    Found result = adjusted_scene(found, "; those held out are off by " + rounded_text(adjusted, 2) +
-                                             " pixels, before by " + rounded_text(given, 2));
+    Found result = adjusted_scene(
+        found, fmt::format("; those held out are off by {:.2f} pixels, before by {:.2f}", adjusted, given));
     result.held_out_px = adjusted;
     result.other_lens = other_lens;
     result.overlays = overlays_;

@@ -33,11 +33,4 @@ inline std::string number_text(double number) {
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
-/// The number with so many digits after the point.
-inline std::string rounded_text(double number, int digits) {
-  char text[340];  // the largest has 309 digits before the point
-  const auto [end, error] = std::to_chars(text, text + sizeof text, number, std::chars_format::fixed, digits);
-  return error == std::errc() ? std::string(text, end) : number_text(number);
-}
-
 }  // namespace vggt
