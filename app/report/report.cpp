@@ -111,6 +111,7 @@ std::string report_text(const Report& report) {
   json["predicted_seconds"] = Json::object();
   for (const auto& [stage, seconds] : report.predicted_seconds) json["predicted_seconds"][stage] = seconds;
   if (report.predicted_total_seconds) json["predicted_seconds"]["total"] = *report.predicted_total_seconds;
+  if (!report.likely_seconds.empty()) json["likely_seconds"] = report.likely_seconds;
   json["peak_host_bytes"] = peak_host_bytes();
   json["predicted_peak_host_bytes"] = report.predicted_peak_host_bytes;
   json["predicted_network_bytes"] = report.predicted_network_bytes;

@@ -28,6 +28,8 @@ struct Report {
   // and in all, where that is known of each.
   std::vector<std::pair<std::string, double>> predicted_seconds;
   std::optional<double> predicted_total_seconds;
+  // Of stages that nobody knows before, and then in all: by stage and "total", "middle", "least" and "most".
+  std::map<std::string, std::map<std::string, double>> likely_seconds;
   double total_seconds = 0;
   // Most that the network takes where it runs, weights included, and what it pins of the host's memory.
   int64_t predicted_network_bytes = 0, predicted_pinned_bytes = 0;

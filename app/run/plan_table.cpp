@@ -80,6 +80,23 @@ std::string total_text(const NetworkPlan& plan) {
   return text;
 }
 
+std::string range_text(const LikelySeconds& likely) {
+  const std::string least = seconds_text(likely.least), most = seconds_text(likely.most);
+  return seconds_text(likely.middle) + (least == most ? "" : " (" + least + " to " + most + ")");
+}
+
+/// Of stages that are not known, and of the run with them; empty where there are none.
+std::string likely_text(const PlanComparison& plans) {
+  std::string stages, totals;
+  for (const auto& [stage, likely] : plans.beside.likely)
+    stages += (stages.empty() ? "" : ", ") + stage + " " + range_text(likely);
+  for (const NetworkPlan* one : {&plans.plan, &plans.other}) {
+    if (const auto likely = likely_run_seconds(*one, plans.beside))
+      totals += (totals.empty() ? "; the run " : ", ") + kind_text(*one) + " " + range_text(*likely);
+  }
+  return stages.empty() ? "" : stages + totals + " s, as of other frames";
+}
+
 /// Of what the run does beside the network, and in all; no lines where nothing is known.
 std::vector<std::string> beside_rows(const PlanComparison& plans) {
   std::vector<std::string> rows;
@@ -101,6 +118,7 @@ std::vector<std::string> beside_rows(const PlanComparison& plans) {
       totals += (totals.empty() ? "" : ", ") + kind_text(*one) + " " + seconds_text(*seconds) + " s";
   }
   if (!totals.empty()) rows.push_back("the run:   " + totals);
+  if (const std::string likely = likely_text(plans); !likely.empty()) rows.push_back("likely:    " + likely);
   return rows;
 }
 
@@ -119,6 +137,16 @@ Json ranks_json(const MemoryRequest& request) {
   for (int64_t rank = 0; rank < request.ranks; ++rank)
     ranks.push_back({{"frames", frames.count(rank)}, {"heads", heads.count(rank)}});
   return ranks;
+}
+
+Json json_of(const LikelySeconds& likely) {
+  return {{"middle", likely.middle}, {"least", likely.least}, {"most", likely.most}};
+}
+
+Json likely_json(const BesideSeconds& beside) {
+  Json json = Json::object();
+  for (const auto& [stage, likely] : beside.likely) json[stage] = json_of(likely);
+  return json;
 }
 
 Json json_of(const BesideSeconds& beside) {
@@ -161,6 +189,8 @@ Json json_of(const NetworkPlan& plan, const BesideSeconds& beside) {
   json["total_seconds"] = plan.seconds.empty() ? Json() : Json(total_seconds(plan.seconds));
   const auto run = run_seconds(plan, beside);
   json["run_seconds"] = run ? Json(*run) : Json();
+  const auto likely = likely_run_seconds(plan, beside);
+  json["likely_run_seconds"] = likely ? json_of(*likely) : Json();
   return json;
 }
 
@@ -283,6 +313,13 @@ std::optional<double> run_seconds(const NetworkPlan& network, const BesideSecond
   return total_seconds(network.seconds) + beside.total();
 }
 
+std::optional<LikelySeconds> likely_run_seconds(const NetworkPlan& network, const BesideSeconds& beside) {
+  std::optional<LikelySeconds> likely = beside.likely_total();
+  if (!likely || network.seconds.empty() || !beside.left_out.empty()) return std::nullopt;
+  const double seconds = total_seconds(network.seconds);
+  return LikelySeconds{seconds + likely->middle, seconds + likely->least, seconds + likely->most};
+}
+
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,
                              const std::optional<Rates>& rates) {
   MemoryRequest other = request;
@@ -322,15 +359,11 @@ std::vector<std::string> plan_rows(const PlanComparison& plans, const ProcessByt
 }
 
 std::string plan_json(const PlanComparison& plans, const ProcessBytes& process) {
-  return Json{{"plan", json_of(plans.plan, plans.beside)},
-              {"other", json_of(plans.other, plans.beside)},
-              {"beside_seconds", json_of(plans.beside)},
-              {"beside_guessed", plans.beside.guessed},
-              {"beside_unknown", plans.beside.unknown},
-              {"beside_left_out", plans.beside.left_out},
-              {"nccl_bytes", plans.nccl_bytes},
-              {"process_host_bytes", process.host},
-              {"process_scratch_bytes", process.scratch}}
+  return Json{{"plan", json_of(plans.plan, plans.beside)}, {"other", json_of(plans.other, plans.beside)},
+              {"beside_seconds", json_of(plans.beside)},   {"beside_guessed", plans.beside.guessed},
+              {"beside_unknown", plans.beside.unknown},    {"beside_likely", likely_json(plans.beside)},
+              {"beside_left_out", plans.beside.left_out},  {"nccl_bytes", plans.nccl_bytes},
+              {"process_host_bytes", process.host},        {"process_scratch_bytes", process.scratch}}
              .dump(2) +
          "\n";
 }

@@ -50,6 +50,8 @@ struct PlanComparison {
 };
 /// Of the whole run; nothing where some of its stages are not known.
 std::optional<double> run_seconds(const NetworkPlan& network, const BesideSeconds& beside);
+/// The same where some are not known, but what is likely of each is.
+std::optional<LikelySeconds> likely_run_seconds(const NetworkPlan& network, const BesideSeconds& beside);
 
 /// merging: how the other plan merges, where the request does not.
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,

@@ -180,6 +180,15 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const RunForecast&
     report.predicted_seconds.emplace_back(stage.stage, stage.seconds);
   for (const auto& stage : forecast.beside.stages) report.predicted_seconds.push_back(stage);
   report.predicted_total_seconds = run_seconds(network, forecast.beside);
+  const auto add_likely = [&](const std::string& stage, const LikelySeconds& seconds) {
+    report.likely_seconds[stage] = {
+        {"middle", seconds.middle}, {"least", seconds.least}, {"most", seconds.most}};
+  };
+  for (const auto& [stage, seconds] : forecast.beside.likely) add_likely(stage, seconds);
+  if (auto likely = likely_run_seconds(network, forecast.beside)) {
+    for (double* seconds : {&likely->middle, &likely->least, &likely->most}) *seconds += forecast.measuring;
+    add_likely("total", *likely);
+  }
   if (forecast.measuring > 0) {  // which is over by now
     report.predicted_seconds.emplace_back("measuring", forecast.measuring);
     if (report.predicted_total_seconds) *report.predicted_total_seconds += forecast.measuring;

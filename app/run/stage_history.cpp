@@ -22,6 +22,7 @@ constexpr int kFormat = 1;
 constexpr std::size_t kMostAlike = 5, kMostRuns = 30, kMostKeys = 200;
 constexpr double kMostSeconds = 1e7, kLeastUnits = 1e-6, kMostUnits = 1e18;
 constexpr double kAlike = 1.25;  // numbers of units that differ by no more are as near
+constexpr double kMuch = 4;      // those of other sources that differ by more tell less
 // Before a run here tells. Seconds a unit on two cores of a Zen 5, from and to a disk that the system has in
 // memory: these stages are small beside the network and the adjustment.
 constexpr std::array<std::pair<std::string_view, double>, 6> kFirstRates{{{"frames", 6e-9},
@@ -39,6 +40,7 @@ constexpr std::array<std::pair<std::string_view, double>, 2> kFirstOfSize{
     {{"patch_embed", 0.17}, {"aggregator", 0.22}}};
 constexpr int64_t kMeasuredTokens = 16'000;
 constexpr double kFewestThreads = 2, kMostThreads = 16;  // whose rates are known
+constexpr double kElsewhereByThreads = -0.17;  // 16 of a Xeon beside StageWork's two, whose cores are faster
 const char* const kFile = "stages.json";
 const std::string kProgram = "vggt-recon " VGGT_VERSION "; ";
 
@@ -105,7 +107,7 @@ std::string key_of(const RunPlan& plan, const StageWork& work, bool limited) {
   return as_ascii(kProgram + processor_name(at::kCPU) +
                   (limited && plan.limits.host ? "; limited memory" : "") +
                   (plan.memory.ranks > 1 ? "; " + std::to_string(plan.memory.ranks) + " ranks" : "") + "; " +
-                  work.stage + ": " + work.kind);
+                  work.stage + ": " + work.kind + (work.source ? ", source " + *work.source : ""));
 }
 
 /// The key of runs of one architecture whose calls of attention have about the same sizes: each measured plan
@@ -132,6 +134,19 @@ std::vector<StageRun> runs_of(const std::vector<Learned>& all, const std::string
   return found == all.end() ? std::vector<StageRun>() : found->runs;
 }
 
+/// Of each source whose key starts so the last of the runs whose units are the nearest.
+std::vector<StageRun> runs_of_sources(const std::vector<Learned>& all, const std::string& start,
+                                      double units) {
+  std::vector<StageRun> runs;
+  for (const Learned& learned : all) {
+    if (!learned.key.starts_with(start) || learned.runs.empty()) continue;
+    runs.push_back(
+        *std::ranges::min_element(learned.runs.rbegin(), learned.runs.rend(), {},
+                                  [&](const StageRun& run) { return distance(run.units, units); }));
+  }
+  return runs;
+}
+
 /// The middle of the rates of the runs that are no farther away. Of two in the middle the smaller: it is a
 /// busy machine that makes a run odd.
 double middle_rate(std::span<const StageRun> runs, std::span<const double> distances, double farthest) {
@@ -142,6 +157,12 @@ double middle_rate(std::span<const StageRun> runs, std::span<const double> dista
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>((rates.size() - 1) / 2);
   std::ranges::nth_element(rates, middle);
   return *middle;
+}
+
+/// Of two threads, to the power of the exponent.
+double by_threads(int64_t threads, double exponent) {
+  const double known = std::clamp(static_cast<double>(threads), kFewestThreads, kMostThreads);
+  return std::pow(known / kFewestThreads, exponent);
 }
 
 /// The rate of a stage in one of the tables above.
@@ -168,6 +189,21 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
     const std::vector<StageRun> runs = runs_of(all, key_of(plan, work, limited));
     return runs.empty() ? runs_of(all, key_of(plan, work, /*limited=*/false)) : runs;
   };
+  const auto likely = [&](StageWork work) -> std::optional<LikelySeconds> {
+    if (work.elsewhere.empty() || work.units < kLeastUnits) return std::nullopt;
+    std::vector<StageRun> runs;
+    if (work.source) {
+      work.source = "";  // with which all their keys begin
+      runs = runs_of_sources(all, key_of(plan, work, limited), work.units);
+      if (runs.empty()) runs = runs_of_sources(all, key_of(plan, work, /*limited=*/false), work.units);
+    }
+    const double factor = by_threads(working_threads(plan.frames.threads), kElsewhereByThreads);
+    for (const double rate : work.elsewhere) {
+      if (work.usual && runs.size() < work.elsewhere.size())
+        runs.push_back({work.units, work.units * rate * factor});
+    }
+    return runs.empty() ? std::nullopt : std::optional(likely_seconds(runs, work.units));
+  };
   for (const StageWork& work : works) {
     const bool can_be_known = work.comparable && work.units >= kLeastUnits;
     const std::vector<StageRun> runs = can_be_known ? learned(work) : std::vector<StageRun>();
@@ -183,7 +219,9 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
       known = add(work.stage, work.units * *rate * factor);
       if (known) beside.guessed.push_back(work.stage);
     }
-    if (!known) beside.unknown.push_back(work.stage);
+    if (known) continue;
+    beside.unknown.push_back(work.stage);
+    if (const auto seconds = likely(work)) beside.likely.emplace_back(work.stage, *seconds);
   }
   beside.all = beside.unknown.empty();
   return beside;
@@ -192,8 +230,7 @@ BesideSeconds predict(const RunPlan& plan, const std::vector<StageWork>& works, 
 }  // namespace
 
 double frames_by_threads(int64_t threads) {
-  const double known = std::clamp(static_cast<double>(threads), kFewestThreads, kMostThreads);
-  return std::pow(known / kFewestThreads, -0.65);
+  return by_threads(threads, -0.65);
 }
 
 double seconds_by(std::span<const StageRun> runs, double units) {
@@ -232,6 +269,20 @@ std::string cache_with_runs(const std::string& cache,
   return text_of(all);
 }
 
+LikelySeconds likely_seconds(std::span<const StageRun> others, double units) {
+  std::vector<double> distances;
+  for (const StageRun& run : others) distances.push_back(distance(run.units, units));
+  const double farthest = std::max(*std::ranges::min_element(distances) + std::log(kAlike), std::log(kMuch));
+  LikelySeconds likely{units * middle_rate(others, distances, farthest), 1e300, 0};
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (distances[i] > farthest) continue;
+    const double seconds = units * others[i].seconds / others[i].units;
+    likely.least = std::min(likely.least, seconds);
+    likely.most = std::max(likely.most, seconds);
+  }
+  return likely;
+}
+
 double BesideSeconds::total() const {
   double total = 0, frames = 0, weights = 0;
   for (const auto& [stage, seconds] : stages) {
@@ -240,6 +291,17 @@ double BesideSeconds::total() const {
     if (stage == "weights") weights = seconds;
   }
   return total - std::min(frames, weights);
+}
+
+std::optional<LikelySeconds> BesideSeconds::likely_total() const {
+  if (unknown.empty() || likely.size() < unknown.size()) return std::nullopt;
+  LikelySeconds sum{total(), total(), total()};
+  for (const auto& [stage, seconds] : likely) {
+    sum.middle += seconds.middle;
+    sum.least += seconds.least;
+    sum.most += seconds.most;
+  }
+  return sum;
 }
 
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first) {

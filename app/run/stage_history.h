@@ -27,6 +27,15 @@ double seconds_by(std::span<const StageRun> runs, double units);
 /// pay.
 std::optional<double> seconds_by_alike(std::span<const StageRun> runs, double units, double alike);
 
+/// What a stage that nobody knows is likely to take: the middle of what others took, the least and the most.
+struct LikelySeconds {
+  double middle = 0, least = 0, most = 0;
+};
+
+/// The same of so many units, by runs of other sources; those of up to four times the units, or a
+/// quarter, alone tell where there are such. others: at least one.
+LikelySeconds likely_seconds(std::span<const StageRun> others, double units);
+
 /// A factor of decoding's seconds on two threads, as measured on 16 of an Intel Xeon. Less than two count as
 /// two, more than 16 as 16.
 double frames_by_threads(int64_t threads);
@@ -42,12 +51,16 @@ std::string cache_with_runs(const std::string& cache,
 struct BesideSeconds {
   std::vector<std::pair<std::string, double>> stages;  // that are known
   bool all = false;                                    // they all are
-  std::vector<std::string> guessed = {};   // of the stages, those by another machine for want of a run here
-  std::vector<std::string> unknown = {};   // the other stages
+  std::vector<std::string> guessed = {};  // of the stages, those by another machine for want of a run here
+  std::vector<std::string> unknown = {};  // the other stages
+  /// Of the unknown ones, by other sources' runs, and where there are few by those of another machine.
+  std::vector<std::pair<std::string, LikelySeconds>> likely = {};
   std::vector<std::string> left_out = {};  // what the run does beside them all, of which nothing is predicted
 
   /// With the weights loading while frames are decoded.
   double total() const;
+  /// With what is likely of the unknown stages; nothing where there are none, or one of which nothing is.
+  std::optional<LikelySeconds> likely_total() const;
 };
 
 /// By the user's cache; nothing where the run keeps nothing there: with --no-autotune, and with --resume,

@@ -1,6 +1,7 @@
 #include "app/run/stage_work.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -27,6 +28,10 @@ namespace fs = std::filesystem;
 // frames.
 constexpr double kFramePixels = 250'000, kHealthPixels = 90'000, kPicturePoints = 6, kPagePixels = 4e6;
 constexpr double kAdjustedAlike = 2, kNetworkAlike = 1.25;  // see StageWork
+// Seconds on two cores of a Zen 5: of a unit of an adjustment of rendered scenes, of photographs of a kitchen
+// and of a video that pans; of a pixel of a refinement, by the refiner's numbers.
+constexpr std::array<double, 3> kAdjustedElsewhere{4e-6, 6.5e-6, 1.1e-5};
+constexpr double kRefinedElsewhere = 3.2e-13;
 
 /// Of the pixels, by the share that the options drop; less where a filter drops others.
 double points_of(const RunPlan& plan, double pixels) {
@@ -105,20 +110,22 @@ StageWork weights_work(const RunPlan& plan, const MemoryRequest& request) {
 }
 
 /// The rates of scenes differ by up to 18 times, also where number, size and kind of their files are the
-/// same: by what their frames share, and by the lenses that are tried. Only frames of the same source tell.
+/// same: by what their frames share, and by the lenses that are tried. Only frames of the same source tell
+/// how long it takes, others what is likely.
 StageWork adjust_work(const RunPlan& plan, const MemoryRequest& request, const FrameSource& source) {
   const AdjustOptions& options = plan.adjust.options;
   StageWork work = Kind("matches")
-                       .word(options.model.has_value(), "camera " + plan.given.camera)
-                       .word(options.intrinsics == Known::exactly, "known intrinsics")
-                       .word(options.intrinsics == Known::nearly, "intrinsics to refine")
-                       .word(options.poses == Known::exactly, "known poses")
-                       .word(options.poses == Known::nearly, "poses to refine")
-                       .word(!plan.frames.masks.empty(), "masks")
-                       .word(true, "source " + source.word)
+                       .costly(options.model.has_value(), "camera " + plan.given.camera)
+                       .costly(options.intrinsics == Known::exactly, "known intrinsics")
+                       .costly(options.intrinsics == Known::nearly, "intrinsics to refine")
+                       .costly(options.poses == Known::exactly, "known poses")
+                       .costly(options.poses == Known::nearly, "poses to refine")
+                       .costly(!plan.frames.masks.empty(), "masks")
                        .work("adjustment", adjustment_work(request.frames, source.gray));
   work.comparable = !source.word.empty();
   work.alike = kAdjustedAlike;
+  work.source = source.word;
+  work.elsewhere = {kAdjustedElsewhere.begin(), kAdjustedElsewhere.end()};
   return work;
 }
 
@@ -126,7 +133,9 @@ StageWork refine_work(const RunPlan& plan, double pixels) {
   int64_t numbers = 0;
   for (const auto& [name, shape] : refiner_shapes_of(plan.model.weights))
     numbers += c10::multiply_integers(shape);
-  return Kind("maps by " + std::to_string(numbers) + " numbers").work("refinement", pixels);
+  StageWork work = Kind("maps by " + std::to_string(numbers) + " numbers").work("refinement", pixels);
+  work.elsewhere = {kRefinedElsewhere * static_cast<double>(numbers)};
+  return work;
 }
 
 StageWork scene_work(const RunPlan& plan, double pixels) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,15 @@ struct StageWork {
   std::string stage;
   std::string kind;
   double units = 0;
-  bool usual = true;       // no option that may make it much longer
+  bool usual = true;       // no option that may make it much longer, or shorter
   bool comparable = true;  // with others of its kind
   /// Only runs of up to so many times the units, or as many times fewer, tell of it; 0: all do.
   double alike = 0;
+  /// The word of its source, where others' runs tell only what is likely.
+  std::optional<std::string> source = {};
+  /// Seconds a unit of some usual works like it on two cores of a Zen 5, by which a first one is likely to
+  /// go.
+  std::vector<double> elsewhere = {};
 };
 
 /// What becomes frames: the kind of its files, such as "jpg", the pixels that are decoded, those of the gray

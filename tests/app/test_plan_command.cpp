@@ -251,7 +251,24 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
   EXPECT_EQ(parse_strictly(path("plan.json"))["beside_unknown"], json({"adjustment", "refinement"}));
   EXPECT_TRUE(parse_strictly(path("plan.json"))["plan"]["run_seconds"].is_null());
   EXPECT_FALSE(fs::exists(path("cache/vggt-recon/stages.json")));
+  // What is likely they are told.
+  EXPECT_NE(fresh.out.find("\nlikely:    adjustment "), std::string::npos) << fresh.out;
+  EXPECT_NE(fresh.out.find("; the run exact "), std::string::npos) << fresh.out;
+  const json plan = parse_strictly(path("plan.json"));
+  double likely = plan["plan"]["total_seconds"].get<double>();
+  for (const auto& [stage, seconds] : plan["beside_seconds"].items()) likely += seconds.get<double>();
+  likely -= std::min(plan["beside_seconds"]["frames"], plan["beside_seconds"]["weights"]).get<double>();
+  for (const char* stage : {"adjustment", "refinement"})
+    likely += plan["beside_likely"][stage]["middle"].get<double>();
+  EXPECT_NEAR(plan["plan"]["likely_run_seconds"]["middle"], likely, 1e-6);
   const json one = report_of(), &first = one["predicted_seconds"];
+  for (const char* stage : {"adjustment", "refinement", "total"}) {
+    const json seconds = one["likely_seconds"][stage];
+    EXPECT_LT(seconds["middle"], kBusy * std::max(0.01, one["seconds"][stage].get<double>())) << stage;
+    EXPECT_GT(kBusy * seconds["middle"].get<double>(), one["seconds"][stage].get<double>() - 0.1) << stage;
+    EXPECT_LE(seconds["least"], seconds["middle"]) << stage;
+    EXPECT_LE(seconds["middle"], seconds["most"]) << stage;
+  }
   for (const char* stage : {"frames", "weights", "aggregator", "scene", "health", "write"})
     EXPECT_GT(first[stage], 0) << stage;
   for (const char* stage : {"adjustment", "refinement", "total"})
@@ -278,6 +295,7 @@ TEST_F(LearnedSecondsTest, ARunPredictsByEarlierOnes) {
     EXPECT_EQ(plan.out.find("another machine"), std::string::npos) << plan.out;
     EXPECT_NE(plan.out.find("\nbeside:    frames "), std::string::npos) << plan.out;
     EXPECT_NE(plan.out.find("\nthe run:   exact "), std::string::npos) << plan.out;
+    EXPECT_EQ(plan.out.find("likely"), std::string::npos) << plan.out;
   }
   const json plans = parse_strictly(path("plan.json"));
   double beside = 0;
@@ -303,7 +321,10 @@ TEST_F(LearnedSecondsTest, RunsOfOtherFramesDoNotPredictAnAdjustment) {
   report_of();
   fs::copy_file(fs::path(VGGT_SOURCE_DIR) / "examples/room/01.jpg", path("room/00.jpg"),
                 fs::copy_options::overwrite_existing);
-  const json other = report_of()["predicted_seconds"];
+  const json report = report_of(), &other = report["predicted_seconds"];
+  EXPECT_TRUE(report["likely_seconds"].contains("adjustment"));
+  EXPECT_TRUE(report["likely_seconds"].contains("total"));
+  EXPECT_FALSE(report["likely_seconds"].contains("refinement"));
   EXPECT_TRUE(other.contains("frames"));
   EXPECT_FALSE(other.contains("adjustment"));
   EXPECT_FALSE(other.contains("total"));

@@ -357,6 +357,73 @@ TEST(StageHistory, AnAdjustmentIsPredictedByItsSourceAlone) {
   fs::remove_all(cache);
 }
 
+TEST(StageHistory, LikelyIsTheMiddleOfWhatOthersTook) {
+  const std::vector<StageRun> others{{10, 1}, {20, 6}, {40, 8}, {1000, 9000}};
+  const LikelySeconds likely = likely_seconds(others, 20);  // rates of .1, .3 and .2
+  EXPECT_DOUBLE_EQ(likely.middle, 4);
+  EXPECT_DOUBLE_EQ(likely.least, 2);
+  EXPECT_DOUBLE_EQ(likely.most, 6);
+  const LikelySeconds far = likely_seconds(others, 6000);
+  EXPECT_DOUBLE_EQ(far.middle, 54000);
+  EXPECT_DOUBLE_EQ(far.least, far.most);
+}
+
+// It is no prediction: the stage stays unknown.
+TEST(StageHistory, OtherSourcesTellWhatAnAdjustmentIsLikelyToTake) {
+  const fs::path cache = fs::temp_directory_path() / ("vggt_likely_" + std::to_string(::getpid()));
+  fs::remove_all(cache);
+  const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
+  const auto works = [](const Options& options, const std::string& word) {
+    const RunPlan plan = plan_run(options);
+    MemoryRequest request = plan.memory;
+    request.frames = 6;
+    request.height = 28;
+    request.width = 42;
+    std::vector<StageWork> all = stage_works(plan, request, {"jpg", 1e7, 1e7, word});
+    std::erase_if(all, [](const StageWork& work) { return work.stage != "adjustment"; });
+    return std::pair(plan, all);
+  };
+  const auto likely = [&](const Options& options, const std::string& word) {
+    const auto [plan, all] = works(options, word);
+    const BesideSeconds beside = predict_beside(plan, all, /*first=*/false);
+    const std::optional<LikelySeconds> total = beside.likely_total();
+    EXPECT_EQ(total.has_value(), !beside.likely.empty());
+    if (!total) return LikelySeconds();
+    EXPECT_EQ(beside.unknown, std::vector<std::string>{"adjustment"});
+    EXPECT_EQ(beside.likely[0].first, "adjustment");
+    EXPECT_EQ(total->middle, beside.likely[0].second.middle);  // nothing else is known
+    return beside.likely[0].second;
+  };
+  const auto took = [&](const Options& options, const std::string& word, double seconds) {
+    const auto [plan, all] = works(options, word);
+    keep_seconds(plan, all, {{"adjustment", seconds}});
+  };
+  Options options = valid(), limited = valid(), pinhole = valid(), silent = valid();
+  options.threads = 2;
+  limited.threads = 2;
+  limited.host_memory = "2GB";
+  pinhole.camera = "simple-pinhole";
+  silent.no_autotune = true;
+  const StageWork first = works(options, "a").second.at(0);
+  EXPECT_DOUBLE_EQ(likely(options, "a").least, 4e-6 * first.units);
+  EXPECT_DOUBLE_EQ(likely(options, "a").middle, 6.5e-6 * first.units);
+  EXPECT_DOUBLE_EQ(likely(options, "a").most, 1.1e-5 * first.units);
+  EXPECT_EQ(likely(pinhole, "a").most, 0);  // others take another time
+  EXPECT_EQ(likely(silent, "a").most, 0);
+  took(options, "a", 3);
+  EXPECT_EQ(likely(options, "a").most, 0);  // it is known
+  EXPECT_DOUBLE_EQ(likely(options, "b").most, 3);
+  EXPECT_DOUBLE_EQ(likely(options, "b").least, 4e-6 * first.units);
+  took(options, "b", 5);
+  took(options, "c", 9);
+  for (const Options& some : {options, limited}) {
+    EXPECT_DOUBLE_EQ(likely(some, "d").middle, 5);
+    EXPECT_DOUBLE_EQ(likely(some, "d").least, 3);
+    EXPECT_DOUBLE_EQ(likely(some, "").most, 9);  // such as images in memory
+  }
+  fs::remove_all(cache);
+}
+
 TEST(FrameSource, IsKnownAgainByItsFirstFile) {
   const fs::path folder = fs::temp_directory_path() / ("vggt_words_" + std::to_string(::getpid()));
   fs::create_directories(folder / "copy");
