@@ -3,8 +3,11 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <list>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 
@@ -22,10 +25,11 @@ constexpr int kBlock = DepthRefiner::kBlock;
 // and of what is kept of a frame.
 constexpr int64_t kFixedBytes = 45'000'000, kWorkBytes = 4200, kKeptBytes = 400;
 constexpr int64_t kMostAtOnce = 8;               // frames
+constexpr std::size_t kRounds = 8;               // frames of a thread before all wait for each other
 constexpr int64_t kMostKeptBytes = 128'000'000;  // of frames that are not refined at once
 constexpr int64_t kSeen = 1 + static_cast<int64_t>(DepthRefiner::kMostSources);  // to refine one of them
 
-/// A frame's own pixels and depth as tensors.
+/// A frame's own pixels and depth as tensors. Several threads may ask.
 class Inputs {
  public:
   /// unit: by which depth is divided.
@@ -33,19 +37,27 @@ class Inputs {
       : scene_(scene), depth_(depth), unit_(unit) {}
 
   at::Tensor image(int frame) const {
+    const std::lock_guard lock(mutex_);
     const at::Tensor pixels = frame_pixels(scene_.frames, frame, 1)[0];
     return pixels.scalar_type() == at::kByte ? pixels.to(at::kFloat).div_(255) : pixels;
   }
-  at::Tensor depth(int frame) const { return map(depth_.values(frame, buffer_)).div_(unit_); }
+  at::Tensor depth(int frame) const {
+    const std::lock_guard lock(mutex_);
+    return map(depth_.values(frame, buffer_)).div_(unit_);
+  }
   /// Undefined without masks.
   at::Tensor used(int frame) const {
     if (!scene_.frames.read_mask) return {};
+    const std::lock_guard lock(mutex_);
     const at::Tensor mask = at::empty({scene_.frames.height, scene_.frames.width}, at::kByte);
     scene_.frames.read_mask(static_cast<std::size_t>(frame),
                             {mask.mutable_data_ptr<uint8_t>(), static_cast<std::size_t>(mask.numel())});
     return mask;
   }
-  at::Tensor confidence(int frame) const { return map(depth_.confidence(frame, buffer_)); }
+  at::Tensor confidence(int frame) const {
+    const std::lock_guard lock(mutex_);
+    return map(depth_.confidence(frame, buffer_));
+  }
 
  private:
   at::Tensor map(std::span<const float> values) const {
@@ -57,16 +69,17 @@ class Inputs {
   const FramesToRefine& scene_;
   const DenseMaps& depth_;
   const double unit_;
+  mutable std::mutex mutex_;
   mutable DenseMaps::Buffer buffer_;
 };
 
-/// Calls work(i) for each i below count, on at most so many threads.
+/// Calls work(i) for each i below count, on at most so many threads; each takes the next one when it is done.
 template <class Work>
 void each_on_a_thread(std::size_t count, std::size_t threads, Work&& work) {
-  at::parallel_for(0, static_cast<int64_t>(count), static_cast<int64_t>((count + threads - 1) / threads),
-                   [&](int64_t first, int64_t end) {
-                     for (int64_t i = first; i < end; ++i) work(static_cast<std::size_t>(i));
-                   });
+  std::atomic<std::size_t> next = 0;
+  at::parallel_for(0, static_cast<int64_t>(std::min(count, threads)), 1, [&](int64_t, int64_t) {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  });
 }
 
 /// What the refiner saw of the frames that were asked for last.
@@ -95,9 +108,14 @@ class Looks {
       }
     }
     while (!last_.empty() && last_.size() + unknown.size() > kept_) last_.pop_back();
-    for (std::size_t first = 0; first < unknown.size(); first += at_once_)
-      see_at_once(std::span(unknown).subspan(first, std::min(at_once_, unknown.size() - first)));
+    std::vector<Look*> looks;
+    for (const int frame : unknown) looks.push_back(&last_.emplace_front(frame, DepthRefiner::Frame()));
+    each_on_a_thread(looks.size(), at_once_, [&](std::size_t i) {
+      auto& [frame, look] = *looks[i];
+      look = refiner_.look(inputs_.image(frame), inputs_.depth(frame), inputs_.used(frame));
+    });
   }
+  std::size_t at_once() const { return at_once_; }
   /// Of a frame that was asked for, until the next ones are.
   const DepthRefiner::Frame& at(int frame) const {
     return std::ranges::find(last_, frame, &Look::first)->second;
@@ -105,21 +123,6 @@ class Looks {
 
  private:
   using Look = std::pair<int, DepthRefiner::Frame>;
-
-  void see_at_once(std::span<const int> frames) {
-    struct Input {
-      at::Tensor image, depth, used;
-    };
-    std::vector<Input> inputs;
-    std::vector<Look*> looks;
-    for (const int frame : frames) {
-      inputs.push_back({inputs_.image(frame), inputs_.depth(frame), inputs_.used(frame)});
-      looks.push_back(&last_.emplace_front(frame, DepthRefiner::Frame()));
-    }
-    each_on_a_thread(frames.size(), at_once_, [&](std::size_t i) {
-      looks[i]->second = refiner_.look(inputs[i].image, inputs[i].depth, inputs[i].used);
-    });
-  }
 
   const DepthRefiner& refiner_;
   const Inputs& inputs_;
@@ -295,10 +298,12 @@ std::vector<Task> tasks_of(const FramesToRefine& scene, const Partners& partners
 }
 
 /// Takes some of the first tasks, those that need the fewest frames beside the known ones, so that few frames
-/// are looked at more than once: 200 frames of a video, of which 77 are kept, take 453 looks instead of 768.
-std::vector<Task> take_next(std::vector<Task>& tasks, std::vector<bool> known, std::size_t most) {
+/// are looked at more than once. most: tasks. kept: of how many frames they may need at most.
+std::vector<Task> take_next(std::vector<Task>& tasks, std::vector<bool> known, std::size_t most,
+                            std::size_t kept) {
   constexpr std::ptrdiff_t kAhead = 256;
   std::vector<Task> next;
+  std::set<std::size_t> needed;
   while (!tasks.empty() && next.size() < most) {
     const auto unknown = [&](const Task& task) {
       int count = 0;
@@ -308,6 +313,10 @@ std::vector<Task> take_next(std::vector<Task>& tasks, std::vector<bool> known, s
     const auto size = static_cast<std::ptrdiff_t>(tasks.size());
     const auto chosen =
         std::ranges::min_element(tasks.begin(), tasks.begin() + std::min(size, kAhead), {}, unknown);
+    std::set<std::size_t> with_it = needed;
+    chosen->for_frames([&](std::size_t frame) { with_it.insert(frame); });
+    if (!next.empty() && with_it.size() > kept) break;
+    needed = std::move(with_it);
     chosen->for_frames([&](std::size_t frame) { known[frame] = true; });
     next.push_back(std::move(*chosen));
     tasks.erase(chosen);
@@ -315,7 +324,7 @@ std::vector<Task> take_next(std::vector<Task>& tasks, std::vector<bool> known, s
   return next;
 }
 
-/// Refines the depth of frames, each on a thread; one frame is worked on by all threads.
+/// Refines the depth of frames, each on a thread; where one is refined at once, all threads work on it.
 class Refinement {
  public:
   /// unit: of depth.
@@ -331,31 +340,25 @@ class Refinement {
   /// Of each frame whether it was looked at and is kept.
   std::vector<bool> known() const { return looks_.known(scene_.cameras.size()); }
 
-  /// [H,W] each.
-  std::vector<at::Tensor> of(const std::vector<Task>& tasks) {
+  /// Calls take(frame, depth [H,W]) for each of the tasks, one after the other.
+  template <class Take>
+  void of(const std::vector<Task>& tasks, Take&& take) {
     std::vector<int> seen;
     for (const Task& task : tasks) {
       seen.push_back(task.frame);
       seen.insert(seen.end(), task.others.begin(), task.others.end());
     }
     looks_.see(seen);
-    struct Input {
-      at::Tensor image, depth, confidence;
-    };
-    std::vector<Input> inputs;
-    for (const Task& task : tasks)
-      inputs.push_back(
-          {inputs_.image(task.frame), inputs_.depth(task.frame), inputs_.confidence(task.frame)});
-    std::vector<at::Tensor> refined(tasks.size());
-    each_on_a_thread(tasks.size(), tasks.size(), [&](std::size_t i) {
-      refined[i] = of(tasks[i], inputs[i].image, inputs[i].depth, inputs[i].confidence);
+    std::mutex taking;
+    each_on_a_thread(tasks.size(), looks_.at_once(), [&](std::size_t i) {
+      const at::Tensor refined = of(tasks[i]);
+      const std::lock_guard lock(taking);
+      take(tasks[i].frame, refined);
     });
-    return refined;
   }
 
  private:
-  at::Tensor of(const Task& task, const at::Tensor& image, const at::Tensor& depth,
-                const at::Tensor& confidence) const {
+  at::Tensor of(const Task& task) const {
     const auto camera = [&](int frame) -> const Camera& {
       return scene_.cameras[static_cast<std::size_t>(frame)];
     };
@@ -363,8 +366,9 @@ class Refinement {
     for (const int other : task.others)
       sources.push_back(
           {&looks_.at(other), transfer(camera(task.frame), camera(other), partners_.view(other), unit_)});
-    const at::Tensor found = refiner_.refine(looks_.at(task.frame), image, depth, confidence,
-                                             rays_of(camera(task.frame)), sources);
+    const int frame = task.frame;
+    const at::Tensor found = refiner_.refine(looks_.at(frame), inputs_.image(frame), inputs_.depth(frame),
+                                             inputs_.confidence(frame), rays_of(camera(frame)), sources);
     return (found * unit_).contiguous();
   }
 
@@ -396,25 +400,24 @@ void refine_depth(const DepthRefiner& refiner, const FramesToRefine& scene, Dens
   const int64_t pixels = int64_t{scene.frames.width} * scene.frames.height;
   const RefinedAtOnce at_once(pixels, frames, lean ? 1 : working_threads(at::get_num_threads()), room);
   if (at_once.frames == 0) throw NoRoomToRefine();
-  const auto most = static_cast<std::size_t>(at_once.frames);
+  const auto most = static_cast<std::size_t>(at_once.frames),
+             kept = static_cast<std::size_t>(lean ? kSeen : at_once.kept);
   const Partners partners(scene);
   const double unit = median_depth(scene, partners.views(), depth);
   const Inputs inputs(scene, depth, unit);
-  Refinement refinement(refiner, scene, partners, inputs,
-                        Looks(refiner, inputs, static_cast<std::size_t>(lean ? kSeen : at_once.kept), most),
-                        unit);
+  Refinement refinement(refiner, scene, partners, inputs, Looks(refiner, inputs, kept, most), unit);
   PieceStore refined(scene.space, "refined_depth");
   events.progress("refinement", "frames", 0, frames);
   std::vector<Task> left = tasks_of(scene, partners, depth, events);
   while (!left.empty()) {
     events.check_stop();
     events.progress("refinement", "frames", frames - static_cast<int>(left.size()), frames);
-    const std::vector<Task> tasks = take_next(left, refinement.known(), most);
-    const std::vector<at::Tensor> found = refinement.of(tasks);
-    for (std::size_t i = 0; i < tasks.size(); ++i)
-      refined.put(static_cast<std::size_t>(tasks[i].frame),
-                  std::as_bytes(std::span(found[i].const_data_ptr<float>(),
-                                          static_cast<std::size_t>(found[i].numel()))));
+    const std::vector<Task> tasks = take_next(left, refinement.known(), kRounds * most, kept);
+    refinement.of(tasks, [&](int frame, const at::Tensor& found) {
+      refined.put(
+          static_cast<std::size_t>(frame),
+          std::as_bytes(std::span(found.const_data_ptr<float>(), static_cast<std::size_t>(found.numel()))));
+    });
   }
   DenseMaps::Buffer buffer;
   buffer.reserve(static_cast<std::size_t>(pixels) * sizeof(float));
