@@ -57,6 +57,26 @@ double unexplained(const MatchInput& input, const std::vector<Camera>& cameras,
   return errors.empty() ? 0 : far / static_cast<double>(errors.size());
 }
 
+/// Whether the middles of some images lie elsewhere beside their cameras' axes than those of others.
+bool look_apart(const std::vector<Camera>& cameras) {
+  constexpr double kApart = 0.02;  // of the focal length
+  const auto first = std::ranges::find(cameras, true, &Camera::valid);
+  return std::any_of(first, cameras.end(), [&](const Camera& camera) {
+    return camera.valid && (middle_ray(camera) - middle_ray(*first)).norm() > kApart;
+  });
+}
+
+/// Cameras that were turned by the whole angle from their axes to the middles of their images, as if by a
+/// part of it.
+std::vector<Camera> turned_by(double part, std::vector<Camera> cameras) {
+  for (Camera& camera : cameras) {
+    Eigen::AngleAxisd turn(Eigen::Quaterniond::FromTwoVectors(Eigen::Vector3d::UnitZ(), middle_ray(camera)));
+    turn.angle() *= part - 1;
+    camera.cam_from_world.prerotate(turn);
+  }
+  return cameras;
+}
+
 /// Adjustments of one scene, each within memory.
 class SceneFit {
   static constexpr std::size_t kLeastOfFrame = 50;  // fewer matches do not hold a camera
@@ -101,6 +121,34 @@ class SceneFit {
       return std::move(*own);
     own.reset();
     return has_depth ? find(cameras, options) : std::move(found);
+  }
+
+  /// Images that were cropped at different sides look to different sides of their cameras' axes. The network
+  /// takes some of that for a turn and some for a step, how much nobody knows. So the scene is also adjusted
+  /// from cameras that are turned by half of it, and by other parts while it falls apart; one that does not
+  /// is taken where the first one does, or finds clearly fewer matches.
+  Found find_from_any_turn(const std::vector<Camera>& cameras, const AdjustOptions& options) {
+    constexpr double kTimes = 1.3;
+    Found found = find_through_any_lens(cameras, options);
+    if (options.intrinsics == Known::no || !look_apart(cameras)) return found;
+    double found_part = 1;
+    bool lacks_depth = false;
+    for (const double part : {0.5, 0.0, -0.5}) {
+      if (part < 0.5 && !is_torn(found)) break;
+      // Corrected depth is held of one adjustment at once: its files have one name.
+      lacks_depth |= std::exchange(found.depth, nullptr) != nullptr;
+      std::optional<Found> other = find_if_memory(turned_by(part, cameras), options);
+      if (!other || is_torn(*other)) continue;
+      if (!is_torn(found) &&
+          static_cast<double>(other->matches) < kTimes * static_cast<double>(found.matches))
+        continue;
+      found = std::move(*other);
+      found_part = part;
+      lacks_depth = false;
+    }
+    if (!lacks_depth) return found;
+    return found_part == 1 ? find_through_any_lens(cameras, options)
+                           : find(turned_by(found_part, cameras), options);
   }
 
   /// From poses that are nearly right, matches may be found only between frames whose errors agree: the scene
@@ -182,6 +230,9 @@ class SceneFit {
   bool has_warned() const { return has_warned_; }
 
  private:
+  /// Whether some frames are linked with others by few matches or none.
+  static bool is_torn(const Found& found) { return !found.scene.changed || !found.scene.groups.empty(); }
+
   /// Adjusts from the network's poses, and brings depth to the world of the given ones: the cameras to go on
   /// from. Nothing, and depth as it was, where that finds not clearly more than `few` matches, runs out of
   /// memory, or where the given poses do not fit, which a warning says.
@@ -224,9 +275,9 @@ class SceneFit {
   }
 
   /// How cameras that were adjusted without the given poses lie to these. Where they do not agree, a warning
-  /// says so. Nothing where no similarity tells that.
+  /// says so. Nothing where no similarity tells that, and of groups that no match links.
   std::optional<BesideGiven> compare_with(const std::vector<Camera>& given, const Found& own) {
-    if (in_one_place_) return std::nullopt;
+    if (in_one_place_ || !own.scene.groups.empty()) return std::nullopt;
     const std::optional<BesideGiven> beside = beside_given(own.scene.cameras, given);
     if (!beside || beside->agrees()) return beside;
     warn_of_poses(
@@ -367,7 +418,7 @@ AdjustedScene adjust_here(const MatchInput& input, DenseMaps& depth, const std::
     const std::vector<Camera> distinct = without_copies(cameras, first);
     if (!obstacle(distinct).empty()) return stays("all frames with a camera show the same");
     found = options.poses == Known::nearly ? fit.find_from_nearly(distinct, options)
-                                           : fit.find_through_any_lens(distinct, options);
+                                           : fit.find_from_any_turn(distinct, options);
   } catch (const TooManyEquations&) {
     if (options.must) throw;
     events.warn(

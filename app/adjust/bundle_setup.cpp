@@ -102,6 +102,14 @@ Lens lens_of(const Camera& camera) {
   return {{k(0, 0), k(1, 1)}, {k(0, 2), k(1, 2)}, camera.distortion};
 }
 
+Eigen::Vector3d middle_ray(const Camera& camera) {
+  if (!camera.valid || camera.original_width <= 0) return Eigen::Vector3d::UnitZ();
+  return camera
+      .ray({camera.map.network_x((camera.original_width - 1) / 2.0),
+            camera.map.network_y((camera.original_height - 1) / 2.0)})
+      .normalized();
+}
+
 std::optional<CameraModel> model_of(const AdjustOptions& options) {
   if (options.model || options.intrinsics != Known::no) return options.model;
   return CameraModel::simple_pinhole;

@@ -35,6 +35,8 @@ bool lenses_are_open(const AdjustOptions& options);
 
 /// The lens of a camera, in pixels of the upright original.
 Lens lens_of(const Camera& camera);
+/// Of length 1, through the middle of the original: where the network takes the camera to look.
+Eigen::Vector3d middle_ray(const Camera& camera);
 
 /// The one focal length of a lens: the mean of both axes' logarithms, for a photograph's pixels are square
 /// and the network's two focal lengths differ by up to 4 %.

@@ -1,5 +1,6 @@
 #include "app/run/given_cameras.h"
 
+#include <Eigen/Geometry>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -185,37 +186,9 @@ bool are_numbered(const std::vector<std::optional<Camera>>& known) {
   return !numbers.contains(-1) && numbers.size() < known.size();
 }
 
-void take_intrinsics(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
-  std::vector<Camera> seen;
-  const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
-  const bool numbered = are_numbered(known);
-  for (std::size_t i = 0; i < cameras.size(); ++i) {
-    Camera& camera = cameras[i];
-    Camera own = *known[i];
-    own.original_width = camera.original_width;
-    own.original_height = camera.original_height;
-    auto same = std::ranges::find_if(seen, [&](const Camera& other) {
-      return same_intrinsics(own, other) && (!numbered || own.camera_id == other.camera_id);
-    });
-    if (same == seen.end()) same = seen.insert(seen.end(), own);
-    camera.k << own.k(0, 0) * camera.map.scale_x, 0, camera.map.network_x(own.k(0, 2)), 0,
-        own.k(1, 1) * camera.map.scale_y, camera.map.network_y(own.k(1, 2)), 0, 0, 1;
-    camera.distortion = own.distortion;
-    camera.model = own.model;
-    camera.camera_id = static_cast<int>(same - seen.begin());
-  }
-}
-
-double take_poses(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
-  const std::vector<std::optional<Camera>> known = known_poses(given, frames);
-  std::vector<CameraPair> pairs;
-  for (std::size_t i = 0; i < cameras.size(); ++i) {
-    if (cameras[i].valid) pairs.push_back({cameras[i], *known[i]});
-    cameras[i].cam_from_world = known[i]->cam_from_world;
-  }
-  if (pairs.size() < 2) return 1;
-  const double scale = scale_of(align(pairs));
-  return scale > 0 && std::isfinite(scale) ? scale : 1;
+bool is_own_axis(const Eigen::Vector3d& axis) {
+  constexpr double kRounding = 1e-9;
+  return axis.head<2>().norm() < kRounding;
 }
 
 }  // namespace
@@ -317,9 +290,58 @@ std::string doubt_of_intrinsics(const GivenCameras& given, const FrameSet& frame
   return "";
 }
 
-double take_given(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
-  if (!given.intrinsics_name.empty()) take_intrinsics(given, frames, cameras);
-  return given.poses_name.empty() ? 1 : take_poses(given, frames, cameras);
+std::vector<Eigen::Vector3d> take_intrinsics(const GivenCameras& given, const FrameSet& frames,
+                                             std::vector<Camera>& cameras) {
+  std::vector<Eigen::Vector3d> axes;
+  if (given.intrinsics_name.empty()) return axes;
+  std::vector<Camera> seen;
+  const std::vector<std::optional<Camera>> known = known_intrinsics(given, frames);
+  const bool numbered = are_numbered(known);
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    Camera& camera = cameras[i];
+    Camera own = *known[i];
+    own.original_width = camera.original_width;
+    own.original_height = camera.original_height;
+    auto same = std::ranges::find_if(seen, [&](const Camera& other) {
+      return same_intrinsics(own, other) && (!numbered || own.camera_id == other.camera_id);
+    });
+    if (same == seen.end()) same = seen.insert(seen.end(), own);
+    camera.k << own.k(0, 0) * camera.map.scale_x, 0, camera.map.network_x(own.k(0, 2)), 0,
+        own.k(1, 1) * camera.map.scale_y, camera.map.network_y(own.k(1, 2)), 0, 0, 1;
+    camera.distortion = own.distortion;
+    camera.model = own.model;
+    camera.camera_id = static_cast<int>(same - seen.begin());
+    axes.push_back(middle_ray(camera));
+    if (!is_own_axis(axes.back()))
+      camera.cam_from_world.prerotate(
+          Eigen::Quaterniond::FromTwoVectors(Eigen::Vector3d::UnitZ(), axes.back()));
+  }
+  return axes;
+}
+
+double take_poses(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
+  if (given.poses_name.empty()) return 1;
+  const std::vector<std::optional<Camera>> known = known_poses(given, frames);
+  std::vector<CameraPair> pairs;
+  for (std::size_t i = 0; i < cameras.size(); ++i) {
+    if (cameras[i].valid) pairs.push_back({cameras[i], *known[i]});
+    cameras[i].cam_from_world = known[i]->cam_from_world;
+  }
+  if (pairs.size() < 2) return 1;
+  const double scale = scale_of(align(pairs));
+  return scale > 0 && std::isfinite(scale) ? scale : 1;
+}
+
+std::vector<float> axis_factors(const Camera& camera, const Eigen::Vector3d& axis) {
+  if (is_own_axis(axis)) return {};
+  std::vector<float> factors;
+  for (int y = 0; y < camera.height; ++y) {
+    for (int x = 0; x < camera.width; ++x) {
+      const double along = camera.ray(Eigen::Vector2d(x, y)).dot(axis);  // of a point of depth 1
+      factors.push_back(along > 0 && std::isfinite(along) ? static_cast<float>(1 / along) : 1);
+    }
+  }
+  return factors;
 }
 
 }  // namespace vggt

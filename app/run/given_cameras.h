@@ -1,4 +1,5 @@
 #pragma once
+#include <Eigen/Core>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,18 @@ void check_given(const GivenCameras& given, const FrameSet& frames);
 /// What is odd about intrinsics that may be right, for a person; empty: nothing.
 std::string doubt_of_intrinsics(const GivenCameras& given, const FrameSet& frames);
 
-/// Gives the network's cameras, one for each frame and with their maps, the known intrinsics and poses.
-/// Returns by what depth is to be multiplied, so that it fits to the poses' scale; 1 without poses.
-double take_given(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras);
+/// Gives the network's cameras, one for each frame and with their maps, the known intrinsics, if there are
+/// any. The network takes the middle of its image for where the camera looks, so that cameras whose principal
+/// point lies elsewhere are turned until the middle's ray is where it was. Returns these rays, of length 1,
+/// by frame, for axis_factors(); none without intrinsics.
+std::vector<Eigen::Vector3d> take_intrinsics(const GivenCameras& given, const FrameSet& frames,
+                                             std::vector<Camera>& cameras);
+/// Gives them the known poses, if there are any. Returns by what depth is to be multiplied, so that it fits
+/// to the poses' scale; 1 without poses.
+double take_poses(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras);
+
+/// By what depth along an axis of length 1 is multiplied at each pixel to be the camera's, [H·W]; empty where
+/// the axis is the camera's own.
+std::vector<float> axis_factors(const Camera& camera, const Eigen::Vector3d& axis);
 
 }  // namespace vggt

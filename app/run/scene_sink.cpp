@@ -136,10 +136,11 @@ void SceneSink::read_cameras() {
     for (const Camera& camera : cameras_)
       guessed_focals_.push_back(camera.valid ? mean_focal(lens_of(camera)) : 0);
   }
+  axes_ = take_intrinsics(adjust_.given, frames_, cameras_);
   if (!adjust_.given.poses_name.empty()) {
     for (const Camera& camera : cameras_) guessed_poses_.push_back(camera.cam_from_world);
   }
-  depth_scale_ = take_given(adjust_.given, frames_, cameras_);
+  depth_scale_ = take_poses(adjust_.given, frames_, cameras_);
   if (!adjust_.given.poses_name.empty()) warn_of_rounding("poses", farthest(cameras_), depth_scale_, events_);
   for (Eigen::Isometry3d& pose : guessed_poses_) pose.translation() *= depth_scale_;
   if (!adjust_.given.intrinsics_name.empty() || !adjust_.given.poses_name.empty()) store();
@@ -158,9 +159,21 @@ void SceneSink::take_depth(const DensePrediction& p) {
   chunk.first_frame = p.first_frame;
   chunk.depth = fp32(p.depth);  // [F,H,W]
   if (depth_scale_ != 1) chunk.depth = chunk.depth * depth_scale_;
+  if (!axes_.empty()) chunk.depth = depth_of_cameras(chunk.depth, p.first_frame);
   chunk.depth_conf = fp32(p.depth_conf);
   queue_.add([this, chunk = std::move(chunk)] { keep_depth(chunk); });
   times_.count("scene");
+}
+
+/// Depth [F,H,W] along the axes that the network took for those of the cameras as that of the cameras.
+at::Tensor SceneSink::depth_of_cameras(const at::Tensor& along_axes, int64_t first_frame) const {
+  at::Tensor depth = along_axes.clone();
+  for (int64_t i = 0; i < depth.size(0); ++i) {
+    const auto frame = static_cast<std::size_t>(first_frame + i);
+    std::vector<float> factors = axis_factors(cameras_[frame], axes_[frame]);
+    if (!factors.empty()) depth[i].mul_(at::from_blob(factors.data(), depth[i].sizes()));
+  }
+  return depth;
 }
 
 void SceneSink::keep_depth(const DensePrediction& chunk) {

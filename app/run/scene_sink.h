@@ -63,6 +63,7 @@ class SceneSink {
  private:
   void take_cameras(const CameraPrediction& p);
   void take_depth(const DensePrediction& p);
+  at::Tensor depth_of_cameras(const at::Tensor& along_axes, int64_t first_frame) const;
   void keep_depth(const DensePrediction& chunk);
   void take_points(const DensePrediction& p);
   void take_tracks(const TrackPrediction& p);
@@ -84,6 +85,7 @@ class SceneSink {
   std::vector<Camera> cameras_;
   std::vector<double> guessed_focals_;  // the network's, in pixels of the originals, where others are given
   std::vector<Eigen::Isometry3d> guessed_poses_;  // likewise, where others are given, of depth_scale_
+  std::vector<Eigen::Vector3d> axes_;             // where intrinsics are given: see take_intrinsics()
   double depth_scale_ = 1;                        // from the network's world to that of known poses
   bool is_adjusted_ = false;
   std::vector<Track> tracks_;

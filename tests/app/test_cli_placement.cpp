@@ -175,6 +175,39 @@ TEST_F(PlacementTest, MasksTakePointsAway) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+// Cropped at one side, then at the other: the network does not know that these look beside their axes.
+TEST_F(PlacementTest, ImagesCroppedAtDifferentSidesFitTogetherByTheirIntrinsics) {
+  constexpr int kCropped = 72, kFrames = 12;
+  const fs::path room = fs::path(VGGT_SOURCE_DIR) / "examples/room";
+  fs::create_directory(dir_ / "cropped");
+  json known = {{"camera_model", "PINHOLE"}, {"frames", json::array()}};
+  for (int i = 0; i < kFrames; ++i) {
+    const std::string name = (i < 10 ? "0" : "") + std::to_string(i);
+    const cv::Mat image = cv::imread(room / (name + ".jpg"));
+    ASSERT_FALSE(image.empty());
+    const int left = i % 2 == 0 ? kCropped : 0;
+    const cv::Mat part = image.colRange(left, left + image.cols - kCropped);
+    ASSERT_TRUE(cv::imwrite(path("cropped/" + name + ".png"), part));
+    known["frames"].push_back({{"file_path", name + ".png"},
+                               {"fl_x", 357.7709},
+                               {"fl_y", 357.7709},
+                               {"cx", 224.5 - left},
+                               {"cy", 168.5},
+                               {"w", part.cols},
+                               {"h", part.rows}});
+  }
+  std::ofstream(path("known.json")) << known;
+  const Outcome done = run("--device cpu --frames cropped --intrinsics known.json --out o/");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.err.find("groups of frames"), std::string::npos) << done.err;
+  const Outcome compared = run("eval --result o/scene.cameras.json --truth '" +
+                               (room / "groundtruth.tum").string() + "' --json e.json");
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  const json errors = parse_strictly(path("e.json"));
+  EXPECT_LT(errors["median_rotation_deg"], 0.2);
+  EXPECT_LT(errors["median_translation_direction_deg"], 1);
+}
+
 TEST_F(PlacementTest, ConsistencyAsksOtherFrames) {
   const std::string begin = "--frames frames --conf-percentile 0 --out ";
   ASSERT_EQ(reconstruct(begin + "all/").code, 0);

@@ -90,6 +90,11 @@ std::string camera_file(const char* name, double step, std::size_t frames, int w
   return path.string();
 }
 
+double take_given(const GivenCameras& given, const FrameSet& frames, std::vector<Camera>& cameras) {
+  take_intrinsics(given, frames, cameras);
+  return take_poses(given, frames, cameras);
+}
+
 TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
   Options options;
   options.intrinsics = "500,510,320,240";
@@ -110,6 +115,45 @@ TEST(GivenCameras, FourNumbersAreOfAllFramesAndCountFromTheCorner) {
   EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::exactly);
   options.refine = {"intrinsics"};
   EXPECT_EQ(plan_adjustment(options, given, true).intrinsics, Known::nearly);
+}
+
+// An image that was cropped at one side looks beside its camera's axis, which the network does not know.
+TEST(GivenCameras, CamerasTurnWithThePrincipalPoint) {
+  Options options;
+  options.intrinsics = "500,500,220,300";
+  const FrameSet set = three_frames();
+  const std::vector<Camera> before = predicted(set);
+  std::vector<Camera> cameras = before;
+  const std::vector<Eigen::Vector3d> axes = take_intrinsics(plan_given(options), set, cameras);
+  ASSERT_EQ(axes.size(), 3U);
+  const Eigen::Vector3d beside = Eigen::Vector3d(100, -60, 500).normalized();
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_LT((axes[i] - beside).norm(), 1e-12);
+    EXPECT_LT((cameras[i].center() - before[i].center()).norm(), 1e-12);
+    const Eigen::Vector3d looks = cameras[i].cam_from_world.linear().transpose() * beside;
+    EXPECT_LT((looks - before[i].cam_from_world.linear().transpose().col(2)).norm(), 1e-12);
+  }
+  // A point that is 2 along the axis is nearer along the camera's own.
+  const std::vector<float> factors = axis_factors(cameras[1], axes[1]);
+  ASSERT_EQ(factors.size(), 320U * 240U);
+  for (const auto& [x, y] : {std::pair(0, 0), std::pair(160, 120), std::pair(319, 7)}) {
+    const float factor = factors[static_cast<std::size_t>(y * 320 + x)];
+    const Eigen::Vector3d point = 2 * factor * cameras[1].ray(Eigen::Vector2d(x, y));
+    EXPECT_NEAR(point.dot(beside), 2, 1e-6);
+  }
+}
+
+TEST(GivenCameras, CamerasWithThePrincipalPointInTheMiddleStay) {
+  Options options;
+  options.intrinsics = "500,510,320,240";
+  const FrameSet set = three_frames();
+  std::vector<Camera> cameras = predicted(set);
+  const std::vector<Eigen::Vector3d> axes = take_intrinsics(plan_given(options), set, cameras);
+  ASSERT_EQ(axes.size(), 3U);
+  EXPECT_TRUE(cameras[1].cam_from_world.linear().isIdentity(0));
+  EXPECT_TRUE(axis_factors(cameras[1], axes[1]).empty());
+  options.intrinsics.clear();
+  EXPECT_TRUE(take_intrinsics(plan_given(options), set, cameras).empty());
 }
 
 TEST(GivenCameras, ColmapsNumbersTellCamerasApart) {
