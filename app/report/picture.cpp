@@ -64,6 +64,7 @@ class Spacing {
 void draw_points(const PointCloud& cloud, const PictureView& view, const Projection& project, int width,
                  int height, Canvas& canvas) {
   std::vector<Canvas::Disc> discs;
+  discs.reserve(cloud.points.size());
   Spacing spacing(width, height);
   for (std::size_t i = 0; i < cloud.points.size(); ++i) {
     const Vector3f pixel = project(cloud.points[i].cast<double>());
@@ -73,6 +74,7 @@ void draw_points(const PointCloud& cloud, const PictureView& view, const Project
   }
   if (discs.empty()) return;
   std::vector<float> typical;
+  typical.reserve(discs.size());
   for (const Canvas::Disc& disc : discs) typical.push_back(spacing.at(disc.centre));
   const auto largest = 2.5F * static_cast<float>(median(std::span(typical)));
   for (Canvas::Disc& disc : discs)

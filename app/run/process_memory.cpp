@@ -42,7 +42,8 @@ constexpr int64_t kTracker = 60'000'000, kTrackerHidden = 384;  // what else it 
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 140'000, kLargestFrame = 380'000;
-// Code and tables that stages after the network on a CPU bring, and what is kept of them.
+// Code and tables that stages after the network on a CPU bring, and what is kept of them; where a limit makes
+// an adjustment give back memory first, less.
 constexpr int64_t kCpuAfter = 22'000'000, kCpuAfterWithLimit = 10'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
@@ -53,7 +54,9 @@ constexpr int64_t kThinning = 32;         // bytes of a point that thinning leav
 // Area of what is seen, in squares of the median depth, in whose shares --voxel counts: of the more confident
 // half of the pixels, and what the rest adds.
 constexpr double kSurface = 5, kUncertain = 18;
-constexpr int64_t kPicture = 32;  // bytes of a pixel of the picture, while it is drawn
+constexpr int64_t kPicture = 44;  // bytes of a pixel of the picture, while it is drawn
+constexpr int64_t kDrawn = 40;    // and of a point
+constexpr int64_t kMostDrawn = 2'000'000, kFewestDrawn = 100'000;  // more points make it no better
 constexpr int64_t kExported = 7;  // bytes of a pixel of an image that is exported, not as it is: of 8 bits
 
 int64_t usual_cpu_program() {
@@ -147,15 +150,15 @@ int64_t point_bytes(const RunPlan& plan, const MemoryRequest& request, int64_t b
   const double share = chosen.conf_threshold ? 1 : 1 - chosen.conf_percentile / 100;
   const auto points =
       static_cast<int64_t>(share * static_cast<double>(request.frames * request.width * request.height));
-  const bool in_memory = keeps_points(plan);
-  const CloudFilters filters = filters_within(plan, in_memory, points, beside);
+  const CloudFilters filters = filters_within(plan, plan.keep_points, points, beside);
   const bool thinned = filters.thin_to > 0 && points > filters.thin_to;
   const int64_t held = held_points(filters, thinned ? filters.thin_to : points);
-  int64_t bytes = bytes_of_a_point(filters, in_memory, chosen.normals);
+  int64_t bytes = bytes_of_a_point(filters, plan.keep_points, chosen.normals);
   if (filters.voxel > 0)  // each point has one at most
     bytes -= static_cast<int64_t>((1 - voxel_share(filters.voxel, points, chosen.conf_percentile)) *
                                   static_cast<double>(bytes_of_a_voxel(chosen.normals)));
-  return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan);
+  return std::max(held * bytes, thinned ? filters.thin_to * kThinning : 0) + picture_bytes(plan) +
+         kDrawn * drawn_points(plan, held, beside);
 }
 
 bool reads(const RunPlan& plan, SourceKind kind) {
@@ -311,8 +314,10 @@ int64_t picture_bytes(const RunPlan& plan) {
   return kPicture * plan.outputs.picture_width * plan.outputs.picture_height;
 }
 
-bool keeps_points(const RunPlan& plan) {
-  return plan.outputs.paths.picture.has_value() || plan.keep_points;
+int64_t drawn_points(const RunPlan& plan, int64_t points, int64_t held) {
+  if (!plan.outputs.paths.picture) return 0;
+  const int64_t fitting = (room_beside(plan, held) - picture_bytes(plan)) / kDrawn;
+  return std::min({points, kMostDrawn, std::max(kFewestDrawn, fitting)});
 }
 
 bool holds_depth_apart(const RunPlan& plan) {
@@ -407,7 +412,8 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     for (const StageMemory& stage : memory.stages) {
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
-    const int64_t code_after = plan.limits.host ? kCpuAfterWithLimit : kCpuAfter;
+    const bool gives_back = plan.limits.host && plan.adjust.wanted && request.frames > 1;
+    const int64_t code_after = gives_back ? kCpuAfterWithLimit : kCpuAfter;
     const int64_t program =
         program_bytes() + kCpuKernels + threads * kThreadBytes +
         (threads_of(plan) - threads) * kIdleThreadBytes +

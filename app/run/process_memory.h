@@ -31,11 +31,11 @@ ProcessBytes predict_process(const RunPlan& plan, const NetworkPlan& network, co
 StoredBytes stored_bytes(const RunPlan& plan, const FrameSet& frames);
 StoredBytes stored_bytes(const RunPlan& plan, const MemoryRequest& request, const FrameOrigin& origin);
 
-/// What drawing the picture takes, 0 without one.
+/// What the picture takes while it is drawn, but for the points; 0 without one.
 int64_t picture_bytes(const RunPlan& plan);
+/// How many of a cloud's points the picture is drawn of; held: as for room_beside().
+int64_t drawn_points(const RunPlan& plan, int64_t points, int64_t held);
 
-/// Whether the scene's points are held in memory beside the file.
-bool keeps_points(const RunPlan& plan);
 /// Whether depth is held beside what the cloud is made of.
 bool holds_depth_apart(const RunPlan& plan);
 
@@ -44,7 +44,7 @@ bool holds_depth_apart(const RunPlan& plan);
 int64_t room_beside(const RunPlan& plan, int64_t held);
 
 /// The plan's filters for so many points; they thin the points first where --host-memory does not hold all
-/// that they need at once. in_memory: as keeps_points(). held: as for room_beside().
+/// that they need at once. in_memory: whether they are held there. held: as for room_beside().
 CloudFilters filters_within(const RunPlan& plan, bool in_memory, int64_t points, int64_t held);
 
 }  // namespace vggt

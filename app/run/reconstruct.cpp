@@ -114,11 +114,10 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   BuiltScene built = builder->finish();
   times.count("scene");
   events.check_stop();
-  const bool in_memory = keeps_points(plan);
-  CloudFilters filters = filters_within(plan, in_memory, built.points, held);
+  CloudFilters filters = filters_within(plan, plan.keep_points, built.points, held);
   const int64_t planned = filters.thin_to;
-  SceneCloud cloud =
-      cloud_within_memory(*builder, filters, in_memory, built, [&events](int64_t points, int64_t at_most) {
+  SceneCloud cloud = cloud_within_memory(
+      *builder, filters, plan.keep_points, built, [&events](int64_t points, int64_t at_most) {
         events.warn("out of memory with " + std::to_string(points) + " points; going on with " +
                     std::to_string(at_most) + " at most");
       });
@@ -144,10 +143,10 @@ std::optional<FilteredScene> filtered_scene(const RunPlan& plan, SceneSink& sink
   return FilteredScene{std::move(built), std::move(cloud)};
 }
 
-/// The scene's files but its report and the exports. cameras: none without the camera head. Returns where the
-/// cloud lies, if one was written.
+/// The scene's files but its report and the exports. cameras: none without the camera head. most_drawn:
+/// points of the picture. Returns where the cloud lies, if one was written.
 std::optional<fs::path> write_scene(const OutputPlan& plan, const std::vector<FrameCamera>& cameras,
-                                    const SceneCloud* cloud, StagedFiles& files) {
+                                    const SceneCloud* cloud, int64_t most_drawn, StagedFiles& files) {
   const OutputPaths& paths = plan.paths;
   std::optional<fs::path> cloud_file;
   if (!paths.cloud) return cloud_file;
@@ -161,7 +160,8 @@ std::optional<fs::path> write_scene(const OutputPlan& plan, const std::vector<Fr
     const int width = plan.picture_width, height = plan.picture_height;
     std::vector<Camera> drawn;
     for (const FrameCamera& camera : cameras) drawn.push_back(camera.camera);
-    const Picture picture = draw_picture(cloud ? cloud->in_memory() : PointCloud(), drawn, width, height);
+    const Picture picture =
+        draw_picture(cloud ? cloud->sample(most_drawn) : PointCloud(), drawn, width, height);
     files.write(*paths.picture, [&](const auto& place) { write_image(place, width, height, picture.rgb); });
   }
   if (cameras.empty()) return cloud_file;
@@ -425,7 +425,8 @@ Reconstruction run_plan(const RunPlan& given, StagedFiles& files, Resume* resume
     result.report.health = health_of(view, result.tracks, sink.weak_frames());
     times.count("health");
   }
-  const auto cloud = write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, files);
+  const int64_t drawn = scene ? drawn_points(plan, scene->cloud.size(), forecast.process.held) : 0;
+  const auto cloud = write_scene(plan.outputs, result.cameras, scene ? &scene->cloud : nullptr, drawn, files);
   sink.finish_predictions();
   times.count("write");
   if (images) {

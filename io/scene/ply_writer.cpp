@@ -127,25 +127,36 @@ void write_ply(const std::filesystem::path& path, const PointCloud& cloud) {
 PointCloud sample_ply(const std::filesystem::path& path, int64_t most) {
   constexpr std::string_view kEnd = "end_header\n";
   constexpr uint64_t kSeed = 1;
+  constexpr uint64_t kMostHeader = 1024, kBlock = 65'536;  // bytes; points that are read at once
   const InputFile file(path);
-  const FileMapping mapping(file);
-  const std::string_view text(reinterpret_cast<const char*>(mapping.bytes().data()), mapping.bytes().size());
-  const std::size_t end = text.substr(0, 1024).find(kEnd);
+  std::string text(std::min(file.size(), kMostHeader), 0);
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  const std::size_t end = text.find(kEnd);
   const std::size_t header_bytes = end + kEnd.size();
   const bool normals = text.substr(0, end).find(kNormals) != text.npos;
   const std::size_t bytes = vertex_bytes(normals);
-  const auto points = end == text.npos ? 0 : static_cast<int64_t>((text.size() - header_bytes) / bytes);
-  if (end == text.npos || text.substr(0, header_bytes) != header_of(points, normals))
+  const uint64_t points = end == text.npos ? 0 : (file.size() - header_bytes) / bytes;
+  if (end == text.npos || text.substr(0, header_bytes) != header_of(static_cast<int64_t>(points), normals))
     throw std::invalid_argument(path.string() + ": not a PLY file as vggt-recon writes it");
   PointCloud cloud;
-  const int64_t taken = std::min(points, most);
+  const uint64_t taken = std::min(points, static_cast<uint64_t>(most));
+  cloud.points.resize(taken);
+  cloud.colors.resize(taken);
   std::mt19937_64 random(kSeed);
-  for (int64_t i = 0; i < taken; ++i) {
-    const int64_t first = i * points / taken, next = (i + 1) * points / taken;
-    const int64_t chosen = first + static_cast<int64_t>(random() % static_cast<uint64_t>(next - first));
-    const char* at = text.data() + header_bytes + static_cast<std::size_t>(chosen) * bytes;
-    std::memcpy(cloud.points.emplace_back().data(), at, 12);
-    std::memcpy(cloud.colors.emplace_back().data(), at + bytes - 3, 3);
+  std::vector<std::byte> block;  // not a mapping, whose pages would all count as this process's
+  uint64_t block_first = 0, block_end = 0;
+  for (uint64_t i = 0; i < taken; ++i) {
+    const uint64_t first = i * points / taken, next = (i + 1) * points / taken;
+    const uint64_t chosen = first + random() % (next - first);
+    if (chosen >= block_end) {
+      block_first = chosen;
+      block_end = std::min(points, chosen + kBlock);
+      block.resize((block_end - block_first) * bytes);
+      file.read(header_bytes + block_first * bytes, block);
+    }
+    const std::byte* at = block.data() + (chosen - block_first) * bytes;
+    std::memcpy(cloud.points[i].data(), at, 12);
+    std::memcpy(cloud.colors[i].data(), at + bytes - 3, 3);
   }
   return cloud;
 }

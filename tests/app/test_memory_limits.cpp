@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "app/run/memory_limits.h"
+#include "app/run/process_memory.h"
 #include "app/run/run_plan.h"
 #include "model/ranks/nccl_group.h"
 #include "tests/support/refusal.h"
@@ -206,6 +207,21 @@ TEST(MemoryLimits, APlanHasThem) {
   const RunPlan plan = plan_measurement(options);
   EXPECT_EQ(plan.memory.budget.host, plan.limits.network.host);
   EXPECT_LT(plan.memory.budget.host, 2'000'000'000);
+}
+
+TEST(MemoryLimits, APictureIsDrawnOfWhatFits) {
+  Options options = with_host_memory("2GB");
+  options.frames = VGGT_SOURCE_DIR "/examples/room";
+  options.weights = VGGT_SOURCE_DIR "/weights/vggt-small.ts";
+  options.device = "cpu";
+  options.out = "/tmp/scene.ply";
+  EXPECT_EQ(drawn_points(plan_run(options), 5'000'000, 0), 0);
+  options.picture = "/tmp/scene.png";
+  const RunPlan plan = plan_run(options);
+  EXPECT_EQ(drawn_points(plan, 5'000, 0), 5'000);
+  EXPECT_EQ(drawn_points(plan, 50'000'000, 0), 2'000'000);
+  const int64_t held = room_beside(plan, 0) - picture_bytes(plan) - 20'000'000;
+  EXPECT_EQ(drawn_points(plan, 5'000'000, held), 500'000);
 }
 
 }  // namespace
