@@ -42,9 +42,10 @@ constexpr int64_t kTracker = 60'000'000, kTrackerHidden = 384;  // what else it 
 // Of large frames more is kept: the more the nearer their pixels are to kLargestFrame, and no more beyond.
 constexpr int64_t kMoreOfLarge = 80'000'000;
 constexpr double kLargeFrame = 140'000, kLargestFrame = 380'000;
-// Code and tables that stages after the network on a CPU bring, and what is kept of them; where a limit makes
-// an adjustment give back memory first, less.
-constexpr int64_t kCpuAfter = 22'000'000, kCpuAfterWithLimit = 10'000'000;
+// Code and tables that stages after the network on a CPU bring, and what is kept of them: as measured, also
+// under a limit, with an adjustment and without one.
+constexpr int64_t kCpuAfter = 22'000'000, kCpuAfterWithLimit = 10'000'000,
+                  kCpuAfterWithLimitAlone = 34'000'000;
 constexpr int64_t kChunksAtOnce = 4;  // of a dense head's maps: copied, waiting twice, at work
 constexpr int64_t kManyRefined = 5, kFewerRefined = 12'000'000;  // with fewer frames a CPU's takes less
 constexpr int64_t kMatchingCopies = 36, kMoreCopies = 25;  // of a gray image: a thread's, and all threads'
@@ -412,8 +413,10 @@ ProcessBytes host_bytes(const RunPlan& plan, const NetworkPlan& network, const F
     for (const StageMemory& stage : memory.stages) {
       if (stage.stage.ends_with("_head")) with_maps = std::max(with_maps, stage.bytes());
     }
-    const bool gives_back = plan.limits.host && plan.adjust.wanted && request.frames > 1;
-    const int64_t code_after = gives_back ? kCpuAfterWithLimit : kCpuAfter;
+    const bool adjusts = plan.adjust.wanted && request.frames > 1;
+    const int64_t code_after = !plan.limits.host ? kCpuAfter
+                               : adjusts         ? kCpuAfterWithLimit
+                                                 : kCpuAfterWithLimitAlone;
     const int64_t program =
         program_bytes() + kCpuKernels + threads * kThreadBytes +
         (threads_of(plan) - threads) * kIdleThreadBytes +
