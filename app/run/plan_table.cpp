@@ -314,10 +314,9 @@ std::optional<double> run_seconds(const NetworkPlan& network, const BesideSecond
 }
 
 std::optional<LikelySeconds> likely_run_seconds(const NetworkPlan& network, const BesideSeconds& beside) {
-  std::optional<LikelySeconds> likely = beside.likely_total();
+  const std::optional<LikelySeconds> likely = beside.likely_total();
   if (!likely || network.seconds.empty() || !beside.left_out.empty()) return std::nullopt;
-  const double seconds = total_seconds(network.seconds);
-  return LikelySeconds{seconds + likely->middle, seconds + likely->least, seconds + likely->most};
+  return likely->plus(total_seconds(network.seconds));
 }
 
 PlanComparison compare_plans(const MemoryRequest& request, const MergeOptions& merging,

@@ -185,10 +185,8 @@ void report_plan(const RunPlan& plan, const FrameSet& frames, const RunForecast&
         {"middle", seconds.middle}, {"least", seconds.least}, {"most", seconds.most}};
   };
   for (const auto& [stage, seconds] : forecast.beside.likely) add_likely(stage, seconds);
-  if (auto likely = likely_run_seconds(network, forecast.beside)) {
-    for (double* seconds : {&likely->middle, &likely->least, &likely->most}) *seconds += forecast.measuring;
-    add_likely("total", *likely);
-  }
+  if (const auto likely = likely_run_seconds(network, forecast.beside))
+    add_likely("total", likely->plus(forecast.measuring));
   if (forecast.measuring > 0) {  // which is over by now
     report.predicted_seconds.emplace_back("measuring", forecast.measuring);
     if (report.predicted_total_seconds) *report.predicted_total_seconds += forecast.measuring;

@@ -295,13 +295,9 @@ double BesideSeconds::total() const {
 
 std::optional<LikelySeconds> BesideSeconds::likely_total() const {
   if (unknown.empty() || likely.size() < unknown.size()) return std::nullopt;
-  LikelySeconds sum{total(), total(), total()};
-  for (const auto& [stage, seconds] : likely) {
-    sum.middle += seconds.middle;
-    sum.least += seconds.least;
-    sum.most += seconds.most;
-  }
-  return sum;
+  LikelySeconds sum;
+  for (const auto& [stage, seconds] : likely) sum = sum.plus(seconds);
+  return sum.plus(total());
 }
 
 BesideSeconds predict_beside(const RunPlan& plan, const std::vector<StageWork>& works, bool first) {

@@ -30,6 +30,11 @@ std::optional<double> seconds_by_alike(std::span<const StageRun> runs, double un
 /// What a stage that nobody knows is likely to take: the middle of what others took, the least and the most.
 struct LikelySeconds {
   double middle = 0, least = 0, most = 0;
+
+  LikelySeconds plus(const LikelySeconds& other) const {
+    return {middle + other.middle, least + other.least, most + other.most};
+  }
+  LikelySeconds plus(double seconds) const { return plus({seconds, seconds, seconds}); }
 };
 
 /// The same of so many units, by runs of other sources; those of up to four times the units, or a

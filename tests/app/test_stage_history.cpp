@@ -315,19 +315,21 @@ TEST(StageHistory, SoAreTheOtherStagesOfARunUnderABudget) {
   fs::remove_all(cache);
 }
 
+/// Of six frames of a source that is known again by the word.
+std::pair<RunPlan, std::vector<StageWork>> works_of_source(const Options& options, const std::string& word) {
+  const RunPlan plan = plan_run(options);
+  MemoryRequest request = plan.memory;
+  request.frames = 6;
+  request.height = 28;
+  request.width = 42;
+  return {plan, stage_works(plan, request, {"jpg", 1e7, 1e7, word})};
+}
+
 // Only frames of the same source tell how long an adjustment takes; not what is made of its result.
 TEST(StageHistory, AnAdjustmentIsPredictedByItsSourceAlone) {
   const fs::path cache = fs::temp_directory_path() / ("vggt_sources_" + std::to_string(::getpid()));
   fs::remove_all(cache);
   const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
-  const auto works_of_source = [](const Options& options, const std::string& word) {
-    const RunPlan plan = plan_run(options);
-    MemoryRequest request = plan.memory;
-    request.frames = 6;
-    request.height = 28;
-    request.width = 42;
-    return std::pair(plan, stage_works(plan, request, {"jpg", 1e7, 1e7, word}));
-  };
   const auto adjustment = [&](const Options& options, const std::string& word) {
     const auto [plan, works] = works_of_source(options, word);
     const BesideSeconds beside = predict_beside(plan, works, /*first=*/true);
@@ -374,12 +376,7 @@ TEST(StageHistory, OtherSourcesTellWhatAnAdjustmentIsLikelyToTake) {
   fs::remove_all(cache);
   const test::Variable variable("XDG_CACHE_HOME", cache.c_str());
   const auto works = [](const Options& options, const std::string& word) {
-    const RunPlan plan = plan_run(options);
-    MemoryRequest request = plan.memory;
-    request.frames = 6;
-    request.height = 28;
-    request.width = 42;
-    std::vector<StageWork> all = stage_works(plan, request, {"jpg", 1e7, 1e7, word});
+    auto [plan, all] = works_of_source(options, word);
     std::erase_if(all, [](const StageWork& work) { return work.stage != "adjustment"; });
     return std::pair(plan, all);
   };
